@@ -10,6 +10,7 @@ from commands.failure import stop
 from commands.lab import embedded_cluster
 from commands.left import left
 from commands.stack import Stack
+from commands.state import resources_of
 from commands.up import changed
 from commands.watched import Answer, Failed, answering, watched
 from components.base.stack_option import stack_option
@@ -34,7 +35,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
     """
     require_context(stack)
     selected = select(stack)
-    resources = (selected.export_stack().deployment or {}).get("resources")
+    resources = resources_of(selected)
     if not resources:
         return 0
     require_own_state(stack)
@@ -49,7 +50,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
             refresh=settle(selected, stack),
         )
     except Failed as error:
-        remaining = left((selected.export_stack().deployment or {}).get("resources", []))
+        remaining = left(resources_of(selected))
         answer["left"] = remaining
         for line in remaining:
             print(f"left: {line}")

@@ -14,6 +14,7 @@ from commands.files import ROOT
 from commands.lab import embedded_cluster
 from commands.lock import is_abandoned, note_pids
 from commands.stack import Stack
+from commands.state import export_state, import_state
 from toolchain.orphans import end_orphans
 
 POLICIES = str(ROOT / "components" / "guardrails" / "pack")
@@ -49,7 +50,7 @@ def stale(selected: automation.Stack, stack: Stack) -> bool:
     release that no longer exists. Unfinished creations need no refresh, because the state has no
     resource for them.
     """
-    return _is_stale(stack, _pending(selected.export_stack()))
+    return _is_stale(stack, _pending(export_state(selected)))
 
 
 def settle(selected: automation.Stack, stack: Stack) -> bool:
@@ -62,10 +63,10 @@ def settle(selected: automation.Stack, stack: Stack) -> bool:
     nothing is imported: the run refreshes, which resolves them, and the next call drops the
     creations.
     """
-    exported = selected.export_stack()
+    exported = export_state(selected)
     pending = _pending(exported)
     if pending and all(operation == CREATING for operation in pending):
-        selected.import_stack(exported)
+        import_state(selected, exported)
         print(f"A killed run left {len(pending)} unfinished creations: the state drops them.")
     return _is_stale(stack, pending)
 

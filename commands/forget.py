@@ -15,6 +15,7 @@ from commands.contexts import require_context, require_own_state
 from commands.engine import select
 from commands.left import name_of, of_host, without
 from commands.stack import Stack
+from commands.state import export_state, import_state
 
 
 def main() -> None:
@@ -25,14 +26,14 @@ def main() -> None:
     require_own_state(stack)
     with stack.unsalted():
         selected = select(stack)
-        exported = selected.export_stack()
+        exported = export_state(selected)
         resources = (exported.deployment or {}).get("resources", [])
         gone = of_host(resources, host)
         if not gone or exported.deployment is None:
             print(f"HOST: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)
         kept = {**exported.deployment, "resources": without(resources, gone)}
-        selected.import_stack(automation.Deployment(exported.version, kept))
+        import_state(selected, automation.Deployment(exported.version, kept))
     for urn in gone:
         print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")
 

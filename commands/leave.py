@@ -22,6 +22,7 @@ from commands.engine import select
 from commands.lab import embedded_cluster
 from commands.left import Resources, name_of, of_host, without
 from commands.stack import Stack
+from commands.state import export_state, import_state
 from commands.watched import Answer, answering
 from components.adoption import leave
 from components.adoption.leave import Handed
@@ -239,7 +240,7 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
     if cluster := embedded_cluster(stack):
         cluster.require_running()
     desired, selected = resolve(stack.cluster, stack.name), select(stack)
-    exported = selected.export_stack()
+    exported = export_state(selected)
     resources: Resources = (exported.deployment or {}).get("resources", [])
     hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
     of_cluster = bool(part.pool) or part.is_all
@@ -259,7 +260,7 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
         gone = of_pool(resources, part.pool) if part.pool else []
         gone += [urn for host in part.hosts for urn in of_host(resources, host)]
         kept = {**exported.deployment, "resources": without(resources, gone)}
-        selected.import_stack(automation.Deployment(exported.version, kept))
+        import_state(selected, automation.Deployment(exported.version, kept))
         take_out(stack, part.pool, part.hosts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from rich.table import Table
@@ -46,16 +47,10 @@ def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
             _common([_labels(node, declared[group[0]["pool"]]) for node in members]),
             _common([_taints(node) for node in members]),
         )
-    for name, pool in _resting(stack)[:MOST]:
+    for name, pool in islice(stack.pools_in_maintenance.items(), MOST):
         missing = "" if name in live else ", not in the cluster"
         shown.add_row(name, pool, f"in maintenance{missing}", "", "")
     return shown
-
-
-def _resting(stack: Stack) -> list[tuple[str, str]]:
-    """Return the names of the nodes in maintenance, each with the pool that contains the node."""
-    pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
-    return [(name, pools.get(name, "")) for name in sorted(stack.cluster.nodes_in_maintenance)]
 
 
 def _groups(nodes: list[Row]) -> list[list[Row]]:

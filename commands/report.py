@@ -52,13 +52,6 @@ def figures_of(tests: Any) -> tuple[Outcome, ...]:
     return tuple(found[:KEPT])
 
 
-def resting(stack: Stack) -> dict[str, str]:
-    """Return the pool of each node in maintenance that a pool lists by name."""
-    pools = {name: pool.name for pool in stack.cluster.pools for name in pool.node_names}
-    found = sorted(stack.cluster.nodes_in_maintenance)
-    return {name: pools[name] for name in found if name in pools}
-
-
 def _nodes(context: str, pools: Iterable[PoolValidation]) -> tuple[list[Json], list[str]]:
     try:
         return asyncio.run(gpu_nodes(context, [pool.resources for pool in pools])), []
@@ -86,10 +79,11 @@ def made(stack: Stack, document: Document, today: date) -> Report:
     desired = resolve(stack.cluster, stack.name)
     nodes, unread = _nodes(desired.context, desired.validation.pools)
     figures, unknown = _figures(stack)
+    resting = {name: pool for name, pool in stack.pools_in_maintenance.items() if pool}
     return Report(
         stack=stack.name,
         document=document,
-        pools=pools_of(desired.scheduling, desired.validation, nodes, resting(stack)),
+        pools=pools_of(desired.scheduling, desired.validation, nodes, resting),
         software=software_of(nodes, desired.platform.site.driver.version or "", today),
         figures=figures,
         day=today,

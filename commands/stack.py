@@ -56,6 +56,12 @@ class Stack:
         return load_stack_file(self.file)
 
     @property
+    def pools_in_maintenance(self) -> dict[str, str]:
+        """Return the pool of each node in maintenance; empty if no pool lists the node by name."""
+        pools = {name: pool.name for pool in self.cluster.pools for name in pool.node_names}
+        return {name: pools.get(name, "") for name in sorted(self.cluster.nodes_in_maintenance)}
+
+    @property
     def _own(self) -> bool:
         """Return True if the context is an embedded cluster's: ``gpu-cluster-<name>``."""
         return self.cluster.kubernetes.context == f"gpu-cluster-{self.name}"

@@ -29,7 +29,7 @@ from components.inspection.difference import Difference
 from components.inspection.observe import inspect, show_hosts, tell
 from components.kubernetes.kubeconfig_contexts import given, missing_context
 from components.loading.inventory import origins
-from components.loading.loader import check, is_loaded, load
+from components.loading.loader import load, load_model
 from components.loading.warnings import warnings
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
@@ -418,9 +418,9 @@ class GpuCluster(pulumi.ComponentResource):
             has_hosts=bool(desired.hosts),
             plan=difference.layouts,
         )
-        divided: list[pulumi.Resource] = []
+        mig_layouts: list[pulumi.Resource] = []
         if layouts.needed:
-            divided.append(MigLayouts(f"{name}-mig-layouts", layouts, after(serving, checked)))
+            mig_layouts.append(MigLayouts(f"{name}-mig-layouts", layouts, after(serving, checked)))
         if desired.monitoring is not None:
             Monitoring(
                 f"{name}-monitoring",
@@ -433,7 +433,7 @@ class GpuCluster(pulumi.ComponentResource):
                 after(serving),
             )
         charts = serving.version.apply(lambda version: {platform.chart: version} if version else {})
-        return _Served(resources=[serving, checked, *divided], charts=charts)
+        return _Served(resources=[serving, checked, *mig_layouts], charts=charts)
 
     def _settings(self, args: GpuClusterArgs) -> Cluster:
         """Return the validated settings.
@@ -443,13 +443,13 @@ class GpuCluster(pulumi.ComponentResource):
         """
         settings = args.settings
         try:
-            if not isinstance(settings, Cluster):
+            if isinstance(settings, Cluster):
+                settings = load_model(settings)
+            else:
                 given = {"platform": self.PLATFORM} if self.PLATFORM else {}
                 settings = load(
                     {**given, **settings} if isinstance(settings, Mapping) else settings
                 )
-            elif not is_loaded(settings):
-                check(settings.parts())
         except ConfigError as error:
             raise pulumi.RunError(f"{args.source}: {error}") from None
         if self.PLATFORM and settings.platform != self.PLATFORM:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
@@ -25,6 +25,9 @@ class Model(BaseModel):
         validate_by_name=True,
         hide_input_in_errors=True,
     )
+
+    UNPROVEN: ClassVar[frozenset[str]] = frozenset()
+    """Names of fields whose change makes no validation due, in the section of a platform."""
 
 
 class FrozenDict(dict[K, V]):

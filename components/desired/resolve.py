@@ -1,7 +1,7 @@
 """Turn a stack file into the desired state.
 
-Only this module reads the whole stack file. It creates the object of the platform, and merges the
-settings of the stack, of a pool and of a host.
+Only this module reads the whole stack file. It creates the object of the platform. The settings of
+the stack are already merged into those of pools and hosts (`components.loading.inventory`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from components.desired.validation import (
 )
 from components.kubernetes.resources import LAYOUTS, MIG_LABEL
 from components.platforms.base import Delivery, Platform, Trait
-from components.platforms.discovery import named, section_of
+from components.platforms.discovery import SECTIONS, named, section_of
 from components.platforms.needed import registries
 from components.platforms.own_namespaces import OwnNamespace, own_namespaces
 from components.platforms.requests import Expected, PresenceRequest
@@ -309,8 +309,11 @@ class _Resolver:
             validation_image=cluster.validation.image,
         )
 
-    def sections(self, host: Host) -> HostSections:
-        """Return the settings for a host's preparation: the host's own, or else the stack's."""
+    def sections(self, host: Host | None) -> HostSections:
+        """Return the settings for a host's preparation, without a host those of the stack.
+
+        A host without a section has the stack's; `load` merged all overrides.
+        """
         own = {name: getattr(host, name, None) for name in HostSections.model_fields}
         each = {name: own[name] or getattr(self.cluster, name) for name in own}
         return HostSections.model_construct(**each)  # Each section is validated already.
@@ -359,21 +362,21 @@ class _Resolver:
         named = {name for name, node in own.items() if MIG_LABEL in node.labels}
         # MIG layouts of an adopted platform are not changed.
         adopted = self.platform.installation.is_adopted
-        divided = None if adopted else self.platform.layouts
+        mig_layouts = None if adopted else self.platform.layouts
         return DesiredMigLayouts(
             manager=self.layouts_manager,
             maintenance=tuple(sorted(self.cluster.nodes_in_maintenance)),
             pools=tuple(
                 PoolLayout(
                     **self.members(pool),
-                    layout=divided.of(pool),
+                    layout=mig_layouts.of(pool),
                     excluded=tuple(sorted(named & set(pool.node_names))),
                 )
                 for pool in self.platform.site.gpu_pools
-                if divided is not None
+                if mig_layouts is not None
             ),
             namespace=self.platform.installation.namespace,
-            selector=divided.pods if divided else "",
+            selector=mig_layouts.pods if mig_layouts else "",
             timeout_seconds=self.cluster.validation.timeout_seconds,
         )
 
@@ -568,11 +571,9 @@ class _Resolver:
 
         If one of these settings changes, the node must be validated again.
         """
-        cluster = self.cluster
-        driver, runtime = (
-            (host and host.driver) or cluster.driver,
-            (host and host.runtime) or cluster.runtime,
-        )
+        cluster, sections = self.cluster, self.sections(host)
+        driver, runtime = sections.driver, sections.runtime
+        platforms = {key: getattr(cluster, name, None) for key, name in SECTIONS.items()}
         return {
             "gpusPerNode": str(pool.gpus_per_node),
             "mig": _digest(pool.model_dump(mode="json", include={"mig"})),
@@ -585,11 +586,11 @@ class _Resolver:
             "runtime.engine": runtime.engine.value,
             "runtime": _digest(runtime.model_dump(mode="json", exclude={"engine"})),
             "platform": str(cluster.platform),
-            "devicePlugin": _digest(cluster.device_plugin.model_dump(mode="json")),
-            "gpuOperator": _digest(cluster.gpu_operator.model_dump(mode="json")),
-            "gpuManager": _digest(cluster.gpu_manager.model_dump(mode="json")),
-            "dra": _digest(cluster.dra.model_dump(mode="json", include={"version", "namespace"})),
             "driverInstaller": _digest(cluster.driver_installer.model_dump(mode="json")),
+        } | {
+            key: _digest(section.model_dump(mode="json", exclude=section.UNPROVEN))
+            for key, section in platforms.items()
+            if section is not None
         }
 
     def validation(self) -> DesiredValidation:

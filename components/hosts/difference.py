@@ -2,8 +2,8 @@
 
 Pure functions.
 A host records both its applied settings and the checksums of the files placed on it
-(`components.hosts.steps.library.base`). So an edit of the stack file is not mistaken for a change
-that somebody made on the host.
+(`components/hosts/steps/library/base.sh`). So an edit of the stack file is not mistaken for a
+change that somebody made on the host.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from components.inspection.losses import IN_CONTAINER, PLATFORM
 from components.kubernetes.gather import CONCURRENCY
 from components.nodes.difference import NodeGpus
 from components.platforms.base import Platform
-from components.platforms.gpu_operator.platform import GpuOperator
+from components.platforms.discovery import SECTIONS
 from components.platforms.site import Site
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSource
@@ -51,12 +51,8 @@ DIGESTED: Mapping[str, str] = {
     "validation.command": "validation.command",
     "driver": "driver.*",
     "runtime": "runtime.*",
-    "devicePlugin": "devicePlugin.*",
-    "gpuOperator": "gpuOperator.*",
-    "gpuManager": "gpuManager.*",
-    "dra": "dra.*",
     "driverInstaller": "driverInstaller.*",
-}
+} | {key: f"{key}.*" for key in SECTIONS}
 """Settings of which a node keeps only a digest (`components.desired.resolve`), by their paths."""
 PATHS: Mapping[str, str] = {
     "cdi": "runtime.cdi",
@@ -76,8 +72,6 @@ PATHS: Mapping[str, str] = {
 """Paths in the stack file of settings that hosts keep under plain names."""
 SYSCTL = "sysctl "
 """Beginning of the plain name of a kernel parameter."""
-RESTARTING = frozenset({"devicePlugin", "gpuOperator", "gpuManager", "dra"})
-"""Settings whose change restarts the pods that advertise GPUs."""
 REASONS = 2
 """Maximum number of stack file edits that the reason for a drain names."""
 SCRIPTS = "this program's script "
@@ -274,12 +268,12 @@ class ChangeCollector:
             yield from gap(f"drained for {why}", names, rolled)
         rebooted = self._rebooted()
         yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
-        divided = self._layout_waves()
+        mig_waves = self._layout_waves()
         layouts: dict[str, list[str]] = {}
         for name in difference.layouts.names:
             layouts.setdefault(_told(difference.layouts.changes[name]), []).append(name)
         for why, names in layouts.items():
-            yield from gap(why, names, divided)
+            yield from gap(why, names, mig_waves)
         found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
         in_container = self.platform.site.driver.in_container
         containers = [each.name for each in found if each.what in IN_CONTAINER and in_container]
@@ -291,22 +285,16 @@ class ChangeCollector:
             return
         if containers:
             names = list(dict.fromkeys(containers))
-            most = self._parallel(len(names))
+            most = self.platform.parallel_drivers(len(names))
             pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
             yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
-        restarted = [each.name for each in found if each.what in RESTARTING]
+        restarted = [each.name for each in found if each.what in SECTIONS]
         if difference.platform.chart:
             restarted = [name for name, count in by_node.items() if count]
         if restarted:
             why = f"the pods of {self.platform.chart} restart, node by node"
             names = list(dict.fromkeys(restarted))
             yield from gap(why, names, [(names, 1)], evicts=False)
-
-    def _parallel(self, nodes: int) -> int:
-        """Return how many of `nodes` nodes get a driver from the GPU Operator at the same time."""
-        platform = self.platform
-        upgrade = platform.settings.upgrade if isinstance(platform, GpuOperator) else None
-        return min(upgrade.parallel or nodes, nodes) if upgrade else 1
 
     @cached_property
     def _gpus_by_node(self) -> dict[str, int]:

@@ -102,7 +102,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += _chart(desired.chart, cluster.chart)
     findings += map(_cordoned, cluster.unschedulable)
     if desired.has_platform:
-        findings += _divided(cluster.kept_layouts, desired.platform.site.platform)
+        findings += _kept_layouts(cluster.kept_layouts, desired.platform.site.platform)
     findings += _deferred(cluster.deferred, desired.stack)
     if cluster.surroundings is not None and desired.has_platform:
         findings += validate_cluster(
@@ -232,7 +232,7 @@ def _cordoned(node: str) -> Fault:
     )
 
 
-def _divided(layouts: Mapping[str, str], platform: str) -> Iterator[Fault]:
+def _kept_layouts(layouts: Mapping[str, str], platform: str) -> Iterator[Fault]:
     """Yield warnings about MIG layouts that stay, because the platform changes none."""
     nodes: dict[str, list[str]] = {}
     for node, layout in layouts.items():

@@ -55,9 +55,20 @@ def counters(more: Iterable[Counter] = ()) -> str:
     return "".join(f"{name}, {kind}, {text}\n" for name, (kind, text) in rows.items())
 
 
-def _alert(
+def alert(
     name: str, expression: str, wait: str, severity: str, summary: str, cure: str, **labels: str
 ) -> Json:
+    """Return an alert rule of Prometheus.
+
+    Args:
+        name: Name of the alert.
+        expression: PromQL expression; the alert fires while it has results.
+        wait: How long it must have results first, such as `5m`.
+        severity: Value of the label `severity`: `critical` or `warning`.
+        summary: One sentence that names what is wrong.
+        cure: What the reader does about it.
+        labels: More labels of the alert.
+    """
     return {
         "alert": name,
         "expr": expression,
@@ -72,7 +83,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
     own = "|".join(map(str, PROGRAM_XIDS))
     gpu = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
     return [
-        _alert(
+        alert(
             "GpuXidError",
             # The XID gauge keeps its last value until another XID occurs, so an alert on its value
             # alone would never end.
@@ -85,7 +96,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             f"Look the XID up in NVIDIA's list and at dmesg on the host; not {own}, which programs"
             " cause.",
         ),
-        _alert(
+        alert(
             "GpuEccUncorrectable",
             "increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL[15m]) > 0",
             "0m",
@@ -93,7 +104,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             f"{gpu} had uncorrectable ECC errors",
             "Drain the node and reset the GPU; if the error occurs again, have the GPU replaced.",
         ),
-        _alert(
+        alert(
             "GpuRowRemapFailed",
             "DCGM_FI_DEV_ROW_REMAP_FAILURE > 0",
             "0m",
@@ -101,7 +112,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             f"{gpu} can't remap a faulty memory row",
             "Have the GPU replaced.",
         ),
-        _alert(
+        alert(
             "GpuHot",
             f"DCGM_FI_DEV_GPU_TEMP > {hot_celsius}",
             "5m",
@@ -109,7 +120,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             f"{gpu} is at {{{{ $value }}}} °C",
             "Check the host's fans and air flow.",
         ),
-        _alert(
+        alert(
             "GpuThermalThrottling",
             "rate(DCGM_FI_DEV_THERMAL_VIOLATION[5m]) > 0",
             "5m",
@@ -117,7 +128,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             f"{gpu} is slowed down for its temperature",
             "Check the host's fans and air flow.",
         ),
-        _alert(
+        alert(
             "GpuExporterDown",
             'absent(up{job=~".*dcgm-exporter.*"} == 1)',
             "10m",
@@ -139,7 +150,7 @@ def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
         gpus = pool.gpus
         nodes = "|".join(node.replace(".", "\\\\.") for node in pool.nodes)
         alerts.append(
-            _alert(
+            alert(
                 "GpusBelowDeclared",
                 f'(sum(kube_node_status_allocatable{{resource="{name}",node=~"{nodes}"}})'
                 f" or vector(0)) < {gpus * unit}",
@@ -151,7 +162,7 @@ def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
             )
         )
     alerts.append(
-        _alert(
+        alert(
             "GpuPluginDown",
             f'kube_daemonset_status_number_unavailable{{daemonset="{daemon_set}"}} > 0',
             "10m",
@@ -170,7 +181,7 @@ def alert_groups(monitoring: DesiredMonitoring, platform: Platform) -> Json:
         *_cluster(monitoring.pools, platform),
     ]
     if platform.monitored.metrics:
-        rules += [_alert(*parts) for parts in platform.monitored.metrics.alerts]
+        rules += [alert(*parts) for parts in platform.monitored.metrics.alerts]
     return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
 
 

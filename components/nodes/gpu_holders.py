@@ -26,7 +26,7 @@ NAMED = 5
 
 
 @dataclass(frozen=True)
-class Holder:
+class GpuHolder:
     """A pod that requests GPUs of a node, or (with DRA) a ResourceClaim that has allocated them.
 
     Attributes:
@@ -113,7 +113,7 @@ def _limits(container: Json, resources: list[str]) -> dict[str, int]:
     }
 
 
-def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
+def holders_of(pods: list[Json], resources: list[str]) -> list[GpuHolder]:
     """Return the pods of one node that request GPUs, sorted by name.
 
     Pods that this program created are left out.
@@ -128,11 +128,11 @@ def holders_of(pods: list[Json], resources: list[str]) -> list[Holder]:
         finished = phase in FINISHED
         state = "being deleted" if meta.get("deletionTimestamp") and not finished else phase
         name = f"{meta['namespace']}/{meta['name']}"
-        holders.append(Holder(name, meta["uid"], state, {} if finished else amounts))
+        holders.append(GpuHolder(name, meta["uid"], state, {} if finished else amounts))
     return sorted(holders, key=lambda holder: holder.name)
 
 
-def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Holder]:
+def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[GpuHolder]:
     """Return the ResourceClaims that have GPUs of a node, sorted by name.
 
     Claims in the namespace of the validation are left out.
@@ -143,13 +143,13 @@ def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Hol
         meta = claim["metadata"]
         if held and meta["namespace"] != namespace:
             name = f"{meta['namespace']}/{meta['name']}"
-            holders.append(Holder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
+            holders.append(GpuHolder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
     return sorted(holders, key=lambda holder: holder.name)
 
 
 async def holders(
     client: Client, node: str, resources: Collection[str], namespace: str
-) -> list[Holder]:
+) -> list[GpuHolder]:
     """Return the pods or claims that hold GPUs of a node now.
 
     Args:
@@ -163,7 +163,7 @@ async def holders(
 
 async def holders_by_node(
     client: Client, nodes: Collection[str], resources: Collection[str], namespace: str
-) -> dict[str, list[Holder]]:
+) -> dict[str, list[GpuHolder]]:
     """Return the pods or claims that hold GPUs now, for each of some nodes.
 
     The arguments are those of `holders`. The number of requests does not grow with the cluster.
@@ -194,7 +194,7 @@ async def pods_by_node(client: Client, nodes: Collection[str]) -> dict[str, list
     return found
 
 
-def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str, int]:
+def free(node: Json, offers: Iterable[Offer], holders: list[GpuHolder]) -> dict[str, int]:
     """Return the free devices of a node by resource; each replica of a shared device counts."""
     return {
         offer.resource: max(
@@ -207,12 +207,12 @@ def free(node: Json, offers: Iterable[Offer], holders: list[Holder]) -> dict[str
     }
 
 
-def digest(holders: list[Holder]) -> str:
+def digest(holders: list[GpuHolder]) -> str:
     """Return a short digest that identifies a set of holders; empty if there are none."""
     uids = sorted(holder.uid for holder in holders if holder.amounts)
     return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
 
 
-def named(holders: list[Holder]) -> str:
+def named(holders: list[GpuHolder]) -> str:
     """Return text that names the first holders and counts the rest."""
     return shortened([str(each) for each in holders], NAMED)

@@ -386,6 +386,10 @@ class Platform(ABC):
         """
         return None
 
+    def parallel_drivers(self, nodes: int) -> int:
+        """Return how many of `nodes` nodes get another driver's container at the same time."""
+        return 1
+
     @property
     def engines(self) -> Engines:
         """Return the platform's requirements for the container engines on nodes."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from functools import cache
 
+from pydantic.alias_generators import to_camel
+
 from components.platforms.base import Platform
 from components.settings.platform import NAMES
 
@@ -38,3 +40,10 @@ def every() -> tuple[type[Platform], ...]:
 def section_of(name: str) -> str:
     """Convert a platform's name to its folder's name, which is also its field in `Cluster`."""
     return name.replace("-", "_")
+
+
+SECTIONS = {to_camel(section_of(name)): section_of(name) for name in NAMES}
+"""Field in `Cluster` of each platform's section, by its key in the stack file.
+
+A platform without settings has no such field.
+"""

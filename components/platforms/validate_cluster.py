@@ -218,5 +218,6 @@ def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:
                 f"{what} {address}",
                 problem,
                 "a response, because the nodes need it",
-                "correct the address or open the way; GPU_CLUSTER_INSPECTION=off skips every look",
+                "correct the address or allow the access; GPU_CLUSTER_INSPECTION=off skips the "
+                "inspection",
             )

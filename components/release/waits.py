@@ -56,7 +56,7 @@ class Waiting:
     _said: set[str] = field(default_factory=set)
     _task: asyncio.Task[None] | None = None
 
-    def look(self) -> None:
+    def report(self) -> None:
         """Read once, and print the causes that the last reading also found."""
         lines = self._read()
         for line in lines:
@@ -75,7 +75,7 @@ class Waiting:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(self.every)
-            await asyncio.to_thread(self.look)
+            await asyncio.to_thread(self.report)
 
     async def start(self) -> None:
         """Start to read in the background."""

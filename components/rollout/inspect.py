@@ -124,12 +124,12 @@ def view(
 async def views(client: Client, names: list[str], consent: Sequence[str]) -> dict[str, View]:
     """Inspect the named nodes that exist in the cluster; return the results by node name."""
 
-    async def look(name: str) -> tuple[str, Json | None, list[Json]]:
+    async def inspected(name: str) -> tuple[str, Json | None, list[Json]]:
         node = await drain.node_of(client, name)
         query = {"fieldSelector": f"spec.nodeName={name}"}
         return name, node, await client.list("pods", **query) if node else []
 
-    seen = await gather(look, names)
+    seen = await gather(inspected, names)
     spaces = {pod["metadata"]["namespace"] for _, _, pods in seen for pod in drain.to_evict(pods)}
     held = await exhausted(client, spaces) if spaces else {}
     return {name: view(node, pods, held, consent) for name, node, pods in seen if node is not None}

@@ -6,7 +6,7 @@ version 25.12.0 the repository was NVIDIA/k8s-dra-driver-gpu, and its chart had 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator, Field, StrictBool, StrictStr
 
@@ -23,6 +23,10 @@ class DraSettings(Model):
     device, which the pool's template contains; a template without an expression accepts any GPU.
     `computeDomains` turns on multi-node NVLink and is off by default.
     """
+
+    UNPROVEN: ClassVar[frozenset[str]] = frozenset(
+        {"unknown_version", "compute_domains", "claim_namespaces", "selectors", "extra_values"}
+    )
 
     unknown_version: UnknownVersion = False
     version: Annotated[

@@ -26,7 +26,7 @@ class PoolSeen:
     pool: PoolValidation
     members: Sequence[Json]
     daemon_sets: list[Json]
-    holders: Mapping[str, list[gpu_holders.Holder]]
+    holders: Mapping[str, list[gpu_holders.GpuHolder]]
 
     @property
     def findings(self) -> Findings:

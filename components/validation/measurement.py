@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from components.desired.validation import POOL, MeasuredPool, MeasuredTest
 from components.kubernetes.api import Json
@@ -69,14 +68,6 @@ def slowest_first(outcomes: list[Outcome]) -> list[Outcome]:
         )
 
     return sorted(outcomes, key=order)
-
-
-def read(kept: Any) -> Outcome | None:
-    """Return a result of an earlier run, or None if the data is not a result."""
-    try:
-        return Outcome(**kept)
-    except TypeError:
-        return None
 
 
 def plain(outcomes: list[Outcome]) -> list[Json]:

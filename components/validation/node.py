@@ -205,7 +205,7 @@ class NodeCheck:
         self.since = time.monotonic()
         self.rounds += 1
 
-    async def _holders(self) -> list[gpu_holders.Holder]:
+    async def _holders(self) -> list[gpu_holders.GpuHolder]:
         return await gpu_holders.holders(
             self.client, self.name, self.pool.resources, self.pool.namespace
         )
@@ -252,7 +252,7 @@ class NodeCheck:
             log = f"(its log can't be read: {error})"
         return read_result(status, log)
 
-    async def _finish(self, holders: list[gpu_holders.Holder]) -> None:
+    async def _finish(self, holders: list[gpu_holders.GpuHolder]) -> None:
         """Record the result on the Node; a later run validates GPUs that other pods use."""
         self.done = True
         held = [holder for holder in holders if holder.amounts]

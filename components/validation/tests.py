@@ -8,8 +8,6 @@ Input: `components.desired.validation.Measuring`.
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import sys
 import time
 from collections.abc import Iterator
@@ -23,11 +21,12 @@ from components.nodes.causes.cause import SHOWN
 from components.nodes.inspect import pool_members, with_devices
 from components.nodes.record import now
 from components.program import main
+from components.requests import previous
 from components.settings.log_pattern import LOG_BYTES, LOG_LINES
 from components.validation import measurement, selection, waiting
 from components.validation.measurement import Outcome
 from components.validation.node_annotations import GONE
-from policies.faults import Fault
+from policies.faults import Fault, FaultError
 from policies.printable import printable
 
 INTERVAL = 0.5
@@ -37,6 +36,13 @@ NAMED = 20
 """Maximum number of nodes that one message names; other nodes are only counted."""
 KEPT = 2000
 """Maximum number of results that are kept, the slowest of each test first."""
+
+
+@dataclass(frozen=True)
+class TestsResult:
+    """Output of the program: the latest result of each test on each node, the slowest first."""
+
+    tests: tuple[Outcome, ...] = ()
 
 
 @dataclass
@@ -199,9 +205,8 @@ async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[O
 def _earlier(request: Measuring) -> list[Outcome]:
     """Return earlier results of tests and nodes that are still declared."""
     try:
-        kept = json.loads(os.environ.get("PULUMI_COMMAND_STDOUT") or "{}")["tests"]
-        outcomes = [measurement.read(outcome) for outcome in kept]
-    except (ValueError, KeyError, TypeError):
+        outcomes = previous(TestsResult).tests
+    except FaultError:
         return []
     names = {test.name for test in request.tests}
     pools = {pool.pool for pool in request.pools}
@@ -209,10 +214,7 @@ def _earlier(request: Measuring) -> list[Outcome]:
     return [
         outcome
         for outcome in outcomes
-        if outcome
-        and outcome.test in names
-        and outcome.pool in pools
-        and outcome.node not in resting
+        if outcome.test in names and outcome.pool in pools and outcome.node not in resting
     ]
 
 
@@ -227,7 +229,7 @@ def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
 
 
 async def measure(request: Measuring) -> Json:
-    """Run the requested tests; return the latest results of all tests, the slowest first.
+    """Run the requested tests; return the fields of `TestsResult`, with those at their defaults.
 
     Raises:
         ClusterError: A test failed, or a requested name is not a test.
@@ -244,8 +246,8 @@ async def measure(request: Measuring) -> Json:
                 ran += await _one(client, request, tests[name])
     if failed := [outcome for outcome in measurement.slowest_first(ran) if outcome.problem]:
         raise ClusterError(*_failure(failed, len(ran)))
-    anew = {(outcome.test, outcome.node) for outcome in ran}
-    earlier = [outcome for outcome in _earlier(request) if (outcome.test, outcome.node) not in anew]
+    again = {(outcome.test, outcome.node) for outcome in ran}
+    earlier = [one for one in _earlier(request) if (one.test, one.node) not in again]
     return {"tests": measurement.plain(measurement.slowest_first([*ran, *earlier])[:KEPT])}
 
 

@@ -1,6 +1,6 @@
 """Program that runs a kernel on each GPU of new and changed nodes, and records the results.
 
-A node is validated again if a fact in its record has changed (`components.validation.record`), if
+A node is validated again if a fact in its record has changed (`components.nodes.record`), if
 GPUs are missing in the record, or if the user requests it. The node gets a Job, whose pod has one
 container per device; each container prints the UUID of its GPU and runs a kernel on it.
 Input: `components.desired.validation.PoolValidation`.
@@ -78,7 +78,7 @@ class _Run:
         refusals = await refused_jobs(self.client, self.pool.namespace) if late else {}
         return observed(jobs, pods, refusals)
 
-    async def look(self) -> bool:
+    async def is_complete(self) -> bool:
         """Take one step for each unfinished node; return whether all nodes are finished."""
         open_checks = [check for check in self.checks if not check.done]
         if not open_checks:
@@ -95,7 +95,7 @@ class _Run:
         """Repeat the steps until each node is finished or the time limit is reached."""
         deadline = time.monotonic() + self.pool.timeout_seconds
         pause = max(INTERVAL, len(self.checks) / NODES_A_SECOND)
-        while not await self.look() and time.monotonic() < deadline:
+        while not await self.is_complete() and time.monotonic() < deadline:
             await self.tell()
             await asyncio.sleep(pause)
         await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])

@@ -82,7 +82,7 @@ def prepare(lab: Lab) -> None:
 
 
 def validates(plugin: Json | None = None, **validation: Any) -> Act:
-    """Return a function that validates a node and stores the program's output in `lab.said`."""
+    """Return a function that validates a node and keeps the program's output in the lab."""
 
     def act(lab: Lab, node: str) -> None:
         _run(lab, node, "validation", "validate", _document(lab, node, plugin or {}, validation))
@@ -170,7 +170,7 @@ def _document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolValida
 def _run(
     lab: Lab, node: str, program: str, action: str, request: PoolValidation | Measuring
 ) -> None:
-    """Run one of this project's programs and store its output in `lab.said`.
+    """Run one of this project's programs and store its output in the lab's `said`.
 
     In the output, node names and UUIDs are replaced by names that are the same for real and
     simulated nodes.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,14 +16,17 @@ import pytest
 from pulumi import automation
 
 from commands.engine import settle, stale
+from commands.state import export_state, import_state
 
 pytestmark = pytest.mark.slow
 
 PROGRAM = """\
 import os
+import pulumi
 import pulumi_command
 line = os.environ["TEST_LINE"]
-pulumi_command.local.Command("one", create=line, update=line)
+secret = pulumi.Output.secret("canary-87")
+pulumi_command.local.Command("one", create=line, update=line, stdin=secret)
 """
 SLOW = "touch begun; sleep 60"
 STACK: Any = SimpleNamespace(embedded=False)
@@ -43,7 +48,7 @@ def selected(
 
 def pending(selected: automation.Stack) -> list[str]:
     """Return the kinds of the unfinished operations in the state."""
-    operations = (selected.export_stack().deployment or {}).get("pending_operations") or []
+    operations = (export_state(selected).deployment or {}).get("pending_operations") or []
     return [operation["type"] for operation in operations]
 
 
@@ -88,4 +93,32 @@ def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> N
     selected.up(refresh=True)
     assert pending(selected) == []
     assert not settle(selected, STACK)
+    selected.destroy(remove=True)
+
+
+@pytest.mark.promise("Commands that read or write the state never have its secrets in plain text.")
+def test_the_state_is_read_and_written_with_its_secrets_encrypted(
+    selected: automation.Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    selected.up()
+    exported = export_state(selected)
+    assert "ciphertext" in json.dumps(exported.deployment)
+    assert "canary-87" not in json.dumps(exported.deployment)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    seen: list[str] = []
+    run = selected.workspace.pulumi_command.run
+
+    def watched(*given: Any) -> Any:
+        seen.extend(path.read_text() for path in (tmp_path / "scratch").iterdir())
+        return run(*given)
+
+    monkeypatch.setattr(selected.workspace.pulumi_command, "run", watched)
+    import_state(selected, exported)
+    assert len(seen) == 1
+    assert "canary-87" not in seen[0]
+    assert not list((tmp_path / "scratch").iterdir())
+    # The import encrypts again; the next run shows that it lost no value.
+    assert selected.up().summary.resource_changes == {"same": 2}
     selected.destroy(remove=True)

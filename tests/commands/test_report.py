@@ -66,7 +66,7 @@ def test_a_page_that_can_not_be_written_is_refused_before_anything_is_read(
 
 @pytest.mark.usefixtures("folder")
 def test_nodes_in_maintenance_are_listed_with_their_pool() -> None:
-    assert report.resting(stacks.Stack.current()) == {"gpu-2": "a100"}
+    assert stacks.Stack.current().pools_in_maintenance == {"gpu-2": "a100"}
 
 
 def test_results_of_tests_come_back_as_they_were_exported() -> None:

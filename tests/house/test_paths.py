@@ -20,6 +20,7 @@ WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules.md")
 FOLDERS = "|".join((*PACKAGES, "tests"))
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./{{}},*-]*[\w}}*]/?")
 DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
+QUOTED = re.compile(r"(?<!`)`([\w.]+)`(?!`)")
 EXAMPLES = {
     # Path in a comment that is an example of a file in a user's own repository.
     "components/base/image.py:tests/gpu-pod.yaml",
@@ -97,7 +98,11 @@ def test_every_path_that_is_named_exists() -> None:
 
 
 def test_every_module_that_is_named_exists(ours: Tree) -> None:
-    pages = {name: text for name, text in texts().items() if not name.endswith((".py", ".sh"))}
+    # Code has dotted names of many kinds; a name that its text puts in backquotes is a module's.
+    pages = {
+        name: " ".join(QUOTED.findall(text)) if name.endswith((".py", ".sh")) else text
+        for name, text in texts().items()
+    }
     broken = {
         f"{name}:{found}" for name, text in pages.items() for found in broken_names(text, ours)
     }

@@ -66,14 +66,14 @@ async def observe_hosts(
     async with contextlib.AsyncExitStack() as connections:
         tunnels = await _tunnels(hosts, key, limit, connections)
 
-        async def look(host: Target) -> HostFacts:
+        async def inspected(host: Target) -> HostFacts:
             tunnel = tunnels[host.bastion] if host.bastion is not None else None
             if isinstance(tunnel, HostFacts):
                 return tunnel
             async with gate:
                 return await _probe(host, key, tunnel, limit, asked)
 
-        answers = await asyncio.gather(*map(look, hosts))
+        answers = await asyncio.gather(*map(inspected, hosts))
     return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
 
 

@@ -39,7 +39,7 @@ from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
 
-class DevicePlugin(Platform):
+class DevicePluginPlatform(Platform):
     """The Helm release `nvidia-device-plugin`."""
 
     settings: DevicePluginSettings
@@ -233,4 +233,4 @@ class DevicePlugin(Platform):
             yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
 
 
-PLATFORM = DevicePlugin
+PLATFORM = DevicePluginPlatform

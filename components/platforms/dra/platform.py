@@ -29,7 +29,7 @@ from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
 
 
-class DraDriver(Platform):
+class DraPlatform(Platform):
     """The Helm release `dra-driver-nvidia-gpu`."""
 
     settings: DraSettings
@@ -131,4 +131,4 @@ class DraDriver(Platform):
         yield from rules.taints_served(self.settings, self.site.context, seen.version)
 
 
-PLATFORM = DraDriver
+PLATFORM = DraPlatform

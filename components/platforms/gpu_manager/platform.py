@@ -80,7 +80,7 @@ def scheduler_data(service: Json) -> dict[str, str]:
     return {"scheduler.yaml": yaml.safe_dump(document, sort_keys=False)}
 
 
-class GpuManager(Platform):
+class GpuManagerPlatform(Platform):
     """The Helm release `gpu-manager` in namespace kube-system (reference document 002)."""
 
     settings: GpuManagerSettings
@@ -347,4 +347,4 @@ def _address(address: str, seen: findings.Surroundings) -> Iterator[Fault]:
         yield Fault("gpuManager.extenderAddress", found, "an address that no Service has", cure)
 
 
-PLATFORM = GpuManager
+PLATFORM = GpuManagerPlatform

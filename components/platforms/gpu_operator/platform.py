@@ -38,7 +38,7 @@ from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
 
 
-class GpuOperator(Platform):
+class GpuOperatorPlatform(Platform):
     """The Helm release `gpu-operator`."""
 
     settings: GpuOperatorSettings
@@ -109,6 +109,11 @@ class GpuOperator(Platform):
         """Yield the images of the operator and of its enabled operands."""
         yield from images.images(self.settings, self.site.driver)
 
+    def parallel_drivers(self, nodes: int) -> int:
+        """Return `gpuOperator.upgrade.parallel`, at most `nodes`; 0 stands for all nodes."""
+        upgrade = self.settings.upgrade
+        return min(upgrade.parallel or nodes, nodes) if upgrade else 1
+
     def extra_objects(self) -> tuple[ExtraObject, ...]:
         """Return the license Secret of vGPU guests, if the stack file has the section `vgpu`."""
         vgpu = self.settings.vgpu
@@ -172,4 +177,4 @@ class GpuOperator(Platform):
             yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
 
 
-PLATFORM = GpuOperator
+PLATFORM = GpuOperatorPlatform

@@ -15,8 +15,6 @@ from components.settings.hosts.ssh import Bastion
 from components.settings.hosts.user import Port, User
 from components.settings.overrides import Overrides
 
-_RECORD = {"name", "node", "role", "address", "port", "user", "host_key", "bastion"}
-
 
 class Role(StrEnum):
     """Role of a host in the cluster; a `gpu-control-plane` also runs GPU pods."""
@@ -75,7 +73,3 @@ class Host(Overrides):
         if isinstance(data, Mapping) and "node" not in data and "name" in data:
             return {**data, "node": data["name"]}
         return data
-
-    def record(self) -> dict[str, Any]:
-        """Return the host's connection data as JSON, which `Host.model_validate` reads."""
-        return self.model_dump(mode="json", include=_RECORD)

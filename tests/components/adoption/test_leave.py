@@ -139,13 +139,13 @@ def test_a_refusal_comes_before_the_first_host_loses_its_backups(
 
     left: list[Any] = []
     desired = resolve(stack().cluster, "test")
-    exported = SimpleNamespace(deployment=None)
     fakes = {
         "require_context": lambda _: None,
         "require_own_state": lambda _: None,
         "embedded_cluster": lambda _: None,
         "resolve": lambda *_: desired,
-        "select": lambda _: SimpleNamespace(export_stack=lambda: exported),
+        "select": lambda _: SimpleNamespace(),
+        "export_state": lambda _: SimpleNamespace(deployment=None),
         "private_key_of": lambda _: "",
         "leave_hosts": lambda *given: left.append(given),
         "require_ready": unready_nodes,

@@ -24,7 +24,7 @@ def test_a_cause_is_said_once_and_only_if_it_stays() -> None:
     said: list[str] = []
     watch = Waiting("a/b", read_from([PULLING], [STUCK], [STUCK], [STUCK]), said.append)
     for _ in range(4):
-        watch.look()
+        watch.report()
     assert said == [f"release a/b waits: {STUCK}"]
 
 
@@ -33,7 +33,7 @@ def test_a_cluster_that_cannot_be_read_fails_no_release() -> None:
         raise FaultError(Fault("cluster", "nothing", "an answer", "see it"))
 
     watch = Waiting("a/b", refuse, lambda line: pytest.fail(line))
-    watch.look()
+    watch.report()
     assert asyncio.run(watch.failed()) == []
 
 

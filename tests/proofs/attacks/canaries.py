@@ -151,7 +151,9 @@ class Watch:
             return
         self._known[str(path), 0] = stamp
         self.seen["file"] += 1
-        self._note(_content(path), f"file {path.name}")
+        folder = _stamp(path.parent)
+        private = folder is not None and (stamp[2] | folder[2]) & 0o077 == 0
+        self._note(_content(path), f"{'private file' if private else 'file'} {path.name}")
 
     def _note(self, content: bytes, where: str) -> None:
         self.hits |= {f"{name}: {where}" for name in self.canaries.found(content)}
@@ -164,12 +166,13 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return time of change, size and mode of a file; None if it is gone."""
     try:
         status = path.lstat()
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size
+    return status.st_mtime_ns, status.st_size, status.st_mode
 
 
 def _content(path: Path) -> bytes:

@@ -229,7 +229,7 @@ def refused_and_timed_out(guarded: Guarded) -> None:
     # Run `pulumi` directly here, because `make up` would restart the stopped host.
     with stopped(guarded.project.stack, "gpu-2"):
         silent = guarded.pulumi("up", "--yes", "--skip-preview", fails=True)
-    assert "host gpu-2: found no connection" in silent, silent
+    assert "host gpu-2: found no answer within" in silent, silent
 
 
 def lived(guarded: Guarded) -> None:
@@ -287,6 +287,8 @@ def test_no_secret_of_a_stack_is_anywhere_but_where_it_belongs(
     hits |= watch.hits | kept | {f"{name}: output" for name in guarded.canaries.found(said)}
     # Pulumi passes its environment, which contains the Vault token, to all programs that it starts.
     hits = {hit for hit in hits if not hit.endswith(", VAULT_SERVER_TOKEN")}
+    # TLS reads a client key from a file only: it exists while a program logs in to the API server.
+    hits = {hit for hit in hits if not hit.startswith("cluster's client key: private file tmp")}
     record_property("canaries", len(hits))
     record_property("searches", 1)
     assert hits == set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import queue
 import signal
@@ -16,11 +17,12 @@ from typing import Any, NoReturn
 
 import grpc
 import local_caller
-from pulumi.runtime._grpc_settings import _GRPC_CHANNEL_OPTIONS
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
 from . import children, dependencies, interpreter, program
 
+_OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
+"""The same maximum message size as the engine's (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
 _PARENT_POLL = 0.5
 """Seconds between two checks that the engine is still running."""
 _SIGNAL_POLL = 0.1
@@ -156,9 +158,7 @@ class _OwnUser(grpc.ServerInterceptor):  # type: ignore[misc]
 
 
 def _sdk_version() -> str:
-    from pulumi._version import version
-
-    return str(version)
+    return importlib.metadata.version("pulumi")
 
 
 def _watch_parent(host: LanguageHost) -> None:
@@ -201,7 +201,7 @@ def main(arguments: list[str]) -> None:
     server = grpc.server(
         ThreadPoolExecutor(max_workers=16),
         interceptors=(own_user,),
-        options=_GRPC_CHANNEL_OPTIONS,
+        options=_OPTIONS,
     )
     language_pb2_grpc.add_LanguageRuntimeServicer_to_server(host, server)
     port = server.add_insecure_port("127.0.0.1:0")
