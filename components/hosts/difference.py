@@ -35,6 +35,26 @@ PHASES: Mapping[str, str] = {
     "runtime": "container runtime",
     "cluster": "membership of the cluster",
 }
+PATHS: Mapping[str, str] = {
+    "cdi": "runtime.cdi",
+    "default runtime": "runtime.defaultRuntime",
+    "devices by environment": "runtime.devicesByEnvironment",
+    "driver fabric manager": "driver.fabricManager",
+    "driver hold": "driver.hold",
+    "driver modules": "driver.modules",
+    "driver persistence": "driver.persistence",
+    "driver remove earlier": "driver.removeEarlier",
+    "driver source": "driver.source",
+    "driver version": "driver.version",
+    "kernel flavor": "kernel.flavor",
+    "kernel hold": "kernel.hold",
+    "kernel release": "kernel.release",
+}
+"""Paths in the stack file of settings that findings name in words."""
+SYSCTL = "sysctl "
+"""Beginning of a kernel parameter's name in a finding."""
+SCRIPTS = "this program's script "
+"""Beginning of a finding about a script file that this program places on hosts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,6 +200,13 @@ def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
                 yield _setting(setting.partition(".")[0]), name
 
 
+def setting_path(what: str) -> str:
+    """Return the stack file's path of the setting that a finding names; other texts unchanged."""
+    if what.startswith(SYSCTL):
+        return f"system.sysctl[{what.removeprefix(SYSCTL)}]"
+    return PATHS.get(what, what)
+
+
 def _setting(name: str) -> str:
     """Return a recorded setting in words: `SYSCTL.vm.swappiness` becomes `sysctl vm.swappiness`."""
     head, _, key = name.partition(".")
@@ -203,7 +230,7 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
             if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
                 continue
             was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
-            yield _finding(Kind.CHANGE, host, f"this program's script {name}", was, now)
+            yield _finding(Kind.CHANGE, host, f"{SCRIPTS}{name}", was, now)
 
 
 def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:

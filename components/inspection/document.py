@@ -31,7 +31,7 @@ from components.desired.rollout import DesiredRollout
 from components.desired.validation import DesiredValidation
 from components.findings import Finding, Kind, Subject
 from components.hosts.compatibility import version
-from components.hosts.difference import files
+from components.hosts.difference import SCRIPTS, files, setting_path
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
 from components.inspection.losses import IN_CONTAINER, PLATFORM
@@ -54,28 +54,8 @@ DIGESTED: Mapping[str, str] = {
     "driverInstaller": "driverInstaller.*",
 } | {key: f"{key}.*" for key in SECTIONS}
 """Settings of which a node keeps only a digest (`components.desired.resolve`), by their paths."""
-PATHS: Mapping[str, str] = {
-    "cdi": "runtime.cdi",
-    "default runtime": "runtime.defaultRuntime",
-    "devices by environment": "runtime.devicesByEnvironment",
-    "driver fabric manager": "driver.fabricManager",
-    "driver hold": "driver.hold",
-    "driver modules": "driver.modules",
-    "driver persistence": "driver.persistence",
-    "driver remove earlier": "driver.removeEarlier",
-    "driver source": "driver.source",
-    "driver version": "driver.version",
-    "kernel flavor": "kernel.flavor",
-    "kernel hold": "kernel.hold",
-    "kernel release": "kernel.release",
-}
-"""Paths in the stack file of settings that hosts keep under plain names."""
-SYSCTL = "sysctl "
-"""Beginning of the plain name of a kernel parameter."""
 REASONS = 2
 """Maximum number of stack file edits that the reason for a drain names."""
-SCRIPTS = "this program's script "
-"""Beginning of a finding about a script file that this program places on hosts."""
 KEEPING_OFF = ("NoSchedule", "NoExecute")
 """Effects of taints that keep pods without a toleration off a node."""
 Wave = tuple[Sequence[str], int]
@@ -566,10 +546,8 @@ def _told(finding: Finding) -> str:
 
 def _worded(finding: Finding) -> Finding:
     """Return a finding that names the stack file's setting, and words in place of a digest."""
-    if finding.subject is Subject.HOST and finding.what.startswith(SYSCTL):
-        finding = replace(finding, what=f"system.sysctl[{finding.what.removeprefix(SYSCTL)}]")
-    elif finding.subject is Subject.HOST:
-        finding = replace(finding, what=PATHS.get(finding.what, finding.what))
+    if finding.subject is Subject.HOST:
+        finding = replace(finding, what=setting_path(finding.what))
     if finding.what.startswith(SCRIPTS):
         return replace(finding, what="a script of this program", was="", now="")
     digests = [bool(_DIGEST.fullmatch(value)) for value in (finding.was, finding.now) if value]

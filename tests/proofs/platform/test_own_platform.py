@@ -81,7 +81,9 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     text = program.read_text()
     assert text.count('"gpu-cluster",') == 1
     program.write_text(text.replace('"gpu-cluster",', '"blue",'))
-    project.write(declared(project, "own-platform"))
+    # This process doesn't know the platform, so the machines are those of a stack with another one.
+    project.write(declared(project, "device-plugin"))
+    project.write(declared(project, "own-platform"), hardware=False)
     with started(project):
         yield project
 
