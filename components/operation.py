@@ -35,7 +35,7 @@ def from_package() -> pulumi.ResourceTransformation:
 
     The other program's folder does not contain `components/run.sh`. So local Commands run this
     script through a link in Pulumi's own folder, which the package creates when it starts
-    (`components.package.link`). The line still contains no path of the engineer's machine.
+    (`components.package.serving.place`). The line still contains no path of the engineer's machine.
     `GPU_CLUSTER_HOME` names another folder, for a machine that destroys a stack and never ran its
     program.
     """

@@ -16,18 +16,19 @@ from components.loading import (
     validate_adopted,
     validate_driver,
     validate_kubeadm_cluster,
-    validate_maintenance,
     validate_namespaces,
     validate_scheduling,
-    validate_tests,
 )
 from components.platforms.discovery import named
 from components.settings.dra import DraSettings
 from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.hosts.host import Host, Role
+from components.settings.nodes.node_range import expand
 from components.settings.platform import NAMES
 from components.settings.valid_sections import ValidSections
+from components.settings.validation import ValidationSettings
 from policies.faults import Fault, Location, fault, show
+from policies.printable import shortened
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
@@ -40,9 +41,9 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from validate_driver.validate(sections)
     yield from validate_scheduling.validate(sections)
     yield from validate_namespaces.validate(sections)
-    yield from validate_maintenance.validate(sections)
+    yield from _maintenance(sections)
     yield from validate_kubeadm_cluster.validate(sections)
-    yield from validate_tests.validate(sections)
+    yield from _tests(sections)
     yield from validate_adopted.validate(sections)
     if sections.platform is not None:
         yield from named(sections.platform).validate_settings(sections)
@@ -159,6 +160,43 @@ def _names(sections: ValidSections) -> Iterator[Fault]:
         if name not in pools and sections.complete:
             known = ", ".join(pools)
             yield fault(location, f"pool {show(name)}", f"one of {known}", "correct the name")
+
+
+def _maintenance(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for names in `maintenance` that belong neither to a host nor to a node.
+
+    A pool that selects its nodes by label may have nodes of any name, and a node in maintenance may
+    be missing in the cluster. With such a pool every name is accepted.
+    """
+    if not sections.complete or any(pool.selector is not None for pool in sections.pools.values()):
+        return
+    known = {name for pool in sections.pools.values() for name in pool.node_names}
+    known |= {name for host in sections.hosts.values() for name in (host.name, host.node)}
+    for i, pattern in enumerate(sections.maintenance):
+        strange = [name for name in expand(pattern) if name not in known]
+        if strange:
+            yield fault(
+                ("maintenance", i),
+                shortened([show(name) for name in strange], 1),
+                "names of hosts, or of nodes that a pool names",
+                "correct the name, or take it out",
+            )
+
+
+def _tests(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for user-defined tests that need more GPUs than any node has."""
+    validation = sections.sections.get("validation")
+    if not isinstance(validation, ValidationSettings) or not sections.complete:
+        return
+    most = max((pool.gpus_per_node for pool in sections.pools.values()), default=0)
+    for name, test in validation.tests.items():
+        if test.gpus > most:
+            yield fault(
+                ("validation", "tests", name, "gpus"),
+                f"{test.gpus}, and no pool has so many GPUs on a node",
+                f"at most {most}: a test runs on one node",
+                "write fewer",
+            )
 
 
 _Key = TypeVar("_Key")

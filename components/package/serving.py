@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,7 +14,6 @@ import pulumi
 from pulumi.provider.server import ProviderServicer
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from components.package.link import place
 from components.package.provider import PackageProvider
 
 Refusal = Callable[[str, int], str]
@@ -21,6 +21,25 @@ Refusal = Callable[[str, int], str]
 
 _OPTIONS = [("grpc.max_receive_message_length", 400 * 1024 * 1024)]
 """The size of the engine's messages, as Pulumi's SDKs have it."""
+
+
+def place(root: Path) -> None:
+    """Make the symbolic link in Pulumi's home folder point to the package.
+
+    The state holds no path of a machine, so Commands name this link (`components.operation`). The
+    link is replaced as a whole: a Command that runs meanwhile finds the old or the new folder.
+
+    Args:
+        root: Folder that contains `components`.
+    """
+    home = os.environ.get("PULUMI_HOME")
+    folder = Path(home) if home else Path.home() / ".pulumi"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    link = folder / "gpu-cluster"
+    made = folder / f".gpu-cluster.{os.getpid()}"
+    made.unlink(missing_ok=True)
+    made.symlink_to(root)
+    made.replace(link)
 
 
 class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]

@@ -151,8 +151,7 @@ class Watch:
             return
         self._known[str(path), 0] = stamp
         self.seen["file"] += 1
-        folder = _stamp(path.parent)
-        private = folder is not None and (stamp[2] | folder[2]) & 0o077 == 0
+        private = stamp[2] & 0o077 == 0
         self._note(_content(path), f"{'private file' if private else 'file'} {path.name}")
 
     def _note(self, content: bytes, where: str) -> None:
