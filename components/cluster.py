@@ -29,7 +29,7 @@ from components.inspection.difference import Difference
 from components.inspection.observe import inspect, show_hosts, tell
 from components.kubernetes.kubeconfig_contexts import given, missing_context
 from components.loading.inventory import origins
-from components.loading.loader import load, load_model
+from components.loading.loader import is_loaded, load
 from components.loading.warnings import warnings
 from components.monitoring.component import Monitoring, MonitoringArgs
 from components.nodes.component import NodeScheduling, NodeSchedulingArgs
@@ -443,9 +443,10 @@ class GpuCluster(pulumi.ComponentResource):
         """
         settings = args.settings
         try:
-            if isinstance(settings, Cluster):
-                settings = load_model(settings)
-            else:
+            if isinstance(settings, Cluster) and not is_loaded(settings):
+                # Python code made it, so merge its overrides and check it, as for a stack file.
+                settings = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+            if not isinstance(settings, Cluster):
                 given = {"platform": self.PLATFORM} if self.PLATFORM else {}
                 settings = load(
                     {**given, **settings} if isinstance(settings, Mapping) else settings

@@ -70,18 +70,9 @@ def is_newer(version: object) -> bool:
     return isinstance(version, str) and bool(re.fullmatch(r"v([2-9]|[1-9][0-9]{1,3})", version))
 
 
-def load_model(cluster: Cluster) -> Cluster:
-    """Return a cluster that Python code created as `load` returns the same settings.
-
-    Settings of the stack are then merged into pools and hosts, and everything is checked. What
-    `load` returned is returned unchanged.
-
-    Raises:
-        ConfigError: The settings have faults.
-    """
-    if _loaded.get(id(cluster)) is cluster:
-        return cluster
-    return load(cluster.model_dump(mode="json", by_alias=True, exclude_unset=True))
+def is_loaded(settings: object) -> bool:
+    """Check whether `load` returned this object, complete and without faults."""
+    return _loaded.get(id(settings)) is settings
 
 
 def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:

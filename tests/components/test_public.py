@@ -23,6 +23,8 @@ from components.loading.loader import load
 from components.program import main
 from components.requests import Enclosed, opened, write
 from components.settings.cluster import Cluster
+from components.settings.hosts.driver import DriverSettings
+from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
 from tests.fixtures.clusters import cluster
@@ -224,6 +226,40 @@ def test_a_changed_copy_of_what_was_loaded_is_checked() -> None:
     pools = (*loaded.pools, *loaded.pools)
     with pytest.raises(pulumi.RunError, match="each pool name once"):
         build(None, settings=loaded.model_copy(update={"pools": pools}))
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_models_made_in_python_follow_the_rules_between_sections() -> None:
+    pool = Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8)
+    made = Cluster(
+        version="v1",
+        kubernetes=cluster().kubernetes,
+        platform="device-plugin",
+        pools=(pool, pool.model_copy(update={"nodes": ("gpu-10",)})),
+    )
+    with pytest.raises(pulumi.RunError, match="each pool name once"):
+        build(None, settings=made)
+
+
+@pytest.mark.usefixtures("no_hooks")
+def test_models_made_in_python_get_the_overrides_that_a_document_gets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loaded = cluster()
+    pool, *others = loaded.pools
+    driver = DriverSettings(version="580.65.06")
+    changed = (pool.model_copy(update={"driver": driver}), *others)
+    resolved: list[Cluster] = []
+
+    def kept(settings: Cluster, name: str, **rest: Any) -> Any:
+        resolved.append(settings)
+        raise pulumi.RunError("enough")
+
+    monkeypatch.setattr("components.cluster.resolve", kept)
+    with pytest.raises(pulumi.RunError, match="enough"):
+        build(None, settings=loaded.model_copy(update={"pools": changed}))
+    members = [host for host in resolved[0].hosts if host.node in pool.node_names]
+    assert {host.driver and host.driver.version for host in members} == {"580.65.06"}
 
 
 @pytest.mark.usefixtures("no_hooks")

@@ -19,12 +19,10 @@ from hypothesis import strategies as st
 from components.base.keys import fields
 from components.base.model import Model
 from components.base.nearness import similarity
-from components.loading.loader import load, load_model
+from components.loading.loader import load
 from components.loading.warnings import warnings
 from components.settings.cluster import Cluster
 from components.settings.gpu_operator import GpuOperatorSettings
-from components.settings.hosts.driver import DriverSettings
-from components.settings.nodes.pool import Pool
 from policies.faults import ConfigError, Fault
 from tests.fixtures.documents import KEYS, RSA, document, refused
 from tests.resolved import platform_of
@@ -289,31 +287,6 @@ def test_what_was_loaded_loads_again_as_the_same() -> None:
     others = {"gpu_operator", "gpu_manager", "dra", "driver_installer"}
     written = cluster.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=others)
     assert load(written) == cluster.model_copy(update={"gpu_operator": GpuOperatorSettings()})
-
-
-def test_models_made_in_python_follow_the_rules_between_parts() -> None:
-    cluster = load(document())
-    twice = Cluster(
-        version="v1",
-        kubernetes=cluster.kubernetes,
-        platform=cluster.platform,
-        pools=(cluster.pools[0], Pool(name="a100", nodes=("gpu-9",), gpus_per_node=8)),
-    )
-    with pytest.raises(ConfigError, match="each pool name once"):
-        load_model(twice)
-
-
-def test_models_made_in_python_get_the_overrides_that_a_document_gets() -> None:
-    loaded = load(document())
-    pool, *others = loaded.pools
-    driver = DriverSettings(version="580.65.06")
-    made = loaded.model_copy(
-        update={"pools": (pool.model_copy(update={"driver": driver}), *others)}
-    )
-    (host, *_) = [host for host in load_model(made).hosts if host.node in pool.node_names]
-    assert host.driver is not None
-    assert host.driver.version == "580.65.06"
-    assert load_model(loaded) is loaded
 
 
 def test_warnings_name_what_will_not_do_what_was_meant() -> None:
