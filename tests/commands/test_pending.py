@@ -96,7 +96,7 @@ def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> N
     selected.destroy(remove=True)
 
 
-@pytest.mark.promise("Commands that read or write the state never have its secrets in plain text.")
+@pytest.mark.promise("A state that a command exports and imports keeps its secrets encrypted.")
 def test_the_state_is_read_and_written_with_its_secrets_encrypted(
     selected: automation.Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
