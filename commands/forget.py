@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-from pulumi import automation
-
 from commands.contexts import require_context, require_own_state
 from commands.engine import select
-from commands.left import name_of, of_host, without
+from commands.left import name_of, of_host
 from commands.stack import Stack
-from commands.state import export_state, import_state
+from commands.state import export_state, remove_from_state
 
 
 def main() -> None:
@@ -32,8 +30,7 @@ def main() -> None:
         if not gone or exported.deployment is None:
             print(f"HOST: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)
-        kept = {**exported.deployment, "resources": without(resources, gone)}
-        import_state(selected, automation.Deployment(exported.version, kept))
+        remove_from_state(selected, exported, gone)
     for urn in gone:
         print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")
 

@@ -20,9 +20,9 @@ from pulumi import automation
 from commands.contexts import require_context, require_own_state
 from commands.engine import select
 from commands.lab import embedded_cluster
-from commands.left import Resources, name_of, of_host, without
+from commands.left import Resources, name_of, of_host
 from commands.stack import Stack
-from commands.state import export_state, import_state
+from commands.state import export_state, remove_from_state
 from commands.watched import Answer, answering
 from components.adoption import leave
 from components.adoption.leave import Handed
@@ -259,8 +259,7 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
     elif exported.deployment is not None:
         gone = of_pool(resources, part.pool) if part.pool else []
         gone += [urn for host in part.hosts for urn in of_host(resources, host)]
-        kept = {**exported.deployment, "resources": without(resources, gone)}
-        import_state(selected, automation.Deployment(exported.version, kept))
+        remove_from_state(selected, exported, gone)
         take_out(stack, part.pool, part.hosts)
 
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from pulumi import automation
+
+from commands.left import without
 
 
 def export_state(selected: automation.Stack) -> automation.Deployment:
@@ -38,6 +41,24 @@ def import_state(selected: automation.Stack, state: automation.Deployment) -> No
         json.dump({"version": state.version, "deployment": state.deployment}, file)
         file.flush()
         _run(selected, "import", "--file", file.name)
+
+
+def remove_from_state(
+    selected: automation.Stack, state: automation.Deployment, gone: Iterable[str]
+) -> None:
+    """Remove resources from the state of a stack; nothing is deleted elsewhere.
+
+    Args:
+        selected: The stack.
+        state: The stack's state, as `export_state` returned it.
+        gone: URNs of the resources.
+
+    Raises:
+        CommandError: The engine refuses the state, or can't write it.
+    """
+    deployment = state.deployment or {}
+    kept = {**deployment, "resources": without(deployment.get("resources", []), gone)}
+    import_state(selected, automation.Deployment(state.version, kept))
 
 
 def resources_of(selected: automation.Stack) -> list[dict[str, Any]]:
