@@ -5,12 +5,15 @@
 # It reads, and changes nothing: it writes no file, loads no module and starts no service. It needs
 # no root; as root some sections say more. Each command has REPORT_SECONDS (10) seconds, and prints
 # REPORT_LINES (120) lines of at most 300 characters. Read the report before you send it.
+# REPORT_ROOT names a folder that has etc, proc and sys, if those of the host are not to be read.
 # The programs that sections start expand what stands in single quotes.
 # shellcheck disable=SC2016
 set -u
 LC_ALL=C
 export LC_ALL
 seconds=${REPORT_SECONDS:-10} lines=${REPORT_LINES:-120}
+root=${REPORT_ROOT:-}
+export root
 
 # Print a heading, the output of a command and its exit status.
 section() {
@@ -31,7 +34,7 @@ section() {
 gpus() {
   title=$1
   shift
-  if [ -r "${NVIDIA_VERSION:-/proc/driver/nvidia/version}" ]; then
+  if [ -r "$root/proc/driver/nvidia/version" ]; then
     section "$title" "$@"
   else
     printf '\n## %s\n%s\n' "$title" "the driver is not loaded"
@@ -48,15 +51,15 @@ part() {
 report() {
   echo "gpu-cluster host report 1"
   section "machine" uname -srm
-  part "system" '^(ID|VERSION_ID|PRETTY_NAME)=' /etc/os-release
+  part "system" '^(ID|VERSION_ID|PRETTY_NAME)=' "$root/etc/os-release"
   section "first process" ps -p 1 -o comm=
-  part "control groups" ' cgroup2? ' /proc/mounts
-  section "firmware" sh -c 'test -d /sys/firmware/efi && echo UEFI || echo BIOS; mokutil --sb-state'
-  part "kernel command line" . /proc/cmdline
-  section "GPUs on the bus" sh -c 'grep -il 0x10de /sys/bus/pci/devices/*/vendor | while read -r f; do
+  part "control groups" ' cgroup2? ' "$root/proc/mounts"
+  section "firmware" sh -c 'test -d "$root/sys/firmware/efi" && echo UEFI || echo BIOS; mokutil --sb-state'
+  part "kernel command line" . "$root/proc/cmdline"
+  section "GPUs on the bus" sh -c 'grep -il 0x10de "$root"/sys/bus/pci/devices/*/vendor | while read -r f; do
     d=${f%/vendor}; echo "$(cat "$d/class") $(cat "$d/device") $(cat "$d/current_link_width" 2>/dev/null)"; done'
-  part "driver" . /proc/driver/nvidia/version
-  part "modules" '^(nvidia|nouveau|ib_|mlx5_|gdrdrv)' /proc/modules
+  part "driver" . "$root/proc/driver/nvidia/version"
+  part "modules" '^(nvidia|nouveau|ib_|mlx5_|gdrdrv)' "$root/proc/modules"
   gpus "GPUs" nvidia-smi -L
   gpus "facts of GPUs" nvidia-smi \
     --query-gpu=name,driver_version,memory.total,mig.mode.current,ecc.mode.current,compute_mode,persistence_mode,pcie.link.gen.current,pcie.link.width.current \
@@ -67,10 +70,10 @@ report() {
   section "packages of NVIDIA (dpkg)" dpkg-query -W -f '${Package} ${Version} ${db:Status-Abbrev}\n' \
     '*nvidia*' 'cuda-drivers*' 'libnvidia*' 'datacenter-gpu-manager*'
   section "packages of NVIDIA (rpm)" rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n' '*nvidia*' 'cuda-drivers*' 'kmod-nvidia*'
-  part "module streams" '^(name|stream|state)=' /etc/dnf/modules.d/nvidia-driver.module
+  part "module streams" '^(name|stream|state)=' "$root/etc/dnf/modules.d/nvidia-driver.module"
   section "dkms" dkms status
-  section "sources of packages (apt)" sh -c 'grep -hsE "^(deb|URIs|Suites|Components)" /etc/apt/sources.list /etc/apt/sources.list.d/* | grep -i nvidia'
-  section "sources of packages (rpm)" sh -c 'grep -hsE "^(\[|baseurl|enabled|gpgcheck)" /etc/yum.repos.d/*nvidia* /etc/yum.repos.d/*cuda*'
+  section "sources of packages (apt)" sh -c 'grep -hsE "^(deb|URIs|Suites|Components)" "$root"/etc/apt/sources.list "$root"/etc/apt/sources.list.d/* | grep -i nvidia'
+  section "sources of packages (rpm)" sh -c 'grep -hsE "^(\[|baseurl|enabled|gpgcheck)" "$root"/etc/yum.repos.d/*nvidia* "$root"/etc/yum.repos.d/*cuda*'
   section "units" systemctl list-units --no-pager --plain --all containerd.service crio.service \
     docker.service kubelet.service k3s.service 'nvidia-*' 'nvidia-fabricmanager.service' 'dcgm*'
   section "unit of containerd" systemctl show containerd.service -p ExecStart -p Environment -p FragmentPath -p DropInPaths
@@ -82,7 +85,7 @@ report() {
   section "devices of CDI" nvidia-ctk cdi list
   section "kubelet" kubelet --version
   section "SELinux" getenforce
-  section "memory locked to pages, huge pages" grep -E 'HugePages_Total|MemTotal' /proc/meminfo
+  section "memory locked to pages, huge pages" grep -E 'HugePages_Total|MemTotal' "$root/proc/meminfo"
   section "kernel messages of the driver" sh -c 'dmesg | grep -E "NVRM|Xid" | tail -n 20'
 }
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.ci.machine import link_programs
 
 SCRIPT = Path(__file__).parents[2] / "lab" / "seen" / "host_report.sh"
 UUID = "GPU-1b0a6ab4-5c0e-4a29-93d1-1a2b3c4d5e6f"
@@ -21,6 +22,7 @@ SECRETS = (
     "alice:hunter2",
     "1653422001234",
     "/home/alice",
+    "198.51.100.4",
 )
 NVIDIA_SMI = f"""#!/bin/sh
 echo "GPU 0: NVIDIA H100 (UUID: {UUID})"
@@ -33,18 +35,34 @@ printf 'escape \\033]0;title\\007 end\\n'
 """
 
 
+DRIVER = "proc/driver/nvidia/version"
+FILES = {
+    "proc/cmdline": "BOOT_IMAGE=/vmlinuz ip=198.51.100.4 hostname=node-7.example.org\n",
+    "proc/meminfo": "MemTotal:       2113513216 kB\nHugePages_Total:       0\n",
+    DRIVER: "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04\n",
+}
+UNAME = """#!/bin/sh
+case "$1" in -n) echo node-7.example.org ;; *) echo Linux 6.8.0-79-generic x86_64 ;; esac
+"""
+NO_MESSAGES = "#!/bin/sh\n"
+
+
 def report(tmp_path: Path, **programs: str) -> str:
-    """Run the script with fakes of these programs; return the report."""
+    """Run the script on a machine that has these files and programs only; return the report."""
+    for path, text in FILES.items():
+        file = tmp_path / "root" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    tools = tmp_path / "tools"
+    link_programs(tools)
     folder = tmp_path / "bin"
     folder.mkdir()
-    for name, text in programs.items():
+    for name, text in {"uname": UNAME, "dmesg": NO_MESSAGES, **programs}.items():
         (folder / name.replace("_", "-")).write_text(text)
         (folder / name.replace("_", "-")).chmod(0o755)
-    loaded = tmp_path / "version"
-    loaded.write_text("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.04")
     environment = {
-        "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
-        "NVIDIA_VERSION": str(loaded),
+        "PATH": f"{folder}{os.pathsep}{tools}",
+        "REPORT_ROOT": str(tmp_path / "root"),
         "REPORT_SECONDS": "1",
         "REPORT_LINES": "20",
     }
@@ -80,10 +98,13 @@ def test_a_report_contains_no_name_address_uuid_or_serial_number(tmp_path: Path)
         "GPU 0: NVIDIA H100 (UUID: <gpu-1>)",
     ]
     assert lines[3] == "<line left out>"
-    assert lines[4].startswith("node <host> at <address-1> and <address6-1>")
+    assert lines[4].startswith("node <host> at <address-2> and <address6-1>")
+    assert (
+        of(text, "kernel command line")[0] == "BOOT_IMAGE=/vmlinuz ip=<address-1> hostname=<host>"
+    )
     for secret in (*SECRETS, "\x1b", "\x07"):
         assert secret not in text, secret
-    assert not re.search(rf"\b{re.escape(os.uname().nodename)}\b", text)
+    assert "node-7" not in text
 
 
 def test_a_program_that_prints_without_end_is_cut(tmp_path: Path) -> None:
@@ -148,7 +169,7 @@ def test_an_xid_is_reported_without_the_uuid_and_serial_number_that_the_driver_a
 
 def test_nvidia_smi_is_not_run_without_a_loaded_driver(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
-    text = report(tmp_path, nvidia_smi=f"#!/bin/sh\nrm -f {tmp_path}/version; touch {ran}\n")
+    text = report(tmp_path, nvidia_smi=f"#!/bin/sh\nrm -f {tmp_path}/root/{DRIVER}; touch {ran}\n")
     assert ran.exists()
     ran.unlink()
     assert of(text, "links") == ["the driver is not loaded"]
