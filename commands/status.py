@@ -20,7 +20,7 @@ from commands.lab import embedded_cluster
 from commands.reading import reading
 from commands.stack import Stack
 from commands.watched import apart, say
-from components.change.document import Document, Outcome, Problem
+from components.change.document import Document, Outcome, Problem, conclusion, stopping
 from components.change.lines import StackFile, located
 from components.change.names import counted, listed
 from components.change.text import statement_lines, told_apart
@@ -106,12 +106,12 @@ def judged(document: Document, missing: list[str] | None = None) -> Document:
         document: What the inspection found.
         missing: What should have been inspected and was not, with the reason.
     """
-    own = (fault for cluster in document.clusters for fault in cluster.faults)
-    texts = [fault.text for fault in (*document.faults, *own)]
-    causes = [*texts, *(f"not inspected: {why}" for why in missing or ())]
-    cause = printable(causes[0].split("\n", 1)[0]) if causes else ""
-    outcome = Outcome.FAILED if causes else document.outcome
-    return document.model_copy(update={"command": "status", "outcome": outcome, "cause": cause})
+    problems = stopping(document.clusters, document.faults)
+    lacking = f"not inspected: {missing[0]}" if missing and not problems else ""
+    is_changed = document.outcome is Outcome.CHANGED
+    outcome, cause = conclusion(problems, is_changed=is_changed, cause=lacking)
+    update = {"command": "status", "outcome": outcome, "cause": printable(cause)}
+    return document.model_copy(update=update)
 
 
 def exit_code(document: Document) -> int:

@@ -218,7 +218,7 @@ class GpuCluster(pulumi.ComponentResource):
                 _refuse(filter(None, [missing_context(self.desired.context, args.source)]))
             found, change = inspect(self._called, self.desired, key, args.source, unknown)
             show_hosts(self.desired.hosts, found, places)
-            tell(change, found, self.desired.stack, args.source)
+            tell(change, self.desired.stack, args.source)
         return found.difference
 
     def _check(self, args: GpuClusterArgs) -> None:

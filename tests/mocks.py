@@ -55,9 +55,9 @@ LOOP = asyncio.new_event_loop()
 
 
 @contextmanager
-def inspected(difference: Difference) -> Iterator[None]:
+def inspected(difference: Difference, change: ClusterChange | None = None) -> Iterator[None]:
     """While the context lasts, let the inspection of each `GpuCluster` find this difference."""
-    found = (Inspection(difference=difference), ClusterChange(name="gpu-cluster"))
+    found = (Inspection(difference=difference), change or ClusterChange(name="gpu-cluster"))
     with patch("components.cluster.inspect", lambda *_: found):
         yield
 

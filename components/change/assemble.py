@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.base.model import FrozenDict
-from components.change.document import Document, Outcome, Problem, Resource
+from components.change.document import Document, Problem, Resource, conclusion, stopping
 from components.change.lines import StackFile, located
 
 
@@ -46,19 +46,23 @@ def assembled(
     faults = [fault for document in written for fault in document.faults]
     if engine.cause and not faults:
         faults = [Problem(text=text) for text in engine.errors if not _is_known(text, known)]
-    changed = bool(engine.resources) or any(cluster.is_changed for cluster in clusters)
-    outcome = Outcome.CHANGED if changed else Outcome.UNCHANGED
+    rules = tuple(
+        sorted((file.located(rule, name) for rule, name in engine.rules), key=_rule_order)
+    )
+    outcome, cause = conclusion(
+        stopping(clusters, faults, rules),
+        is_changed=bool(engine.resources) or any(cluster.is_changed for cluster in clusters),
+        cause=engine.cause,
+    )
     document = Document(
         stack=stack,
-        outcome=Outcome.FAILED if engine.cause else outcome,
+        outcome=outcome,
         clusters=clusters,
         resources=tuple(sorted(engine.resources, key=_order)),
         steps=FrozenDict(sorted(engine.steps.items())),
-        rules=tuple(
-            sorted((file.located(rule, name) for rule, name in engine.rules), key=_rule_order)
-        ),
+        rules=rules,
         faults=tuple(faults),
-        cause=engine.cause,
+        cause=cause,
     )
     return located(document, file)
 

@@ -27,6 +27,7 @@ from components.change.document import (
     Resource,
     Restriction,
     Statement,
+    stopping,
 )
 from components.change.names import and_more, counted, ranges
 from components.change.text import (
@@ -236,8 +237,7 @@ def _cause(document: Document) -> Iterator[str]:
     """Yield why a preview failed, with its first 20 faults; nothing if it did not fail."""
     if document.outcome is not Outcome.FAILED:
         return
-    faults = [*document.faults, *(fault for each in document.clusters for fault in each.faults)]
-    texts = dict.fromkeys(_placed(fault) for fault in faults)
+    texts = dict.fromkeys(map(_placed, stopping(document.clusters, document.faults)))
     shown = list(texts)[:20] or [document.cause]
     more = [f"and {len(texts) - 20} more"] if len(texts) > 20 else []
     text = "`make up` would fail in the same way, before it changes anything:\n\n"

@@ -9,13 +9,15 @@ describes it.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import Field, ValidationError, computed_field
+from pydantic import Field, ValidationError, computed_field, model_validator
 
 from components.base.explain import first_error
 from components.base.model import Freeze, FrozenDict, Model
+from policies.printable import printable
 
 VERSION: Final = "v1"
 """Version of the document's format; an incompatible format gets another version."""
@@ -376,6 +378,37 @@ class ClusterChange(Model):
         return bool(self.changes or self.drift or self.due or self.unknown)
 
 
+def stopping(
+    clusters: Iterable[ClusterChange],
+    faults: Iterable[Problem] = (),
+    rules: Iterable[Problem] = (),
+) -> list[Problem]:
+    """Return the problems that stop the run, each once.
+
+    Args:
+        clusters: Changes of each `GpuCluster`, with their faults.
+        faults: Problems that were found before a cluster was inspected.
+        rules: Violated rules, also those that are only advice.
+    """
+    every = [*faults, *(fault for cluster in clusters for fault in cluster.faults), *rules]
+    return list(dict.fromkeys(problem for problem in every if problem.mandatory))
+
+
+def conclusion(
+    problems: Iterable[Problem], *, is_changed: bool, cause: str = ""
+) -> tuple[Outcome, str]:
+    """Return the outcome of a preview and, if it failed, the cause in one line.
+
+    Args:
+        problems: Problems that stop the run.
+        is_changed: Whether the run would change anything.
+        cause: Why the preview itself failed. Empty: it did not fail.
+    """
+    if texts := [*filter(None, [cause]), *(problem.text for problem in problems)]:
+        return Outcome.FAILED, texts[0].split("\n", 1)[0]
+    return (Outcome.CHANGED if is_changed else Outcome.UNCHANGED), ""
+
+
 class Document(Model):
     """Effects of a Pulumi run on a stack: the change document.
 
@@ -383,7 +416,7 @@ class Document(Model):
         version: Version of the document's format.
         command: Name of the command, as in the JSON output of all commands.
         stack: Name of the stack.
-        outcome: Result of the preview.
+        outcome: Result of the preview: failed if a problem stops the run.
         clusters: Changes of each `GpuCluster` of the stack.
         resources: Pulumi resources that change. Empty in a file that the Pulumi program
             writes, because the program doesn't know the engine's steps.
@@ -403,6 +436,14 @@ class Document(Model):
     rules: tuple[Problem, ...] = ()
     faults: tuple[Problem, ...] = ()
     cause: Text = ""
+
+    @model_validator(mode="after")
+    def _fails_by_its_problems(self) -> Self:
+        problems = stopping(self.clusters, self.faults, self.rules)
+        if problems and self.outcome is not Outcome.FAILED:
+            wanted = f"outcome {Outcome.FAILED}, because a problem stops the run"
+            raise ValueError(f"{wanted}: {printable(problems[0].text, 200)}")
+        return self
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -110,7 +110,7 @@ class ChangeCollector:
             drift=_statements(difference.of(Kind.DRIFT)),
             due=_statements(difference.of(Kind.DUE)),
             faults=tuple(
-                Problem(text=text) for text in (*self.inspection.problems, *blockers(difference))
+                Problem(text=text) for text in (*self.inspection.problems, *_blockers(difference))
             ),
             warnings=tuple(
                 Problem(text=text, mandatory=False) for text in self.inspection.warnings
@@ -388,7 +388,7 @@ class ChangeCollector:
                 yield (host.name if host else name), was, wanted
 
 
-def blockers(difference: Difference) -> Iterator[str]:
+def _blockers(difference: Difference) -> Iterator[str]:
     """Yield the reasons why nodes can't be drained or must not be changed."""
     yield from plan.blockers(difference.rollout)
     for name in difference.layouts.names:

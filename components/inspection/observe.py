@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pulumi
 
-from components.change.document import ClusterChange, Document, Outcome
+from components.change.document import ClusterChange, Document, conclusion, stopping
 from components.change.file import Inspected, write
 from components.change.lines import StackFile, located
 from components.change.text import lines
@@ -29,7 +29,7 @@ from components.hosts.observed.inspect import inspecting_key, observe_hosts
 from components.hosts.observed.table import table
 from components.inspection import losses
 from components.inspection.bounds import bounded, completed
-from components.inspection.document import ChangeCollector, blockers
+from components.inspection.document import ChangeCollector
 from components.inspection.extent import EXTENT, Extent
 from components.inspection.judgement import Inspection, Seen, judged, with_losses
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
@@ -137,30 +137,29 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
-def tell(change: ClusterChange, inspection: Inspection, stack: str, source: str) -> None:
-    """Log what the run would change, and write the change document.
+def tell(change: ClusterChange, stack: str, source: str) -> None:
+    """Log what the run would change, write the change document, and stop a run that would fail.
+
+    This is the gate of a run: nothing of the cluster is declared before it.
 
     The document is a JSON file with all changes that the run would make. It is written to the path
     in the environment variable that `components.change.file.VARIABLE` names, if there is one.
 
     Args:
         change: What the run would change.
-        inspection: Result of the inspection.
         stack: Name of the stack.
         source: Name of the settings in messages. Empty: the stack file.
 
     Raises:
-        RunError: The inspection contradicts the settings.
+        RunError: The inspection found a fault that would stop the run.
     """
     document = documented(change, stack, StackFile.read(Path(source or f"Pulumi.{stack}.yaml")))
-    for each in document.clusters:
-        if each.is_changed or not inspection.problems:
-            pulumi.log.info("\n".join(lines(each)))
-    for blocker in blockers(inspection.difference):
-        pulumi.log.warn(blocker)
+    problems = stopping([change])
+    if change.is_changed or not problems:
+        pulumi.log.info("\n".join(lines(change)))
     write(document, change.name)
-    if inspection.problems:
-        raise Inspected("\n".join(inspection.problems))
+    if problems:
+        raise Inspected("\n".join(problem.text for problem in problems))
 
 
 def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
@@ -171,10 +170,8 @@ def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
         stack: Name of the stack.
         file: Lines of the stack file.
     """
-    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
-    if change.faults:
-        outcome = Outcome.FAILED
-    return located(Document(stack=stack, outcome=outcome, clusters=(change,)), file)
+    outcome, cause = conclusion(stopping([change]), is_changed=change.is_changed)
+    return located(Document(stack=stack, outcome=outcome, clusters=(change,), cause=cause), file)
 
 
 def show_hosts(

@@ -22,6 +22,7 @@ from components.change.document import (
     Outcome,
     Problem,
     Statement,
+    stopping,
 )
 from components.change.names import counted, listed
 from components.change.text import lines, loss_text, numbers, statement_text
@@ -102,7 +103,12 @@ def page(report: Report) -> str:
     body = element(
         "body",
         element("a", "Skip to the content", href="#content", class_="skip"),
-        element("header", element("h1", title), element("p", _summary(report))),
+        element(
+            "header",
+            element("h1", title),
+            *_failure(report.document),
+            element("p", _summary(report)),
+        ),
         element("nav", element("ul", *_links()), aria_label="Sections"),
         element("main", *_sections(report), id="content", tabindex="-1"),
         element("footer", element("p", f"Created on {report.day} by make report.")),
@@ -136,10 +142,19 @@ def _summary(report: Report) -> str:
     outcome = {
         Outcome.UNCHANGED: "A run would change nothing.",
         Outcome.CHANGED: "A run would change something.",
-        Outcome.FAILED: "The preview failed.",
+        Outcome.FAILED: "",
     }
     states = _states(found.items()) or "no GPU"
-    return f"{counted(nodes, 'node')}: {states}. {outcome[report.document.outcome]}"
+    return f"{counted(nodes, 'node')}: {states}. {outcome[report.document.outcome]}".rstrip()
+
+
+def _failure(document: Document) -> Iterator[Element]:
+    """Yield why a run would fail, or what was not inspected; nothing if neither is so."""
+    if document.outcome is Outcome.FAILED:
+        problems = stopping(document.clusters, document.faults, document.rules)
+        words = "A run would fail" if problems else "The preview failed"
+        cause = shown(document.cause) or "see the findings"
+        yield element("p", f"{words}: {cause}", class_="bad")
 
 
 def _states(numbers: Iterable[tuple[State, int]]) -> str:
@@ -207,9 +222,6 @@ def _cell(state: State, after: str) -> Element:
 
 
 def _change(document: Document) -> Iterator[Element]:
-    if document.outcome is Outcome.FAILED:
-        text = shown(document.cause) or "see the findings"
-        yield element("p", f"The preview failed: {text}", class_="bad")
     for cluster in document.clusters:
         if len(document.clusters) > 1:
             yield element("h3", f"Cluster {shown(cluster.name)}")

@@ -73,7 +73,7 @@ def test_a_fault_or_a_part_without_inspection_ends_with_1_also_beside_drift() ->
     assert "incomplete, 1 drift" in text
     (cluster,) = document(with_drift()).clusters
     faulty = cluster.model_copy(update={"faults": (Problem(text="host gpu-1: found a\nb"),)})
-    found = status.judged(Document(stack="dev", outcome=Outcome.CHANGED, clusters=(faulty,)))
+    found = status.judged(Document(stack="dev", outcome=Outcome.FAILED, clusters=(faulty,)))
     assert (status.exit_code(found), found.cause) == (1, "host gpu-1: found a")
     assert "1 fault, 1 drift" in [*status.lines(found)][-1]
 

@@ -9,10 +9,13 @@ from typing import Any
 import pulumi
 import pytest
 
+from components.change.document import ClusterChange, Problem
+from components.change.file import Inspected
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.resolve import resolve
 from components.hosts import component as hosts
 from components.hosts.reboot import component as host_reboot
+from components.inspection.difference import Difference
 from components.nodes import component as node_scheduling
 from components.operation import repair, repair_line
 from components.provider import kubernetes_provider
@@ -22,7 +25,7 @@ from components.settings.nodes.taint import STARTUP_TAINT
 from components.validation import component as validation
 from tests.findings import found
 from tests.fixtures.clusters import HOST_KEY, cluster
-from tests.mocks import Recorded, Recorder, declare, without_secrets
+from tests.mocks import Recorded, Recorder, declare, inspected, without_secrets
 
 pytestmark = pytest.mark.usefixtures("no_hooks")
 
@@ -87,6 +90,21 @@ def test_a_pool_costs_the_same_however_many_nodes_it_has(preview: bool) -> None:
         cluster(pools=[{"name": "a100", "nodes": ["gpu-[1-800]"], "gpusPerNode": 8}]),
     )
     assert len(small.resources) == len(large.resources)
+
+
+@pytest.mark.promise("A run declares nothing if its inspection finds a fault that would stop it.")
+def test_a_fault_that_stops_the_run_declares_nothing(preview: bool) -> None:
+    def program() -> None:
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=cluster(), private_key=CANARY))
+
+    recorder, texts = Recorder(), ("rollout: node gpu-1: found a pod", "host gpu-2: found b")
+    faults = tuple(Problem(text=text) for text in texts)
+    with (
+        inspected(Difference(), ClusterChange(name="gpu-cluster", faults=faults)),
+        pytest.raises(Inspected, match="\n".join(texts)),
+    ):
+        declare(program, preview=preview, recorder=recorder)
+    assert recorder.resources == []
 
 
 def test_host_keys_are_checked_on_every_connection(preview: bool) -> None:

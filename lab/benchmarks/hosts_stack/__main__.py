@@ -28,7 +28,7 @@ key = shortest(Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text())
 desired = resolve(cluster, pulumi.get_stack())
 inspection, change = inspect("hosts", desired, key)
 show_hosts(desired.hosts, inspection, {})
-tell(change, inspection, desired.stack, "")
+tell(change, desired.stack, "")
 hosts_differ = inspection.difference.hosts
 provider = pulumi_command.Provider("command")
 secret = pulumi.Output.secret(key)

@@ -16,13 +16,15 @@ from typing import Any
 
 import yaml
 
-from components.change.document import ClusterChange, Document, Outcome
+from components.change.document import ClusterChange, Document, conclusion, stopping
 from components.change.text import lines
 from components.host_facts import HostFacts
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod
 
 Json = dict[str, Any]
 TOLD = Path(__file__).with_name("told.yaml")
+BARE = pod("train", "gpu-1", 4)
+BARE["metadata"]["ownerReferences"] = []
 TRAINING = (pod("train-0", "gpu-1", 8), pod("train-1", "gpu-2", 8), pod("ops/web", "gpu-3"))
 
 
@@ -254,6 +256,9 @@ EDITS: dict[str, Edit] = {
     "devices by environment": Edit(
         base(), _base(runtime={"devicesByEnvironment": True}), _pods(*TRAINING)
     ),
+    "devices by environment, with a pod that may not be evicted": Edit(
+        base(), _base(runtime={"devicesByEnvironment": True}), _pods(BARE)
+    ),
     "another default runtime": Edit(base(), _base(runtime={"defaultRuntime": "runc"})),
     "no CDI": Edit(base(), _base(runtime={"cdi": False})),
     # Hosts.
@@ -330,8 +335,8 @@ EDITS: dict[str, Edit] = {
 def document_of(name: str) -> Document:
     """Return the change document of the edit with this name."""
     change = EDITS[name].change
-    outcome = Outcome.CHANGED if change.is_changed else Outcome.UNCHANGED
-    return Document(stack="dev", outcome=outcome, clusters=(change,))
+    outcome, cause = conclusion(stopping([change]), is_changed=change.is_changed)
+    return Document(stack="dev", outcome=outcome, clusters=(change,), cause=cause)
 
 
 def texts() -> Iterator[tuple[str, str]]:

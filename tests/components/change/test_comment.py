@@ -263,6 +263,16 @@ def test_a_renamed_pool_is_not_validated_again() -> None:
     assert "`moves from a100 to b`" in rendered(document_of("a pool split"))
 
 
+@pytest.mark.promise("A comment begins with the faults that would stop the run.")
+def test_a_fault_that_stops_the_run_is_the_first_text_of_the_comment() -> None:
+    document = document_of("devices by environment, with a pod that may not be evicted")
+    (fault,) = document.clusters[0].faults
+    _, title, cause, *_ = re.split(r"\n+", rendered(document), maxsplit=3)
+    assert title == "### Stack `dev`: the preview failed"
+    assert cause.startswith("`make up` would fail in the same way, before it changes anything")
+    assert fault.text in rendered(document).partition("- **GPUs**")[0]
+
+
 def test_a_failed_preview_says_that_gpus_and_pods_are_unknown() -> None:
     body = rendered(Document(stack="dev", outcome=Outcome.FAILED, cause="a plugin ended"))
     assert "before it changes anything" in body

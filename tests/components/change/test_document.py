@@ -40,6 +40,7 @@ from components.change.document import (
 from components.change.lines import StackFile, located
 from components.hosts.script import FOLDER
 from components.hosts.steps import every
+from tests.components.change.edits import EDITS
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, changed, desired_of, pod
 
 SLICED = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
@@ -58,7 +59,8 @@ def pool(**changes: Any) -> Json:
 
 
 def document_of(change: ClusterChange, **more: Any) -> Document:
-    return Document(stack="dev", outcome=Outcome.CHANGED, clusters=(change,), **more)
+    outcome = Outcome.FAILED if change.faults else Outcome.CHANGED
+    return Document(stack="dev", outcome=outcome, clusters=(change,), **more)
 
 
 @pytest.mark.promise(
@@ -402,7 +404,8 @@ def test_the_published_schema_is_the_models_and_documents_keep_it() -> None:
         World.of(base()).change(edited(runtime={"devicesByEnvironment": True})),
         World().change(base()),
     ):
-        document = document_of(change, cause="c", rules=(Problem(text="GPU049 x"),))
+        advice = Problem(text="GPU049 x", mandatory=False)
+        document = document_of(change, cause="c", rules=(advice,))
         validator.validate(json.loads(document.write()))
         assert Document.read(document.write()) == document
 
@@ -426,6 +429,32 @@ def test_what_is_no_document_is_refused(text: str) -> None:
 def test_a_document_that_is_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="wanted at most"):
         Document.read(" " * (32 * 1024 * 1024 + 1))
+
+
+@pytest.mark.promise("A preview fails if it finds a fault that would stop the run.")
+def test_a_fault_that_stops_the_run_fails_the_preview_whatever_the_engine_reports() -> None:
+    change = EDITS["devices by environment, with a pod that may not be evicted"].change
+    (fault,) = change.faults
+    assert "gpu-1: found pods that no controller creates again" in fault.text
+    document = assembled("dev", [document_of(change)], EngineSteps(), StackFile())
+    assert (document.outcome, document.succeeded) == (Outcome.FAILED, False)
+    assert document.cause == fault.text
+
+
+@pytest.mark.parametrize("place", ["faults", "clusters", "rules"])
+def test_no_document_says_success_beside_a_problem_that_stops_the_run(place: str) -> None:
+    problem = Problem(text="host gpu-1: found a")
+    parts: dict[str, Any] = {place: (problem,)}
+    if place == "clusters":
+        parts = {place: (ClusterChange(name="c", faults=(problem,)),)}
+    with pytest.raises(ValueError, match="host gpu-1: found a"):
+        Document(stack="dev", outcome=Outcome.CHANGED, **parts)
+    found = Document(stack="dev", outcome=Outcome.FAILED, **parts)
+    contradicting = found.write().replace('"failed"', '"changed"')
+    with pytest.raises(ValueError, match="no change document"):
+        Document.read(contradicting)
+    advice = problem.model_copy(update={"mandatory": False})
+    assert Document(stack="dev", outcome=Outcome.CHANGED, rules=(advice,)).succeeded
 
 
 def test_a_failed_preview_keeps_its_cause_and_each_fault_once() -> None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from components.change.document import Document, Outcome
+from components.change.document import ClusterChange, Document, Outcome, Problem
 from components.report.gpu_map import State
 from components.report.page import LEGEND, SECTIONS, STYLE, Report, page
 from tests.components.change.edits import EDITS, document_of
@@ -160,6 +160,20 @@ def test_a_hostile_text_stays_text(text: str) -> None:
     content = "".join(node.content for node in found.all("body"))
     assert all(one.isprintable() for one in content)
     assert len(page(hostile(text))) < 200_000
+
+
+@pytest.mark.promise("The report says first why a run would fail.")
+def test_a_problem_that_stops_the_run_is_the_first_sentence_of_the_page() -> None:
+    problem = Problem(text="host gpu-1: found a\nb")
+    cluster = ClusterChange(name="c", faults=(problem,))
+    document = Document(
+        stack="dev", outcome=Outcome.FAILED, clusters=(cluster,), cause="host gpu-1: found a"
+    )
+    (header,) = tree(replace(EMPTY, document=document)).all("header")
+    assert [node.content for node in header.all("p")] == [
+        "A run would fail: host gpu-1: found a",
+        "0 nodes: no GPU.",
+    ]
 
 
 def test_equal_reports_give_equal_bytes() -> None:
