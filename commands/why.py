@@ -18,8 +18,8 @@ from components.kubernetes.api import Client, Json, connect
 from components.nodes.causes.cause import Around, Cause
 from components.nodes.causes.pod import cause_of, cause_of_missing
 from components.nodes.causes.read import Reader
-from components.nodes.causes.scheduling import asks
 from policies.faults import Fault, FaultError
+from policies.kube.pod_resources import device_requests
 from policies.printable import printable
 
 # Names of pods and namespaces, which become parts of URLs (RFC 1123 subdomains).
@@ -63,7 +63,7 @@ async def found(client: Client, namespace: str, name: str, answer: Answer) -> No
     # A preview's role may list pods, and not get one.
     pods = await client.list(f"namespaces/{namespace}/pods", fieldSelector=f"metadata.name={name}")
     if pods:
-        devices = bool(pods[0]["spec"].get("resourceClaims") or asks(pods[0]))
+        devices = bool(pods[0]["spec"].get("resourceClaims") or device_requests(pods[0]))
         around = await reader.around(pods[0])
         around = await reader.with_cluster(namespace, around, devices=devices)
         cause, healthy = cause_of(pods[0], around), _healthy(pods[0])

@@ -13,6 +13,7 @@ from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import helm_release
 from components.nodes.applied import PREFIX
 from components.settings.nodes.taint import Effect, Taint
+from policies.kube.quantity import is_equal, read_count
 
 # Prefixes of labels that Kubernetes, NVIDIA's software and Node Feature Discovery write.
 _REPORTED = re.compile(
@@ -35,7 +36,6 @@ _TRANSIENT = re.compile(
 )
 _RESOURCES = re.compile(r"(nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?|tencent\.com/vcuda-core)")
 _EFFECTS = frozenset(map(str, Effect))
-_COUNT = re.compile(r"[0-9]{1,6}")
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
 # Defaults that the API server adds to a pod template (k8s.io/kubernetes
@@ -59,11 +59,9 @@ _NOTES = (
     "kubectl.kubernetes.io/last-applied-configuration",
     MANAGER,
 )
-_AMOUNT = re.compile(r"(?P<number>[0-9]{1,15})(?P<unit>m|Ki|Mi|Gi|Ti|k|M|G|T)?")
-_UNITS = {
-    **{"m": 1, "k": 10**6, "M": 10**9, "G": 10**12, "T": 10**15},
-    **{"Ki": 2**10 * 1000, "Mi": 2**20 * 1000, "Gi": 2**30 * 1000, "Ti": 2**40 * 1000},
-}
+# Fields of a workload's spec whose values are quantities, which the API server rewrites
+# (k8s.io/api v0.36.3 core/v1/types.go).
+_QUANTITY = re.compile(r".*\.((resources\.(limits|requests)|overhead)\..+|sizeLimit|divisor)")
 
 
 def node(item: Json) -> ObservedNode:
@@ -121,8 +119,8 @@ def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
 
 def _advertised(capacity: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for name, amount in sorted(capacity.items()):
-        if _RESOURCES.fullmatch(name) and _COUNT.fullmatch(str(amount)) and int(amount):
-            yield name, int(amount)
+        if _RESOURCES.fullmatch(name) and (count := read_count(amount)):
+            yield name, count
 
 
 def _provider(item: Json) -> str:
@@ -231,24 +229,18 @@ def _differing(recorded: Any, live: Any, path: str) -> Iterator[str]:
             return
         for index, (one, other) in enumerate(zip(recorded, held_list, strict=True)):
             yield from _differing(one, other, f"{path}[{index}]")
-    elif not _same(recorded, live):
+    elif not _same(recorded, live, path):
         yield path
 
 
-def _same(recorded: Any, live: Any) -> bool:
-    """Return True if two values are equal, are equal quantities, or are both empty.
+def _same(recorded: Any, live: Any, path: str) -> bool:
+    """Return whether two values are equal, are equal quantities, or are both empty.
 
     For a field that is null in a manifest, the API server sets its default, which is not known
     here. So the value of such a field is not compared.
     """
     if recorded is None or (recorded in ("", False) and live in (None, "", False)):
         return True
-    return bool(recorded == live) or (
-        (amount := _amount(recorded)) is not None and amount == _amount(live)
-    )
-
-
-def _amount(value: Any) -> int | None:
-    """Return a quantity in thousandths; None if the value is not a quantity."""
-    match = _AMOUNT.fullmatch(str(value)) if isinstance(value, int | str) else None
-    return int(match["number"]) * _UNITS.get(match["unit"] or "", 1000) if match else None
+    if recorded == live:
+        return True
+    return bool(_QUANTITY.fullmatch(path)) and is_equal(recorded, live)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -30,9 +29,9 @@ from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference
 from components.validation.inspect import PoolSeen, observe_pool
 from policies.faults import Fault
+from policies.kube.quantity import read_count
 from policies.printable import printable, shortened
 
-_COUNT = re.compile(r"[0-9]{1,6}")
 NAMED = 5
 """Maximum number of groups of nodes that a message names."""
 
@@ -259,5 +258,4 @@ def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fa
 
 def _proven(kept: record.ValidationRecord) -> int:
     """Return the number of GPUs per node for which a node's validation is valid."""
-    text = kept.facts.get(f"{record.SETTINGS}gpusPerNode", "")
-    return int(text) if _COUNT.fullmatch(text) else 0
+    return read_count(kept.facts.get(f"{record.SETTINGS}gpusPerNode", ""))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from components.desired.validation import POOL
@@ -14,6 +12,7 @@ from components.kubernetes.gather import gather
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes.inspect import gpus
 from components.platforms.base import Offer
+from policies.kube.pod_resources import device_requests
 from policies.printable import printable, shortened
 
 FINISHED = ("Succeeded", "Failed")
@@ -48,44 +47,6 @@ class GpuHolder:
         return f"{printable(self.name, 120)} ({self.state}, {what})"
 
 
-def asked(pod: Json, resources: list[str]) -> dict[str, int]:
-    """Return the amount of each resource that a pod takes from its node.
-
-    The amount is the sum over all containers, or the largest init container, because init
-    containers end before the containers start (Kubernetes documentation, "Init Containers",
-    resource sharing within containers).
-    """
-    spec = pod["spec"]
-    together: Counter[str] = Counter()
-    largest: Counter[str] = Counter()
-    for container in spec["containers"]:
-        together.update(_limits(container, resources))
-    for container in spec.get("initContainers") or []:
-        # A sidecar (an init container that restarts) runs in parallel with the pod's containers.
-        if container.get("restartPolicy") == "Always":
-            together.update(_limits(container, resources))
-        else:
-            largest |= Counter(_limits(container, resources))
-    return {name: number for name, number in (together | largest).items() if number}
-
-
-def requested(pod: Json, chosen: Callable[[str], object]) -> list[str]:
-    """Return the resources with a limit in any container of a pod, sorted, without duplicates.
-
-    Args:
-        pod: The pod.
-        chosen: Function that returns whether to include a resource, given its name.
-    """
-    spec = pod["spec"]
-    names = {
-        name
-        for container in [*spec["containers"], *(spec.get("initContainers") or [])]
-        for name in (container.get("resources") or {}).get("limits") or {}
-        if chosen(name)
-    }
-    return sorted(names)
-
-
 def allocated(claim: Json) -> list[tuple[str, str]]:
     """Return the node and the name of each GPU that a ResourceClaim holds, sorted.
 
@@ -104,15 +65,6 @@ def allocated(claim: Json) -> list[tuple[str, str]]:
     )
 
 
-def _limits(container: Json, resources: list[str]) -> dict[str, int]:
-    limits = (container.get("resources") or {}).get("limits") or {}
-    return {
-        name: int(text)
-        for name in resources
-        if re.fullmatch(r"[0-9]{1,9}", text := str(limits.get(name, "0")))
-    }
-
-
 def holders_of(pods: list[Json], resources: list[str]) -> list[GpuHolder]:
     """Return the pods of one node that request GPUs, sorted by name.
 
@@ -121,7 +73,8 @@ def holders_of(pods: list[Json], resources: list[str]) -> list[GpuHolder]:
     holders = []
     for pod in pods:
         meta = pod["metadata"]
-        amounts = asked(pod, resources)
+        requests = device_requests(pod)
+        amounts = {name: requests[name] for name in resources if name in requests}
         if not amounts or POOL in (meta.get("labels") or {}):
             continue
         phase = str(pod.get("status", {}).get("phase") or "Unknown")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 
 from components.desired.pool import Members
@@ -10,9 +9,8 @@ from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json
 from components.kubernetes.resources import DRA_DRIVER, GPU, is_gpu
 from policies.faults import Fault
+from policies.kube.quantity import read_count
 
-# The kubelet reports counts; a quantity such as `1e9` or `16Ei` can't be a node's number of GPUs.
-_COUNT = re.compile(r"[0-9]{1,6}")
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
 """Annotation of a node that this program cordoned, for a rollout or a reboot."""
@@ -82,8 +80,7 @@ def managed_by(node: Json, manager: str) -> bool:
 
 def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
     """Return the GPU count in a node's `capacity` or `allocatable`; 0 for an implausible value."""
-    text = str(node.get("status", {}).get(kind, {}).get(resource, "0"))
-    return int(text) if _COUNT.fullmatch(text) else 0
+    return read_count(node.get("status", {}).get(kind, {}).get(resource, "0"))
 
 
 def advertised(node: Json) -> dict[str, int]:

@@ -9,7 +9,8 @@ from components.desired.validation import POOL
 from components.kubernetes.api import Json
 from components.kubernetes.resources import is_gpu
 from components.nodes.drain import to_evict
-from components.nodes.gpu_holders import FINISHED, allocated, asked, requested
+from components.nodes.gpu_holders import FINISHED, allocated
+from policies.kube.pod_resources import device_requests
 
 NO_EXECUTE = "NoExecute"
 
@@ -35,7 +36,7 @@ def pod_on_node(pod: Json) -> PodOnNode:
     return PodOnNode(
         namespace=str(meta["namespace"]),
         name=str(meta["name"]),
-        gpus=sum(asked(pod, requested(pod, is_gpu)).values()),
+        gpus=sum(count for name, count in device_requests(pod).items() if is_gpu(name)),
     )
 
 

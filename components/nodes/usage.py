@@ -19,8 +19,9 @@ from components.desired.pool import Members
 from components.kubernetes.api import Client, Json, Refused
 from components.kubernetes.resources import DRA_DRIVER, is_gpu
 from components.nodes.drain import ready
-from components.nodes.gpu_holders import FINISHED, allocated, asked, requested
+from components.nodes.gpu_holders import FINISHED, allocated
 from components.nodes.inspect import count_devices, gpus
+from policies.kube.pod_resources import device_requests
 from policies.printable import printable
 
 VERSION: Final = "v1"
@@ -238,7 +239,7 @@ def _resources(found: Listed) -> Iterator[str]:
     for node in found.nodes:
         yield from filter(is_gpu, (node.get("status") or {}).get("allocatable") or {})
     for pod in found.pods:
-        yield from requested(pod, is_gpu)
+        yield from filter(is_gpu, device_requests(pod))
 
 
 _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
@@ -273,15 +274,19 @@ def _claimed(
     return held, alone
 
 
-def _of_pod(pod: Json, resources: list[str], claims: _Claims) -> Holder:
+def _of_pod(pod: Json, resources: Collection[str], claims: _Claims) -> Holder:
     """Return a pod as a holder of GPUs; a finished pod holds none."""
     meta, status = pod["metadata"], pod.get("status") or {}
     phase = str(status.get("phase") or "Unknown")
     finished = phase in FINISHED
     own = () if finished else claims.get((_text(pod, "namespace"), _text(pod, "uid")), ())
     by_claim = _by_claim(status)
-    limits = asked(pod, [name for name in resources if name not in by_claim])
-    counted = [limits, *({DRA_DRIVER: number} for _, _, number in own)]
+    requests = {
+        name: count
+        for name, count in device_requests(pod).items()
+        if name in resources and name not in by_claim
+    }
+    counted = [requests, *({DRA_DRIVER: number} for _, _, number in own)]
     return Holder(
         namespace=_text(pod, "namespace"),
         name=_text(pod, "name"),

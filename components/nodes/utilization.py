@@ -24,8 +24,8 @@ from components.kubernetes.api import Client, ClusterError, Refused
 from components.kubernetes.gather import gather
 from components.nodes.usage import NAMED, Holder, Usage, Utilization
 from policies.faults import path_text
+from policies.kube import quantity
 from policies.printable import printable
-from policies.rules import quantity
 
 GROUP: Final = "custom.metrics.k8s.io"
 METRIC: Final = "DCGM_FI_DEV_GPU_UTIL"

@@ -18,12 +18,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from ..kube.pod_resources import ContainerRole
 from . import custom_kinds
 from .asks import Asked, asked
 from .embedded import embedded
 from .patches import patched
 from .placeholders import with_unknowns
-from .pod_spec import Container, ContainerRole, Pod, container_at, containers_of
+from .pod_spec import Container, Pod, container_at, containers_of
 from .replicas_above import copies
 from .resource_names import sounds_like_gpu
 from .unknown import at, mapping, number, sequence, text

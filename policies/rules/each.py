@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final
 
+from ..kube.names import is_extended
+from ..kube.pod_resources import ContainerRole
 from .context import Context
 from .helm import GPU_OPERATOR, ChartRelease, release
 from .pod_claims import gpu_claims, uses
 from .pod_request import asks_for_gpus
-from .pod_spec import Container, ContainerRole, Pod, Resource, resource_list
+from .pod_spec import Container, Pod, Resource, resource_list
 from .replicas import pods_at_most, scaled_to
-from .resource_names import is_extended
 from .rule import Check, Finding, Subject
 from .unknown import at, mapping, sequence
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
+from ..kube.pod_resources import ContainerRole
 from .context import Context, ExemptionFacts
 from .host_paths import host_paths
-from .pod_spec import ContainerRole
 from .rule import Finding, Subject
 from .unknown import UNKNOWN, at, mapping, text
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from ..kube.pod_resources import total_request
 from .context import Context
 from .pod_claims import gpu_claims
-from .pod_spec import Container, ContainerRole, Pod, Resource, resource_list
+from .pod_spec import Container, Pod, Resource, resource_list
 from .resource_names import is_gpu
 from .rule import Subject
 from .unknown import UNKNOWN, sequence
@@ -19,10 +20,7 @@ CLAIMED: Final = "GPUs of a claim"
 def effective_request(pod: Pod, name: str) -> Fraction:
     """Return the pod's effective request of a resource in units, as the scheduler counts it.
 
-    The result is the sum of app containers and sidecars, or the largest init container with the
-    sidecars started before it, whichever is more, plus the pod's overhead. Unknown and invalid
-    amounts count as 0, so the result is a lower bound. Source: k8s.io/component-helpers v0.34.4
-    resource/helpers.go AggregateContainerRequests and PodRequests.
+    Unknown and invalid amounts count as 0, so the result is a lower bound.
     """
     overhead = resource_list(pod.spec.get("overhead")).get(name)
     extra = overhead.quantity.units if overhead and overhead.quantity else Fraction(0)
@@ -31,22 +29,12 @@ def effective_request(pod: Pod, name: str) -> Fraction:
 
 def request_of_containers(pod: Pod, name: str) -> Fraction:
     """Return the pod's effective request of a resource without its overhead."""
-    running = Fraction(0)
-    sidecars = Fraction(0)
-    starting = Fraction(0)
-    for container in pod.containers:
-        resource = container.effective(name)
-        quantity = resource.quantity if resource else None
-        amount = quantity.units if quantity else Fraction(0)
-        if container.role is ContainerRole.APP:
-            running += amount
-        elif container.role is ContainerRole.SIDECAR:
-            running += amount
-            sidecars += amount
-            starting = max(starting, sidecars)
-        elif container.role is ContainerRole.INIT:
-            starting = max(starting, sidecars + amount)
-    return max(running, starting)
+    amounts = ((container.role, container.effective(name)) for container in pod.containers)
+    total = total_request(
+        (role, resource.quantity.milli if resource and resource.quantity else 0)
+        for role, resource in amounts
+    )
+    return Fraction(total, 1000)
 
 
 def claims_devices(pod: Pod) -> bool:

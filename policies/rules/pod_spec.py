@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Final
 
-from .quantity import Quantity, QuantityError, parse
+from ..kube.pod_resources import ContainerRole, init_container_role
+from ..kube.quantity import Quantity, QuantityError, parse
 from .unknown import UNKNOWN, Unknown, at, mapping, sequence, text
 
 # Path of the pod template in each kind: kubernetes v1.34.4 pkg/apis/{core,apps,batch}/types.go.
@@ -39,15 +39,6 @@ _FIELD: Final = re.compile(r"spec\.([A-Za-z]+)")
 
 # Maximum number of characters of an invalid quantity that a message shows.
 _SHOWN: Final = 20
-
-
-class ContainerRole(StrEnum):
-    """The role of a container in its pod."""
-
-    APP = "container"
-    INIT = "init container"
-    SIDECAR = "sidecar"
-    EPHEMERAL = "ephemeral container"
 
 
 HAVE_RESOURCES: Final = frozenset(ContainerRole) - {ContainerRole.EPHEMERAL}
@@ -212,8 +203,7 @@ def containers_of(
     """
     for index, raw in enumerate(sequence(spec.get(key))):
         container = mapping(raw)
-        sidecar = role is ContainerRole.INIT and container.get("restartPolicy") == "Always"
-        own = ContainerRole.SIDECAR if sidecar else role
+        own = init_container_role(container) if role is ContainerRole.INIT else role
         yield container_at(container, f"{root}.{key}[{index}]", own, f"#{index}")
 
 

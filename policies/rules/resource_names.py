@@ -85,15 +85,6 @@ _WRONG = {
 }
 
 
-def is_extended(name: str) -> bool:
-    """Return whether the API server treats a resource name as an extended resource.
-
-    Source: kubernetes v1.34.4 pkg/apis/core/helper/helpers.go IsExtendedResourceName and
-    IsNativeResource, which searches for `kubernetes.io/` anywhere in the name.
-    """
-    return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")
-
-
 @lru_cache(maxsize=4096)
 def is_qualified(name: str) -> bool:
     """Return whether a name has the form of a label key.

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..kube.names import is_extended
 from . import custom
 from .context import Context
 from .pod_spec import Container
-from .resource_names import is_extended, is_gpu, meant, sounds_like_gpu
+from .resource_names import is_gpu, meant, sounds_like_gpu
 from .rule import Subject
 from .unknown import at, mapping, text
 

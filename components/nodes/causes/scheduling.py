@@ -19,14 +19,14 @@ from components.nodes.causes.cause import Around, Cause, Kind, shown
 from components.nodes.causes.events import Event, newest
 from components.nodes.causes.node_fit import NAME, barred
 from components.nodes.inspect import blocking_taints, gpus
+from policies.kube.names import is_extended
+from policies.kube.pod_resources import device_requests
 from policies.printable import printable, shortened
 
 FAILED = "FailedScheduling"
 DEFAULT = "default-scheduler"
 NAMED = 3
 """Maximum number of GPU holders or nodes that the text of a cause names."""
-# Built-in resources such as cpu have no domain in their name, or a domain of Kubernetes.
-_EXTENDED = re.compile(r"(?!requests\.)(?![^/]*\bkubernetes\.io/)[^/]+/[^/]+")
 # Drop the scheduler's sentence about preemption, because it only repeats the number of nodes.
 _PREEMPTION = re.compile(r"(?:\bno new claims to deallocate,? *|,? *\bstill not schedulable,? *)?"
                          r"\bpreemption: .*", re.DOTALL)  # fmt: skip
@@ -138,14 +138,9 @@ def _tainted(slices: Sequence[Json]) -> list[str]:
     ]
 
 
-def asks(pod: Json) -> dict[str, int]:
-    """Return the amount of each extended resource that a pod requests."""
-    return gpu_holders.asked(pod, gpu_holders.requested(pod, _EXTENDED.fullmatch))
-
-
 def _devices(pod: Json, around: Around) -> Cause | None:
     """Return a cause if no node has the free devices that the pod requests, else None."""
-    for resource, number in asks(pod).items():
+    for resource, number in device_requests(pod).items():
         if cause := _device(pod, resource, number, around):
             return cause
     return None
@@ -201,7 +196,7 @@ def _missing(resource: str, nodes: Sequence[Json]) -> Cause:
             name
             for node in nodes
             for name in (node.get("status") or {}).get("capacity") or {}
-            if _EXTENDED.fullmatch(name)
+            if is_extended(name)
         }
     )
     name = printable(resource, NAME)
@@ -235,7 +230,7 @@ def _free(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> list[in
     for pod in pods:
         node = pod["spec"].get("nodeName")
         if node and (pod.get("status") or {}).get("phase") not in gpu_holders.FINISHED:
-            held[node] += gpu_holders.asked(pod, [resource]).get(resource, 0)
+            held[node] += device_requests(pod).get(resource, 0)
     return [
         max(0, gpus(node, resource=resource) - held[node["metadata"]["name"]]) for node in nodes
     ]

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from ...kube.quantity import show
 from ..claims import OF_A_CLASS
 from ..context import Context, Severity
 from ..each import pods_of_stack
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import resource_list
-from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,

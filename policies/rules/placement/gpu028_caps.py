@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container, each_pod, in_turn
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import Container, Pod
-from ..quantity import show
 from ..resource_names import (
     VCUDA_CORE,
     is_device,

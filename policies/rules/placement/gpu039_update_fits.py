@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
@@ -11,7 +12,6 @@ from ..example import Example
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..pools import candidate_pools
-from ..quantity import show
 from ..replicas import fenceposts
 from ..rule import Finding, Need, Rule, Subject
 from ..twin import pods

@@ -6,12 +6,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from ...kube.quantity import show
 from ..context import Context, Severity
 from ..each import pods_of_stack
 from ..example import Example
 from ..pod_request import gpu_requests
 from ..pools import gpu_pools
-from ..quantity import show
 from ..rule import Finding, Need, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.names import is_extended
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example
 from ..pod_spec import Pod, resource_list
-from ..resource_names import is_extended, is_gpu
+from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     ENFORCED,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.pod_resources import ContainerRole
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
-from ..pod_spec import Container, ContainerRole
+from ..pod_spec import Container
 from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
 from ..pod_spec import Container
-from ..quantity import show
 from ..resource_names import (
     MIG,
 )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_object, each_pod
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import Pod
-from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod, gpu_containers, named
 from ..example import Example
 from ..pod_claims import gpu_claims
 from ..pod_spec import Container, Pod
-from ..quantity import show
 from ..resource_names import GPU, is_device
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES, VOLUMES, On, Sign

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod, gpu_containers
 from ..example import POD, Example
 from ..pod_request import request_of_containers
 from ..pod_spec import Container, Pod
-from ..quantity import show
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, NAMES, NO_LIMIT, On, Sign
 from ..twin import pods

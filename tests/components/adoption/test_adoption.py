@@ -228,6 +228,22 @@ spec:
     assert release_edits(manifest.replace("v0.17.0", "v0.17.1"), members) == ()
 
 
+@pytest.mark.parametrize(
+    ("written", "live", "edited"),
+    [
+        ({"resources": {"limits": {"cpu": "0.5"}}}, {"resources": {"limits": {"cpu": "500m"}}}, 0),
+        ({"resources": {"limits": {"cpu": 1}}}, {"resources": {"limits": {"cpu": "2"}}}, 1),
+        ({"args": ["1000m"]}, {"args": ["1"]}, 1),
+        ({"args": ["1.10"]}, {"args": ["1.1"]}, 1),
+    ],
+)
+def test_only_an_amount_is_compared_as_an_amount(
+    written: dict[str, Any], live: dict[str, Any], edited: int
+) -> None:
+    recorded, running = ({"spec": {"containers": [part]}} for part in (written, live))
+    assert len(parse.edits("DaemonSet a", recorded, running)) == edited
+
+
 def test_a_default_for_a_null_in_a_manifest_is_no_edit() -> None:
     # NFD's chart v0.19.0 renders `revisionHistoryLimit` without a value.
     live = plugin()

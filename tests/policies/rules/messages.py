@@ -19,7 +19,7 @@ from policies.rules import Context, Violation, evaluate, evaluate_stack
 FILE = Path(__file__).with_name("messages.json")
 TESTS = (
     *("test_capacity", "test_isolation", "test_placement", "test_sharing", "test_stack_rules"),
-    *("test_inputs", "test_workloads", "test_rules", "test_vcuda", "test_quantity"),
+    *("test_inputs", "test_workloads", "test_rules", "test_vcuda"),
     *("test_readers", "test_custom", "test_discovery", "test_subjects"),
 )
 """The table-driven tests; each case runs the rules or the functions that read manifests for them.

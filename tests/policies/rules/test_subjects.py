@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from policies.kube.pod_resources import ContainerRole
 from policies.rules import custom
-from policies.rules.pod_spec import ContainerRole, find_pod
+from policies.rules.pod_spec import find_pod
 from policies.rules.resource_names import _letters_off
 from policies.rules.rule import Subject
 from policies.rules.twin import Twin, pods

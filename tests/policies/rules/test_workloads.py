@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from policies.kube.names import is_extended
 from policies.rules import UNKNOWN, Context, evaluate
-from policies.rules.resource_names import acceptable, is_extended, meant
+from policies.rules.resource_names import acceptable, meant
 from policies.rules.workloads.gpu051_fixed_image import pinned
 from tests.policies.rules.cases import (
     CONTEXT,

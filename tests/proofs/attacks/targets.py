@@ -55,7 +55,7 @@ from components.hosts.observed.probe import LONGEST, PROBE, parse
 from components.inspection.judgement import Seen, judged
 from components.kubernetes.api import ClusterError
 from components.kubernetes.grammar import IllFormed
-from components.nodes import gpu_holders, record
+from components.nodes import record
 from components.nodes.causes.cause import Around
 from components.nodes.causes.pod import cause_of
 from components.nodes.difference import compare
@@ -76,8 +76,9 @@ from components.ssh.answers import CHANNELS, last_lines
 from components.validation import container_result as judging
 from components.validation import waiting
 from policies.faults import Fault, FaultError, InputError
+from policies.kube import quantity
+from policies.kube.pod_resources import device_requests
 from policies.printable import printable, printable_lines
-from policies.rules import quantity
 from tests.components.nodes import usages
 from tests.fixtures import charts
 from tests.proofs.attacks import samples
@@ -349,7 +350,7 @@ def pods(given: Json) -> None:
         assert json.dumps(pod_of(pod)).isprintable()
         around = Around(nodes=(node,), pods=tuple(listed), logs={"gpu-0": log})
         assert str(cause_of(pod, around)).isprintable()
-        assert all(amount >= 0 for amount in gpu_holders.asked(pod, ["nvidia.com/gpu"]).values())
+        assert all(amount > 0 for amount in device_requests(pod).values())
         for status in pod["status"].get("containerStatuses", []):
             assert judging.read_result(status, log).problem.isprintable()
     kept = record.decode(node)

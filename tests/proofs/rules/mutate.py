@@ -1,4 +1,4 @@
-"""Mutation test of `policies/rules`: does a test fail when the code of a rule is changed?
+"""Mutation test of `policies/rules` and `policies/kube`: does a test fail when code is changed?
 
 `python -m tests.proofs.rules.mutate [--every N] [--module NAME]`. mutmut makes all mutants in one
 copy of the sources, with a switch between them. For each mutant, a forked process that has already
@@ -34,6 +34,7 @@ from tests.policies.rules.messages import TESTS
 from tests.proofs.rules import results
 
 ROOT = Path(__file__).parents[3]
+KUBE = ROOT / "tests" / "policies" / "kube"
 LIMIT = 20
 """Limit of CPU time for all tests of one mutant, in seconds; it also ends mutants that never stop.
 """
@@ -42,7 +43,7 @@ MOST = 0.05
 SETTINGS = """
 [tool.mutmut]
 source_paths = ["policies"]
-only_mutate = ["policies/rules/*", "policies/rules/*/*"]
+only_mutate = ["policies/kube/*", "policies/rules/*", "policies/rules/*/*"]
 use_git_change_detection = false
 [tool.pytest.ini_options]
 pythonpath = ["."]
@@ -85,7 +86,8 @@ def _tests() -> dict[Path, list[str]]:
     """Return the files that the tests need, by the folder into which they are copied."""
     own = [*(f"{name}.py" for name in TESTS), "cases.py", "messages.py", "messages.json"]
     return {
-        Path("tests", "policies", "rules"): [*own, "quantities.json", "__init__.py"],
+        Path("tests", "policies", "kube"): [path.name for path in KUBE.iterdir() if path.is_file()],
+        Path("tests", "policies", "rules"): [*own, "__init__.py"],
         Path("tests", "proofs", "rules"): ["mutate.py", "results.py", "__init__.py"],
     }
 
@@ -141,7 +143,7 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
 
 
 def _module(name: str) -> str:
-    """Return the first module name below `policies.rules` in a mutant's name."""
+    """Return the first module name below `policies.rules` or `policies.kube` in a mutant's name."""
     return name.split(".")[2]
 
 
@@ -271,7 +273,7 @@ def main() -> None:
     minutes = arguments.minutes
     if arguments.judge:
         names = [line.strip() for line in islice(sys.stdin, None) if line.strip()]
-        files = [f"tests/policies/rules/{name}.py" for name in TESTS]
+        files = ["tests/policies/kube", *(f"tests/policies/rules/{name}.py" for name in TESTS)]
         code = pytest.main(
             ["-q", "-p", "no:cacheprovider", *files], plugins=[Judge(names, minutes)]
         )

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.rules.quantity import QuantityError, parse
+from policies.kube.quantity import QuantityError, parse
 
 TABLE = json.loads((Path(__file__).parent / "quantities.json").read_text())
 SUFFIXES = {

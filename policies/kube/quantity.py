@@ -33,6 +33,8 @@ _EXPONENT_LIMIT = 1_000
 # This program's own limit: the API server accepts long numbers, but needs minutes to parse them.
 _LENGTH_LIMIT = 1_000
 _INTEGER_LIMIT = 10**_LENGTH_LIMIT
+# This program's own limit: no node advertises as many devices, and no node can run such a pod.
+_COUNT_LIMIT = 10**9
 # Larger amounts are not converted to float, whose maximum is about 1.8e308.
 _FLOAT_LIMIT = 10**300
 
@@ -94,6 +96,36 @@ def parse(value: object) -> Quantity:
             raise QuantityError(f"{value} is not a quantity")
         value = int(value) if value.is_integer() and abs(value) < 2**53 else repr(value)
     return _parse(str(value))
+
+
+def is_equal(first: object, second: object) -> bool:
+    """Return whether two values are quantities of the same amount."""
+    try:
+        return parse(first).milli == parse(second).milli
+    except QuantityError:
+        return False
+
+
+def read_milli(value: object) -> int:
+    """Return an amount of an API server's object in thousandths; 0 if it is not a quantity."""
+    try:
+        return parse(value).milli
+    except QuantityError:
+        return 0
+
+
+def plausible_count(milli: int) -> int:
+    """Return thousandths as a number of devices, rounded up; 0 below zero and from 10^9 on.
+
+    The API server writes 1000 devices as `1k`, so a count of a Node or a pod is a quantity too.
+    """
+    units = -(-milli // 1000)
+    return units if 0 <= units < _COUNT_LIMIT else 0
+
+
+def read_count(value: object) -> int:
+    """Return a number of devices in a Node's status; 0 if it is no quantity or not plausible."""
+    return plausible_count(read_milli(value))
 
 
 def show(amount: Fraction | int) -> str:
