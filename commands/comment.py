@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from commands.forges import github, gitlab
-from commands.forges.forge import Forge, ForgeError, publish
+from commands.forges.forge import Forge, ForgeError, publish, retry
 from components.change.comment import MARK, Origin, is_silent, mark, outdated, rendered
 from components.change.document import Document, Outcome
 from policies.printable import printable
@@ -141,7 +141,8 @@ def _at_github(request: Request, environment: Mapping[str, str]) -> None:
         if request.pull:
             number = _number(request.pull)
         elif _HEAD.fullmatch(request.head) and request.origin.commit:
-            number = github.pull_of(client, repository, request.head, request.origin.commit)
+            head, commit = request.head, request.origin.commit
+            number = retry(lambda: github.pull_of(client, repository, head, commit))
         else:
             _fail("found neither PULL nor HEAD with COMMIT; wanted: which pull request it is")
         if number is None:
@@ -162,15 +163,26 @@ def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
             forge = gitlab.GitLab(client, project, _number(request.pull))
             print(f"comment: {kept(forge, _read(request), request.origin)}")
             return
-        for number, commit, text in gitlab.waiting(client, project, request.job):
+        failed = []
+        for number, commit in gitlab.open_merge_requests(client, project):
+            where = f"comment: merge request {number}"
             try:
-                document = _document(request.stack, text)
-            except ValueError as error:
-                print(f"comment: merge request {number}: skipped: {printable(str(error))}")
+                text = gitlab.change_document(client, project, number, commit, request.job)
+                document = None if text is None else _document(request.stack, text)
+            except (ForgeError, ValueError) as error:
+                # The fork may be private, and its job may leave any file.
+                print(f"{where}: skipped: {printable(str(error))}")
+                continue
+            if document is None:
                 continue
             origin = Origin(commit=commit, base=request.origin.base)
-            done = kept(gitlab.GitLab(client, project, number), document, origin)
-            print(f"comment: merge request {number}: {done}")
+            try:
+                print(f"{where}: {kept(gitlab.GitLab(client, project, number), document, origin)}")
+            except ForgeError as error:
+                print(f"{where}: failed: {printable(str(error))}")
+                failed.append(str(number))
+        if failed:
+            _fail(f"merge request {', '.join(failed)}: no comment; cure: see the lines above")
 
 
 def main() -> None:

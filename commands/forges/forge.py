@@ -6,15 +6,19 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import httpx
 
 from components.change.comment import LABELS, MARK
 from policies.printable import printable
 
+T = TypeVar("T")
+
 TIMEOUT = 20.0
-"""Time limit of one request, in seconds."""
+"""Time limit of each wait for the forge, in seconds."""
+LONGEST_ANSWER = 120.0
+"""Time limit of one response, in seconds, however steadily its bytes arrive."""
 ATTEMPTS = 5
 """Maximum number of attempts to publish a comment after temporary errors."""
 PAUSES = (1.0, 3.0, 10.0, 30.0)
@@ -136,6 +140,8 @@ class Forge(ABC):
             answer = self._sent(method, path, **options)
         except httpx.TransportError as error:
             raise Temporary(f"{where}: {type(error).__name__}") from None
+        except httpx.HTTPError as error:
+            raise ForgeError(f"{where}: found an answer with {type(error).__name__}") from None
         if answer.is_success or (missing and answer.status_code == 404):
             return answer
         said = printable(answer.text, 200)
@@ -149,18 +155,21 @@ class Forge(ABC):
         """Send a request; return the response, whose content is at most `LARGEST` bytes.
 
         Raises:
-            ForgeError: The response is larger.
+            ForgeError: The response is larger, or does not end in `LONGEST_ANSWER` seconds.
         """
+        latest = time.monotonic() + LONGEST_ANSWER
+        content = bytearray()
         with self.client.stream(method, path, **options) as answer:
-            content = b""
             for part in answer.iter_bytes():
                 content += part
                 if len(content) > LARGEST:
                     raise ForgeError(f"{method} {path}: found more than {LARGEST} bytes")
+                if time.monotonic() > latest:
+                    raise ForgeError(f"{method} {path}: found no end in {LONGEST_ANSWER:.0f} s")
         return httpx.Response(
             answer.status_code,
             headers={k: v for k, v in answer.headers.items() if k in KEPT},
-            content=content,
+            content=bytes(content),
             request=answer.request,
         )
 
@@ -271,9 +280,18 @@ def publish(
     Raises:
         ForgeError: The forge rejects a request, or its temporary errors don't end in time.
     """
+    return retry(lambda: _publish(forge, stack, body, replace), sleep)
+
+
+def retry(act: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> T:
+    """Return what a function returns; call it again after a temporary error of the forge.
+
+    Raises:
+        ForgeError: The forge rejects a request, or its temporary errors don't end in time.
+    """
     for attempt in range(ATTEMPTS):
         try:
-            return _publish(forge, stack, body, replace)
+            return act()
         except Temporary as error:
             pause = error.pause if error.pause is not None else PAUSES[min(attempt, 3)]
             if attempt + 1 == ATTEMPTS or pause > LONGEST_PAUSE:

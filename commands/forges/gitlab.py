@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from commands.forges.forge import TIMEOUT, Forge, ForgeError, Note
+from commands.forges.forge import TIMEOUT, Forge, ForgeError, Note, retry
 from components.change.comment import LABELS, MARK
 
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255}){0,20}")
@@ -87,8 +87,21 @@ class GitLab(Forge):
         self.request("PUT", self.root, json={key: value for key, value in body.items() if value})
 
 
-def waiting(client: httpx.Client, project: str, job: str) -> list[tuple[int, str, bytes]]:
-    """Return number, commit and change document of open merge requests with a change document.
+def open_merge_requests(client: httpx.Client, project: str) -> list[tuple[int, str]]:
+    """Return number and newest commit of each open merge request of a project.
+
+    Raises:
+        ForgeError: The forge rejects a request, or its temporary errors don't end in time.
+    """
+    forge = GitLab(client, project, 0)
+    listed = retry(lambda: list(forge.listed(f"{forge.project}/merge_requests", state="opened")))
+    return [(int(request["iid"]), str(request.get("sha") or "")) for request in listed]
+
+
+def change_document(
+    client: httpx.Client, project: str, number: int, commit: str, job: str
+) -> bytes | None:
+    """Return the change document of a merge request's newest pipeline; None if it left none.
 
     A pipeline of a fork runs in the fork's project, which has no token of this project. So a
     pipeline of the default branch collects the change documents that merge requests' pipelines left
@@ -97,24 +110,25 @@ def waiting(client: httpx.Client, project: str, job: str) -> list[tuple[int, str
     Args:
         client: HTTP client.
         project: Number or path of the project.
+        number: Number of the merge request.
+        commit: Newest commit of the merge request.
         job: Name of the job that writes the document `change.json`.
+
+    Raises:
+        ForgeError: The fork can't be read, the document is too large, or temporary errors of the
+            forge don't end in time.
     """
-    forge = GitLab(client, project, 0)
-    found = []
-    for each in forge.listed(f"{forge.project}/merge_requests", state="opened"):
-        number, commit = int(each["iid"]), str(each.get("sha") or "")
+    forge = GitLab(client, project, number)
+
+    def read() -> bytes | None:
         # GitLab's description names no pages here. The newest pipelines come first, and the newest
         # commit's pipeline is one of them.
-        path = f"{forge.project}/merge_requests/{number}/pipelines"
-        pipelines = [
-            pipeline
-            for pipeline in forge.objects(forge.request("GET", path))
-            if pipeline.get("sha") == commit
-        ]
-        for pipeline in pipelines[:1]:
-            if (document := _artifact(forge, pipeline, job)) is not None:
-                found.append((number, commit, document))
-    return found
+        for pipeline in forge.objects(forge.request("GET", f"{forge.root}/pipelines")):
+            if pipeline.get("sha") == commit:
+                return _artifact(forge, pipeline, job)
+        return None
+
+    return retry(read)
 
 
 def _artifact(forge: GitLab, pipeline: dict[str, Any], job: str) -> bytes | None:

@@ -173,6 +173,7 @@ class Fake:
         script: Answers for the next requests, in order: a status, a status with headers and text,
             `hang up`, `pass` for a normal answer, or `deleted` for a normal answer after somebody
             deleted all comments.
+        answers: Status and text of the answer to each request for a path, whatever the method.
         refused: Requests that don't fit the description, with the reason.
         seen: Requests as `METHOD path`.
     """
@@ -183,6 +184,7 @@ class Fake:
     pulls: list[Json] = field(default_factory=list)
     artifacts: dict[int, str] = field(default_factory=dict)
     script: list[Any] = field(default_factory=list)
+    answers: dict[str, tuple[int, str]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     seen: list[str] = field(default_factory=list)
     address: str = ""
@@ -209,6 +211,9 @@ class Fake:
             if isinstance(step, int):
                 return step, {}, json.dumps({"message": f"scripted {step}"})
             return step[0], step[1], step[2]
+        if path_answer := self.answers.get(split.path):
+            status, text = path_answer
+            return status, {"Location": "http://203.0.113.1/"} if status == 302 else {}, text
         status, value = getattr(self, f"_{self.kind}")(operation, names, query, body)
         if status < 400 and status not in operation.answers:
             self.refused.append(f"{method} {split.path}: {status} is not described")

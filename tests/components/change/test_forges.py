@@ -16,7 +16,7 @@ import yaml
 
 from commands import comment
 from commands.forges import github, gitlab
-from commands.forges.forge import ATTEMPTS, Forge, ForgeError, Note, publish
+from commands.forges.forge import ATTEMPTS, LARGEST, Forge, ForgeError, Note, publish
 from components.base.nesting import LOADER
 from components.change.comment import LABELS, Origin, mark
 from components.change.document import ClusterChange, Document, Outcome, Problem
@@ -366,6 +366,67 @@ def test_a_pipeline_of_the_default_branch_collects_what_merge_requests_left(
         run(monkeypatch, environment(fake, Path("none"), PULL="all", STACK="dev"))
         assert "merge request 1: skipped" in capsys.readouterr().out
         assert fake.refused == []
+
+
+HOSTILE = {
+    "a private fork": ("skipped", "/projects/101/pipelines/9/jobs", 404, "{}"),
+    "a fork for members only": ("skipped", "/projects/101/pipelines/9/jobs", 403, "{}"),
+    "no pipelines": ("skipped", "/projects/5/merge_requests/1/pipelines", 403, "{}"),
+    "a file that is no document": ("skipped", "/projects/101/jobs/31/artifacts/change.json", 200,
+                                   "[" * 100_000),
+    "a document that is too large": ("skipped", "/projects/101/jobs/31/artifacts/change.json", 200,
+                                     " " * (LARGEST + 1)),
+    "a redirect": ("skipped", "/projects/101/jobs/31/artifacts/change.json", 302, ""),
+    "too many notes": ("failed", "/projects/5/merge_requests/1/notes", 200,
+                       json.dumps([{"id": 1}] * 100)),
+    "a locked discussion": ("failed", "/projects/5/merge_requests/1/notes", 403, "{}"),
+}  # fmt: skip
+"""What the first merge request may be: what becomes of it, and one answer of the forge."""
+
+
+@pytest.mark.promise(
+    "A merge request that can't be read or commented is named, and the others get their comments."
+)
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_merge_request_takes_no_comment_from_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], case: str
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    end, path, status, text = HOSTILE[case]
+    with served(Fake("gitlab")) as fake:
+        fake.artifacts = {31: document_of(HALF).write()}
+        fake.answers = {path: (status, text)}
+        fake.pulls = [
+            {"iid": number, "sha": "a" * 40, "pipelines": [
+                {"id": 9, "project_id": 100 + number, "sha": "a" * 40}]}
+            for number in (1, 2, 3)
+        ]  # fmt: skip
+        try:
+            run(monkeypatch, environment(fake, Path("none"), PULL="all", STACK="dev"))
+            exit_text = ""
+        except SystemExit as error:
+            exit_text = str(error)
+        output = capsys.readouterr().out.splitlines()
+        assert [line.partition(": ")[2].partition(": ")[0] for line in output] == [
+            f"merge request {number}" for number in (1, 2, 3)
+        ]
+        assert output[0].startswith(f"comment: merge request 1: {end}: ")
+        # The fake has one list of comments for all merge requests.
+        assert output[1] == "comment: merge request 2: created"
+        assert output[2] == "comment: merge request 3: unchanged"
+        assert ("merge request 1: no comment" in exit_text) == (end == "failed")
+        assert fake.refused == []
+
+
+def test_a_bad_gateway_before_the_list_of_merge_requests_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with served(Fake("gitlab")) as fake:
+        fake.script = [502]
+        run(monkeypatch, environment(fake, Path("none"), PULL="all", STACK="dev"))
+        assert capsys.readouterr().out == ""
+        assert fake.seen == ["GET /projects/5/merge_requests"] * 2
 
 
 def test_a_note_has_the_stack_and_the_labels_of_its_first_line_alone() -> None:
