@@ -41,8 +41,8 @@ FULL: Mapping[str, str] = {
 """What it means that all GPUs are gone at the same time."""
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
-PREPARATION = re.compile(r".*-host-preparation-(.+)")
-"""Names of the resources that prepare a host; the name of the host follows."""
+PREPARATION = "-host-preparation-"
+"""Part of the name of a resource that prepares a host; the name of the host follows."""
 SETTING = re.compile(r"[a-z][A-Za-z]*(\[\])?(\.[A-Za-z]+|\.\*)+")
 """Paths of settings in the stack file."""
 FILES = 3
@@ -132,8 +132,13 @@ def headline(cluster: ClusterChange) -> str:
 def pool_details(cluster: ClusterChange) -> Iterator[str]:
     """Yield the changes of each pool's GPUs, such as `pool a100: 8 → 4 on gpu-1`."""
     renamed = dict(_renamed(cluster))
+    names = set(renamed.values())
+    nodes: dict[str, list[NodeChange]] = {}
+    for node in cluster.nodes:
+        for name in {node.was, node.pool}:
+            nodes.setdefault(name, []).append(node)
     for pool in cluster.pools:
-        if pool.pool in renamed.values():
+        if pool.pool in names:
             continue
         if pool.pool in renamed:
             yield (
@@ -141,7 +146,7 @@ def pool_details(cluster: ClusterChange) -> Iterator[str]:
                 f"with the same nodes and {pool.gpus.before} GPUs"
             )
             continue
-        yield from _pool(cluster, pool)
+        yield from _pool(cluster, pool, nodes.get(pool.pool, []))
 
 
 def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
@@ -164,9 +169,8 @@ def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
             yield was, now
 
 
-def _pool(cluster: ClusterChange, pool: PoolChange) -> Iterator[str]:
+def _pool(cluster: ClusterChange, pool: PoolChange, nodes: Sequence[NodeChange]) -> Iterator[str]:
     name = printable(pool.pool)
-    nodes = [node for node in cluster.nodes if pool.pool in (node.was, node.pool)]
     parts = [
         *_per_node(pool.pool, nodes),
         *_membership("without", [n for n in nodes if n.was == pool.pool != n.pool]),
@@ -355,8 +359,13 @@ def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
     The waves of a rollout are one step, whatever the reasons for which their nodes are drained.
     """
     rolled = {node.node for node in cluster.nodes if node.outage is Outage.ROLLOUT}
-    in_waves = [gap for gap in cluster.gaps if gap.evicts and rolled.issuperset(gap.nodes)]
-    others = [[gap] for gap in cluster.gaps if gap not in in_waves]
+    in_waves: list[Gap] = []
+    others: list[list[Gap]] = []
+    for gap in cluster.gaps:
+        if gap.evicts and rolled.issuperset(gap.nodes):
+            in_waves.append(gap)
+        else:
+            others.append([gap])
     return [in_waves, *others] if in_waves else others
 
 
@@ -364,7 +373,8 @@ def outage_word(cluster: ClusterChange) -> str:
     """Return the words for an outage of all GPUs; empty if some GPUs stay available."""
     if not cluster.is_full_outage:
         return ""
-    whole = [gap for gap in cluster.gaps if gap.at_most == cluster.gpus.before]
+    before = cluster.gpus.before
+    whole = [gap for gap in cluster.gaps if gap.at_most == before]
     return FULL_OUTAGE if not whole or any(gap.evicts for gap in whole) else NO_NEW_PODS
 
 
@@ -393,9 +403,10 @@ def object_lines(document: Document) -> Iterator[str]:
             kind = resource.type.rpartition(":")[2].removesuffix("Patch")
             found.setdefault(resource.operation, Counter())[kind] += 1
     removed = [
-        match[1]
+        host
         for resource in document.resources
-        if resource.operation == "delete" and (match := PREPARATION.fullmatch(resource.name))
+        if resource.operation == "delete" and PREPARATION in resource.name
+        if (host := resource.name.rpartition(PREPARATION)[2])
     ]
     if removed:
         yield f"hosts no longer declared, whose preparation is undone: {listed(removed)}"
@@ -444,18 +455,15 @@ def _joined(found: Iterable[Statement]) -> list[Statement]:
 
 def _with_steps(found: list[Statement]) -> list[Statement]:
     """Return differences; for hosts with new preparation steps, only count the steps' settings."""
+    hosts = [each for each in found if each.subject == "host" and not each.was]
+    counts = Counter(each.names for each in hosts)
     new: dict[tuple[str, ...], list[str]] = {}
-    for each in found:
-        if each.subject == "host" and each.what.startswith("step ") and not each.was:
+    for each in hosts:
+        if each.what.startswith("step "):
             new.setdefault(each.names, []).append(each.what.removeprefix("step "))
-    result: list[Statement] = []
-    for each in found:
-        if each.subject != "host" or each.names not in new or each.was:
-            result.append(each)
+    result = [each for each in found if each.subject != "host" or each.names not in new or each.was]
     for names, steps in new.items():
-        settings = sum(
-            each.subject == "host" and each.names == names and not each.was for each in found
-        ) - len(steps)
+        settings = counts[names] - len(steps)
         more = f" with {counted(settings, 'setting')}" if settings else ""
         what = f"new: step{'s' if steps[1:] else ''} {', '.join(steps)}{more}"
         result.append(Statement(subject="host", names=names, what=what))
