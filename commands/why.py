@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 
 from commands.reading import reading
@@ -19,11 +18,10 @@ from components.nodes.causes.cause import Around, Cause
 from components.nodes.causes.pod import cause_of, cause_of_missing
 from components.nodes.causes.read import Reader
 from policies.faults import Fault, FaultError
+from policies.kube.names import is_dns_label, is_dns_subdomain
 from policies.kube.pod_resources import device_requests
 from policies.printable import printable
 
-# Names of pods and namespaces, which become parts of URLs (RFC 1123 subdomains).
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 UNKNOWN = "no cause found in its status, its events and the nodes"
 READY, SUCCEEDED = "its containers run and are ready", "it has ended without an error"
 
@@ -35,7 +33,8 @@ def named(text: str) -> tuple[str, str]:
         FaultError: The text does not have the form `namespace/name`.
     """
     namespace, _, name = text.partition("/")
-    if not (_NAME.fullmatch(namespace) and _NAME.fullmatch(name)):
+    # Both become parts of URLs.
+    if not (is_dns_label(namespace) and is_dns_subdomain(name)):
         raise FaultError(
             Fault(
                 f"POD={printable(text, 120)}",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,13 +17,13 @@ from .check import arguments
 from .check.context import ContextError, StackFinder, configured
 from .check.report import CLEAN, UNREADABLE
 from .faults import Fault
+from .kube.names import is_dns_label
 from .printable import printable
 from .reference import described
 from .rules import RULES, Context
 
 VERSION = "0.1.0"
 """Version of the package."""
-_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
@@ -137,7 +136,7 @@ def _explained(id_: str) -> str:
 
 
 def _namespace(given: str) -> str:
-    if not _NAMESPACE.fullmatch(given):
+    if not is_dns_label(given):
         raise argparse.ArgumentTypeError(f"found {given!r}, wanted the name of a namespace")
     return given
 

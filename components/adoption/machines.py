@@ -26,11 +26,12 @@ from components.ansible.inventory import (
     unreadable,
 )
 from components.base.address import Address
-from components.base.names import POOL_NAME_LIMIT, is_dns_subdomain
+from components.base.names import POOL_NAME_LIMIT
 from components.settings.hosts.runtime import Engine
 from components.settings.hosts.user import User
 from components.settings.nodes.devices import GPU_LIMIT
 from components.settings.nodes.taint import Taint
+from policies.kube.names import LABEL_LIMIT, is_dns_subdomain
 
 # Words in names of Ansible groups. The name of a group of nodes, such as `kube_node`, has words of
 # one of the other sets, and may have the name of a Kubernetes product.
@@ -328,8 +329,8 @@ def node_name(name: str) -> str:
     lower = name.lower().removesuffix(".")
     if is_dns_subdomain(lower):
         return lower
-    parts = (re.sub(r"[^a-z0-9-]+", "-", part).strip("-")[:63] for part in lower.split("."))
-    made = ".".join(part.strip("-") for part in parts if part.strip("-"))
+    dashed = (re.sub(r"[^a-z0-9-]+", "-", part).strip("-") for part in lower.split("."))
+    made = ".".join(part[:LABEL_LIMIT].strip("-") for part in dashed if part)
     return made if is_dns_subdomain(made) else "node"
 
 

@@ -1,8 +1,7 @@
-"""Syntax of Kubernetes names, labels and taints.
+"""Types of fields that hold Kubernetes names, label keys and label values.
 
-Sources: kubernetes.io/docs/concepts/overview/working-with-objects/names and /labels;
-`k8s.io/apimachinery/pkg/util/validation`; for reserved prefixes the NodeRestriction admission
-plugin and kubernetes.io/docs/reference/labels-annotations-taints.
+Source of reserved prefixes: the NodeRestriction admission plugin and
+kubernetes.io/docs/reference/labels-annotations-taints.
 """
 
 from __future__ import annotations
@@ -13,9 +12,13 @@ from typing import Annotated
 from pydantic import AfterValidator, StrictStr
 
 from policies.faults import refuse, show
-
-_DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_QUALIFIED_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+from policies.kube.names import (
+    LABEL_LIMIT,
+    is_dns_label,
+    is_dns_subdomain,
+    is_label_value,
+    is_qualified_name,
+)
 
 # The host names of a Job's pods contain the pool's name and have at most 63 characters.
 POOL_NAME_LIMIT = 40
@@ -32,25 +35,12 @@ NFD_PREFIX = "feature.node.kubernetes.io/"
 """Prefix of the labels that Node Feature Discovery (NFD) sets for features."""
 
 
-def is_dns_label(text: str) -> bool:
-    """Return True for an RFC 1123 label.
-
-    Such a label has at most 63 of a-z, 0-9 and `-`, with a letter or digit at both ends.
-    """
-    return _DNS_LABEL.fullmatch(text) is not None
-
-
-def is_dns_subdomain(text: str) -> bool:
-    """Return True for an RFC 1123 subdomain: labels joined by dots, at most 253 characters."""
-    return len(text) <= 253 and all(is_dns_label(part) for part in text.split("."))
-
-
 def _dns_label(text: str) -> str:
     if not is_dns_label(text):
         raise refuse(
             show(text),
             "an RFC 1123 label: at most 63 of a-z, 0-9 and '-', a letter or digit at both ends",
-            _nearest_name(text, 63),
+            _nearest_name(text, LABEL_LIMIT),
         )
     return text
 
@@ -77,7 +67,7 @@ def _own_namespace(text: str) -> str:
 
 
 def _config_name(text: str) -> str:
-    if text == "config" or _QUALIFIED_NAME.fullmatch(text) is None:
+    if text in ("", "config") or not is_label_value(text):
         raise refuse(
             show(text),
             "a name that is a label value, and not config, which is the default's",
@@ -118,8 +108,7 @@ def qualified_key(text: str) -> str:
     Raises:
         PydanticCustomError: The key is invalid.
     """
-    prefix, slash, name = text.rpartition("/")
-    if _QUALIFIED_NAME.fullmatch(name) is None or (slash and not is_dns_subdomain(prefix)):
+    if not is_qualified_name(text):
         raise refuse(
             show(text),
             "a key: [prefix/]name, the name at most 63 of A-Z, a-z, 0-9, '-', '_' and '.',"
@@ -135,7 +124,7 @@ def label_value(text: str) -> str:
     Raises:
         PydanticCustomError: The value is invalid.
     """
-    if text and _QUALIFIED_NAME.fullmatch(text) is None:
+    if not is_label_value(text):
         raise refuse(
             show(text),
             "a label value: empty, or at most 63 of A-Z, a-z, 0-9, '-', '_' and '.',"

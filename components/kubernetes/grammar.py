@@ -7,10 +7,12 @@ nothing has validated the names in it.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from components.kubernetes.api import ClusterError
 from policies.faults import Fault
+from policies.kube.names import is_dns_label, is_dns_subdomain
 from policies.printable import printable
 
 SHOWN: Final = 80
@@ -19,23 +21,28 @@ SHOWN: Final = 80
 # One segment of a URL path (apimachinery v0.34 pkg/api/validation/path: no `/`, no `%`, not `.` or
 # `..`), limited to the characters of RFC 1123 subdomains, plus `:` and capitals for RBAC names.
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:_-]{0,251}[A-Za-z0-9])?")
-# An RFC 1123 label (apimachinery v0.34 pkg/util/validation, IsDNS1123Label), or an empty text.
-_NAMESPACE = re.compile(r"([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)?")
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}")
-_API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?v[0-9a-z]{1,30}")
-# Names of nodes are RFC 1123 subdomains.
-_NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+_VERSION = re.compile(r"v[0-9a-z]{1,30}")
 
 
 class IllFormed(ClusterError):
     """A name or a Helm release record that was read from the cluster is not valid."""
 
 
-def _checked(value: Any, pattern: re.Pattern[str], what: str) -> str:
-    if isinstance(value, str) and pattern.fullmatch(value):
+def _checked(value: Any, is_valid: Callable[[str], object], what: str) -> str:
+    if isinstance(value, str) and is_valid(value):
         return value
     found, wanted = printable(repr(value), SHOWN), "what Kubernetes takes for it"
     raise IllFormed(Fault(what, found, wanted, "find out who wrote it, and delete it"))
+
+
+def _is_namespace(text: str) -> bool:
+    return not text or is_dns_label(text)
+
+
+def _is_api_version(text: str) -> bool:
+    group, slash, version = text.rpartition("/")
+    return _VERSION.fullmatch(version) is not None and (not slash or is_dns_subdomain(group))
 
 
 def name(value: Any) -> str:
@@ -44,7 +51,7 @@ def name(value: Any) -> str:
     Raises:
         IllFormed: The name is invalid.
     """
-    return _checked(value, _NAME, "name of an object")
+    return _checked(value, _NAME.fullmatch, "name of an object")
 
 
 def namespace(value: Any) -> str:
@@ -53,7 +60,7 @@ def namespace(value: Any) -> str:
     Raises:
         IllFormed: The name is invalid.
     """
-    return _checked(value, _NAMESPACE, "namespace of an object")
+    return _checked(value, _is_namespace, "namespace of an object")
 
 
 def kind(value: Any) -> str:
@@ -62,7 +69,7 @@ def kind(value: Any) -> str:
     Raises:
         IllFormed: The kind is invalid.
     """
-    return _checked(value, _KIND, "kind of an object")
+    return _checked(value, _KIND.fullmatch, "kind of an object")
 
 
 def api_version(value: Any) -> str:
@@ -71,7 +78,7 @@ def api_version(value: Any) -> str:
     Raises:
         IllFormed: The text is invalid.
     """
-    return _checked(value, _API_VERSION, "apiVersion of an object")
+    return _checked(value, _is_api_version, "apiVersion of an object")
 
 
 def node(value: Any) -> str:
@@ -80,4 +87,4 @@ def node(value: Any) -> str:
     Raises:
         IllFormed: The name is invalid.
     """
-    return _checked(value, _NODE, "name of a node")
+    return _checked(value, is_dns_subdomain, "name of a node")

@@ -9,8 +9,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr
 
 from components.base.model import Freeze, Model
-from components.base.names import DnsLabel, qualified_key
+from components.base.names import DnsLabel
 from policies.faults import refuse, show
+from policies.kube.names import is_extended_resource
 
 
 class GuardrailMode(StrEnum):
@@ -44,13 +45,13 @@ def _counted(name: str) -> str:
         raise refuse(
             show(name), "the resource's name: the prefix requests. is added", f"write {show(bare)}"
         )
-    if "/" not in name or "kubernetes.io/" in name:
+    if not is_extended_resource(name):
         raise refuse(
             show(name),
             "the name of a device, such as nvidia.com/gpu",
             "set other quotas of the namespace in your own manifests",
         )
-    return qualified_key(name)
+    return name
 
 
 class Quota(Model):

@@ -14,12 +14,13 @@ from components.desired.validation import POOL, PoolValidation
 from components.kubernetes.labels import LABELS
 from components.nodes.drain import owner_of
 from components.validation.pod import NODE, SPARE_SECONDS, pod_template
+from policies.kube.names import LABEL_LIMIT
 
 Json = dict[str, Any]
 
 JOBS = "/apis/batch"
 """API group of Jobs, as the base of a request's path."""
-LONGEST = 63
+LONGEST = LABEL_LIMIT
 """Maximum number of characters of a Job's name, which becomes the value of a label of its pod.
 
 Source: kubernetes v1.34.4, pkg/registry/batch/job/strategy.go (generateSelector).

@@ -11,12 +11,13 @@ from components.kubernetes.labels import LABELS
 from components.settings.log_pattern import figure
 from components.validation.container_result import SHOWN, SIMULATED
 from components.validation.pod import CAPABILITIES, NODE, only
+from policies.kube.names import SUBDOMAIN_LIMIT
 from policies.printable import printable
 
 TEST = "gpu-cluster/test"
 """Annotation of a test's pod with the name of the test."""
 CONTAINER = "test"
-LONGEST = 253
+LONGEST = SUBDOMAIN_LIMIT
 """Maximum number of characters of a pod's name."""
 
 

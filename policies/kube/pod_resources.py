@@ -12,14 +12,13 @@ from enum import StrEnum
 from typing import Any, Final
 
 from . import quantity
-from .names import is_extended
+from .names import HUGE_PAGES, is_extended_resource
 
 Json = Mapping[str, Any]
 Requests = dict[str, int]
 """Amounts in thousandths, by the resource's name."""
 
 _OF_POD: Final = ("cpu", "memory")
-_HUGE_PAGES: Final = "hugepages-"
 
 
 class ContainerRole(StrEnum):
@@ -103,7 +102,7 @@ def device_requests(pod: Json) -> dict[str, int]:
     return {
         name: units
         for name, amount in sorted(pod_requests(pod).items())
-        if is_extended(name) and (units := quantity.plausible_count(amount))
+        if is_extended_resource(name) and (units := quantity.plausible_count(amount))
     }
 
 
@@ -145,7 +144,7 @@ def _is_resize_infeasible(status: Json) -> bool:
 
 def _is_of_pod(resource: str) -> bool:
     """Return whether Kubernetes supports a resource for the pod as a whole."""
-    return resource in _OF_POD or resource.startswith(_HUGE_PAGES)
+    return resource in _OF_POD or resource.startswith(HUGE_PAGES)
 
 
 def _amounts(resources: Json | None) -> Requests:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final
 
-from ..kube.names import is_extended
+from ..kube.names import is_extended_resource
 from ..kube.pod_resources import ContainerRole
 from .context import Context
 from .helm import GPU_OPERATOR, ChartRelease, release
@@ -120,7 +120,7 @@ def each_amount_or_quota(check: Callable[[Resource], Findings]) -> Check:
 
     def check_quotas(subject: Subject, _: Context) -> Findings:
         for name, resource in _quota_entries(subject):
-            if is_extended(name.removeprefix("requests.").removeprefix("limits.")):
+            if is_extended_resource(name.removeprefix("requests.").removeprefix("limits.")):
                 yield from check(resource)
 
     return in_turn(each_amount(lambda resource, _, __: check(resource)), check_quotas)
@@ -161,7 +161,7 @@ def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
 
 def _extended(container: Container) -> Iterator[Resource]:
     for listed in (container.limits, container.requests):
-        yield from (resource for resource in listed.values() if is_extended(resource.name))
+        yield from (resource for resource in listed.values() if is_extended_resource(resource.name))
 
 
 def limit_items(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]:

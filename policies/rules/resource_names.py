@@ -60,12 +60,9 @@ KNOWN: Final = OTHER_VENDORS | {
 # The MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
 # internal/resource/nvml-mig-device.go).
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
-_LABEL_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9_.-]*)?[A-Za-z0-9]")
-_SUBDOMAIN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 _DOMAINS = ("nvidia.com", "tencent.com", "amd.com")
 _MOST_LETTERS_OFF = 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
-_HUGE_PAGES = "hugepages-"
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
 BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
@@ -83,32 +80,6 @@ _WRONG = {
     "nvidia-gpu": GPU,
     "nvidia.com": GPU,
 }
-
-
-@lru_cache(maxsize=4096)
-def is_qualified(name: str) -> bool:
-    """Return whether a name has the form of a label key.
-
-    Source: k8s.io/apimachinery v0.34.4 pkg/util/validation/validation.go IsQualifiedName.
-    """
-    prefix, slash, local = name.rpartition("/")
-    if slash and (len(prefix) > 253 or not _SUBDOMAIN.fullmatch(prefix)):
-        return False
-    return len(local) <= 63 and _LABEL_NAME.fullmatch(local) is not None
-
-
-def acceptable(name: str) -> bool:
-    """Return whether the API server accepts a name as a container's resource.
-
-    Source: kubernetes v1.34.4 pkg/apis/core/validation/validation.go validateContainerResourceName,
-    pkg/apis/core/helper/helpers.go IsExtendedResourceName.
-    """
-    if not is_qualified(name):
-        return False
-    if "/" not in name:
-        return name in _NATIVE or name.startswith(_HUGE_PAGES)
-    native = "kubernetes.io/" in name
-    return native or (not name.startswith("requests.") and is_qualified(f"requests.{name}"))
 
 
 def is_gpu(name: str, context: Context) -> bool:

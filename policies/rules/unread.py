@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ..kube.names import is_extended
+from ..kube.names import is_extended_resource
 from . import custom
 from .context import Context
 from .pod_spec import Container
@@ -85,7 +85,7 @@ def _may_be_a_gpu(name: str, context: Context) -> bool:
     """
     local = name.rpartition("/")[2].lower()
     return (
-        is_extended(name)
+        is_extended_resource(name)
         and not name.startswith(NO_GPUS)
         and sounds_like_gpu(name)
         and not is_gpu(name, context)

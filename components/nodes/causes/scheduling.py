@@ -19,7 +19,7 @@ from components.nodes.causes.cause import Around, Cause, Kind, shown
 from components.nodes.causes.events import Event, newest
 from components.nodes.causes.node_fit import NAME, barred
 from components.nodes.inspect import blocking_taints, gpus
-from policies.kube.names import is_extended
+from policies.kube.names import is_extended_resource
 from policies.kube.pod_resources import device_requests
 from policies.printable import printable, shortened
 
@@ -196,7 +196,7 @@ def _missing(resource: str, nodes: Sequence[Json]) -> Cause:
             name
             for node in nodes
             for name in (node.get("status") or {}).get("capacity") or {}
-            if is_extended(name)
+            if is_extended_resource(name)
         }
     )
     name = printable(resource, NAME)

@@ -14,12 +14,11 @@ from typing import Any
 
 from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL
 from components.settings.nodes.pool import Pool
+from policies.kube.names import LABEL_LIMIT
 
 CONFIG_MAP = "gpu-cluster-mig-layouts"
 DIGITS = 8
 """Number of hexadecimal digits of the digest in the name of a MIG layout."""
-LONGEST = 63
-"""Maximum number of characters of the value of a Kubernetes label."""
 
 
 def layout(pool: Pool) -> str:
@@ -35,7 +34,7 @@ def layout(pool: Pool) -> str:
     content = json.dumps(dict(pool.mig), sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()[:DIGITS]
     devices = "-".join(f"{count}x{profile}" for profile, count in sorted(pool.mig.items()))
-    plain = re.sub(r"[^A-Za-z0-9.-]", ".", devices)[: LONGEST - DIGITS - 1].rstrip(".-")
+    plain = re.sub(r"[^A-Za-z0-9.-]", ".", devices)[: LABEL_LIMIT - DIGITS - 1].rstrip(".-")
     return f"{plain}-{digest}"
 
 

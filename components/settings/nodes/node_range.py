@@ -15,8 +15,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from components.base.names import is_dns_subdomain
 from policies.faults import refuse, show
+from policies.kube.names import is_dns_subdomain
 
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
 # clusters"). The limit also keeps a mistyped range from filling the memory.

@@ -14,11 +14,11 @@ from components.base.names import (
     LabelValue,
     NodeName,
     OwnLabelKey,
-    is_dns_subdomain,
 )
 from components.settings.nodes.cards import Cards
 from components.settings.nodes.taint import Taint, Toleration
 from policies.faults import refuse, show
+from policies.kube.names import is_dns_subdomain
 
 
 class NodeFeatures(StrEnum):

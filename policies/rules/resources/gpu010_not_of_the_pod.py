@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...kube.names import is_extended
+from ...kube.names import is_extended_resource
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example
@@ -23,7 +23,7 @@ def _not_pod_level(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     for part in ("limits", "requests"):
         path = pod.under(f"spec.resources.{part}")
         for name, resource in resource_list(resources.get(part), path).items():
-            if is_gpu(name, context) or is_extended(name):
+            if is_gpu(name, context) or is_extended_resource(name):
                 yield Finding(
                     path=resource.path,
                     found="a device in the resources of the pod as a whole",

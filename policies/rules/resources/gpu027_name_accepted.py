@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.names import is_container_resource
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import HAVE_RESOURCES, Container
-from ..resource_names import acceptable
 from ..rule import Finding, Rule
 from ..twin import (
     ENFORCED,
@@ -21,7 +21,7 @@ _SHOWN = 80
 def _accepted(container: Container, _: Context) -> Iterator[Finding]:
     for part, listed in (("limits", container.limits), ("requests", container.requests)):
         for name in sorted(listed):
-            if not acceptable(name):
+            if not is_container_resource(name):
                 yield Finding(
                     path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
                     found="a name that the API server rejects",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from policies.kube.names import is_extended
+from policies.kube.names import is_container_resource, is_extended_resource
 from policies.rules import UNKNOWN, Context, evaluate
-from policies.rules.resource_names import acceptable, meant
+from policies.rules.resource_names import meant
 from policies.rules.workloads.gpu051_fixed_image import pinned
 from tests.policies.rules.cases import (
     CONTEXT,
@@ -255,7 +255,7 @@ NAMES: list[tuple[str, bool, str | None]] = [
 
 @pytest.mark.parametrize(("name", "taken", "right"), NAMES)
 def test_names(name: str, taken: bool, right: str | None) -> None:
-    assert acceptable(name) == taken
+    assert is_container_resource(name) == taken
     assert meant(name, Context()) == right
     listed = [
         f"spec.containers[0].resources.{part}[{name[:80]}]" for part in ("limits", "requests")
@@ -284,10 +284,10 @@ def test_a_name_that_the_cluster_advertises_is_right() -> None:
 
 
 def test_extended_names() -> None:
-    assert is_extended("rdma/hca")
-    assert not is_extended("requests.rdma/hca")
-    assert not is_extended("x.kubernetes.io/hca")
-    assert not is_extended("cpu")
+    assert is_extended_resource("rdma/hca")
+    assert not is_extended_resource("requests.rdma/hca")
+    assert not is_extended_resource("x.kubernetes.io/hca")
+    assert not is_extended_resource("cpu")
 
 
 @pytest.mark.parametrize(

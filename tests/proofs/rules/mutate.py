@@ -57,7 +57,7 @@ settings.load_profile("any")
 """Replaces the tests' conftest.py, which imports what other tests start."""
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 """Reasons why no test can detect a mutant, by the mutant's name."""
-GENERATE = "from mutmut.__main__ import copy_src_dir, create_mutants; copy_src_dir(); create_mutants(2)"
+GENERATE = "from mutmut.__main__ import *; copy_src_dir(); create_mutants(2)"
 
 
 def prepare(folder: Path) -> list[str]:
