@@ -170,9 +170,14 @@ A stack declares severities, resource names, namespaces and exemptions once, as 
 `gpu-cluster:cluster`. The policy pack, the checker (`--stack`) and the admission policies read them
 from there. An exemption in the settings applies until its end date to all objects that match every
 field that it sets. Node agents, which are DaemonSets without GPUs, get only advice about host paths
-that are rejected in other pods. A pod that claims devices (DRA) counts as a GPU pod, unless the
-manifest or the name of its claim, or the setting `otherClaims`, shows that the claim is for other
-devices.
+that are rejected in other pods.
+
+For the rules, a pod has GPUs, has none, or is unknown. GPU resources prove it, and so does a claim
+for devices (DRA) whose manifest is checked together with the pod, or that the setting `otherClaims`
+lists. Any other claim, and a resource whose name only resembles that of a GPU, prove nothing,
+because the author of the pod chooses the names. An unknown pod must not do what pods with GPUs must
+not do, nor what pods without GPUs must not do. It may tolerate the taint of GPU nodes, unless the
+name is that of other devices, such as `nic`.
 
 An annotation on an object or on its pod template exempts the object from one rule, until a date and
 for a reason. Violations of this rule are then printed as advice. An exemption after its end date is

@@ -17,14 +17,13 @@ from ..rules.cel import (
     device_names,
     effective,
     is_gpu,
-    limits,
     parameter,
-    positive,
     request,
     resources,
     size,
     together,
 )
+from ..rules.gpus import GPUS_VARIABLES
 from ..rules.pod_claims import of_other_devices_cel
 
 
@@ -82,7 +81,6 @@ _OTHER = of_other_devices_cel(claim_name("r"))
 _USES_CLAIM = (
     "c.?resources.?claims.orValue([]).exists(u, variables.gpuClaims.exists(r, r.name == u.name))"
 )
-_NAMES_GPU = f"{limits('c')}.exists(n, {is_gpu('n')} && "
 
 POD_VARIABLES: Final[Mapping[str, str]] = {
     "init": "variables.spec.?initContainers.orValue([])",
@@ -107,10 +105,7 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     # the cluster facts say that it is for other devices.
     "gpuClaims": f"variables.spec.?resourceClaims.orValue([]).filter(r, !{_OTHER})",
     "gpuContainers": f"variables.containers.filter(c, {asks_for(is_gpu('n'))} || {_USES_CLAIM})",
-    "asksForGpus": "size(variables.gpuContainers) > 0 || size(variables.gpuClaims) > 0 || "
-    f"variables.containers.exists(c, {_NAMES_GPU}"
-    + positive('variables.overhead[?n].orValue("0")')
-    + "))",
+    **GPUS_VARIABLES,
     # The names are computed once and kept in a variable, because the order of a map's keys differs
     # between evaluations.
     "deviceNames": f"variables.containers.map(c, {device_names('c')}.join(','))"

@@ -7,7 +7,7 @@ from typing import Final
 
 from . import cel
 from .context import Context
-from .pod_request import requests_gpus
+from .gpus import gpus_of
 from .pod_spec import Pod
 from .rule import Subject
 from .unknown import UNKNOWN, at, holds_unknown, sequence, text
@@ -34,7 +34,7 @@ def of_daemon_set(subject: Subject) -> bool:
 
 def is_agent(subject: Subject, context: Context) -> bool:
     """Return whether an object is a node agent: a DaemonSet or its pod without GPU requests."""
-    return of_daemon_set(subject) and not requests_gpus(subject, context)
+    return of_daemon_set(subject) and not gpus_of(subject, context).may_have
 
 
 def writable(pod: Pod) -> Iterator[str]:
@@ -53,4 +53,4 @@ OF_DAEMON_SET: Final = (
     'object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
     "o.?controller.orValue(false))))"
 )
-IS_AGENT: Final = f"({OF_DAEMON_SET} && !variables.asksForGpus)"
+IS_AGENT: Final = f"({OF_DAEMON_SET} && !variables.mayHaveGpus)"

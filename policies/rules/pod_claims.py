@@ -12,7 +12,7 @@ from .context import Context
 from .pod_spec import Container
 from .resource_names import SOUNDS_LIKE_GPU, sounds_like_gpu
 from .rule import Subject
-from .unknown import UNKNOWN, at, mapping, sequence, text
+from .unknown import at, mapping, sequence, text
 
 OTHER_DEVICES: Final = (
     "(^|[-.0-9])(channels?|cpus?|dpdk|dranet|fpgas?|hca|ib|imex|infiniband|memory|net|networks?|"
@@ -25,12 +25,13 @@ name, unless the name speaks of GPUs too (GPU077).
 
 @dataclass(frozen=True, slots=True)
 class PodClaim:
-    """A claim of a pod for GPUs.
+    """A claim of a pod for devices.
 
     Attributes:
         name: Name of the claim within the pod.
         made_from: Name of the ResourceClaim or ResourceClaimTemplate; empty if not known.
-        gpus: Number of GPUs by DeviceClass, or None if the claim's own manifest is not known.
+        gpus: Number of GPUs by DeviceClass; empty if the claim's manifest or the cluster's settings
+            show that it has none; None if nothing shows what it has.
         shared: Whether the claim takes no GPU for itself: it sees GPUs that others hold.
     """
 
@@ -41,49 +42,60 @@ class PodClaim:
 
     @property
     def sure(self) -> bool:
-        """Return whether the claim's manifest or name proves that the claim is for GPUs."""
-        return self.gpus is not None or sounds_like_gpu(self.made_from)
+        """Return whether the claim's manifest or name says that the claim is for GPUs."""
+        return bool(self.gpus) or (self.gpus is None and sounds_like_gpu(self.made_from))
 
 
 def of_other_devices(name: str, context: Context) -> bool:
     """Return whether a claim or claim template is for devices other than GPUs, by its name."""
-    other = re.search(OTHER_DEVICES, name) is not None and not sounds_like_gpu(name)
-    return other or name in context.other_claims
+    return _named_other(name) or name in context.other_claims
+
+
+def _named_other(name: str) -> bool:
+    return re.search(OTHER_DEVICES, name) is not None and not sounds_like_gpu(name)
 
 
 def of_other_devices_cel(name: str) -> str:
     """Return CEL that is true for the name of a claim for devices other than GPUs."""
     other = f"{name}.matches({cel.text(OTHER_DEVICES)})"
     return (
-        f'({name} in variables.facts[?"otherClaims"].orValue("").split(",").filter(x, x != "") || '
-        f"({other} && !{name}.matches({cel.text(SOUNDS_LIKE_GPU)})))"
+        f"({proven_other_cel(name)} || ({other} && !{name}.matches({cel.text(SOUNDS_LIKE_GPU)})))"
     )
 
 
-def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
-    """Yield the claims of a pod that are for GPUs, or may be.
+def proven_other_cel(name: str) -> str:
+    """Return CEL that is true for a claim's name that the settings list as one without GPUs."""
+    listed = 'variables.facts[?"otherClaims"].orValue("").split(",").filter(x, x != "")'
+    return f"({name} in {listed})"
+
+
+def pod_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
+    """Yield the claims of a pod.
 
     A pod only references a ResourceClaim or ResourceClaimTemplate. If that object is in the same
-    stack, its devices are known. Otherwise the claim counts as a claim for GPUs, unless its name or
-    the cluster's settings show that it is for other devices.
+    stack, its devices are known.
     """
     claims = sequence(subject.pod.spec.get("resourceClaims")) if subject.pod else ()
     for raw in claims:
         # Until Kubernetes 1.30, the names of claim and template were fields of `source`.
         claim = {**mapping(at(raw, "source")), **mapping(raw)}
-        name = text(claim.get("name"))
-        for kind, field in (
-            ("ResourceClaimTemplate", "resourceClaimTemplateName"),
-            ("ResourceClaim", "resourceClaimName"),
-        ):
-            if (given := claim.get(field)) is not None:
-                made_from = "" if given is UNKNOWN else text(given)
-                key = (subject.namespace, kind, made_from)
-                gpus = context.devices.claims.get(key)
-                known = gpus is not None
-                if gpus or (not known and not of_other_devices(made_from, context)):
-                    yield PodClaim(name, made_from, gpus, key in context.devices.shared)
-                break
+        kind, field = "ResourceClaimTemplate", "resourceClaimTemplateName"
+        if claim.get(field) is None:
+            kind, field = "ResourceClaim", "resourceClaimName"
+        made_from = text(claim.get(field))
+        key = (subject.namespace, kind, made_from)
+        gpus = {} if made_from in context.other_claims else context.devices.claims.get(key)
+        yield PodClaim(text(claim.get("name")), made_from, gpus, key in context.devices.shared)
+
+
+def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
+    """Yield the claims of a pod that are for GPUs, or may be.
+
+    A claim that nothing shows counts as a claim for GPUs, unless its name speaks of other devices.
+    """
+    for claim in pod_claims(subject, context):
+        if claim.gpus or (claim.gpus is None and not _named_other(claim.made_from)):
+            yield claim
 
 
 def uses(container: Container, claims: frozenset[str]) -> bool:

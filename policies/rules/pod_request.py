@@ -11,7 +11,6 @@ from .pod_claims import gpu_claims
 from .pod_spec import Container, Pod, Resource, resource_list
 from .resource_names import is_gpu
 from .rule import Subject
-from .unknown import UNKNOWN, sequence
 
 CLAIMED: Final = "GPUs of a claim"
 """Name of the GPUs of claims whose own manifests are not known."""
@@ -37,27 +36,23 @@ def request_of_containers(pod: Pod, name: str) -> Fraction:
     return Fraction(total, 1000)
 
 
-def claims_devices(pod: Pod) -> bool:
-    """Return whether the pod has resource claims (DRA), or may have some that are not known yet.
-
-    Devices of a claim are allocated for the pod even if no container uses them. The pod only
-    references the claim, so the pod's spec doesn't contain the claim's devices. Source:
-    kubernetes v1.34.4 pkg/apis/core/types.go PodSpec.
-    """
-    claims = pod.spec.get("resourceClaims")
-    return claims is UNKNOWN or bool(sequence(claims))
-
-
 def requests_gpus(subject: Subject, context: Context) -> bool:
-    """Return whether a pod requests GPUs; an amount that is not known, or is invalid, counts."""
+    """Return whether a pod counts as one that requests GPUs.
+
+    An amount that is not known, or is invalid, counts, and so does each of `gpu_claims`.
+    """
     pod = subject.pod
-    if pod is None:
-        return False
+    return pod is not None and (
+        requests_gpu_resources(pod, context) or any(True for _ in gpu_claims(subject, context))
+    )
+
+
+def requests_gpu_resources(pod: Pod, context: Context) -> bool:
+    """Return whether a pod's resources, without its claims, request GPUs."""
     if any(asks_for_gpus(container, context) for container in pod.resource_containers):
         return True
     overhead = resource_list(pod.spec.get("overhead"))
-    more = (overhead[name] for name in _gpu_names(pod, context) if name in overhead)
-    return any(map(_is_request, more)) or any(True for _ in gpu_claims(subject, context))
+    return any(is_request(overhead[name]) for name in _gpu_names(pod, context) if name in overhead)
 
 
 def asks_for_gpus(container: Container, context: Context) -> bool:
@@ -65,11 +60,12 @@ def asks_for_gpus(container: Container, context: Context) -> bool:
     named = (
         container.effective(name) for name in container.resource_names if is_gpu(name, context)
     )
-    return any(resource is not None and _is_request(resource) for resource in named)
+    return any(resource is not None and is_request(resource) for resource in named)
 
 
-def _is_request(resource: Resource) -> bool:
-    return resource.quantity is None or resource.quantity.milli > 0
+def is_request(resource: Resource) -> bool:
+    """Return whether an amount is not 0; a negative amount is invalid, and counts."""
+    return resource.quantity is None or resource.quantity.milli != 0
 
 
 def gpu_requests(subject: Subject, context: Context) -> dict[str, Fraction]:

@@ -64,6 +64,10 @@ _DOMAINS = ("nvidia.com", "tencent.com", "amd.com")
 _MOST_LETTERS_OFF = 2
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
+NETWORK: Final = "rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_./])(nics?|ib|bf|sfs?|vfs?)([-_.]|$)"
+"""Pattern of the names of network devices, which Mellanox/network-operator and
+NVIDIA/doca-platform advertise under nvidia.com, too.
+"""
 BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
 """Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
 DEVICES = frozenset({GPU, GPU_SHARED, PASSED_THROUGH}) | _OTHER_DEVICES

@@ -11,7 +11,7 @@ from ..kube.names import is_extended_resource
 from . import custom
 from .context import Context
 from .pod_spec import Container
-from .resource_names import is_gpu, meant, sounds_like_gpu
+from .resource_names import NETWORK, is_gpu, meant, sounds_like_gpu
 from .rule import Subject
 from .unknown import at, mapping, text
 
@@ -21,12 +21,6 @@ pkg/constants, exp-dra-device-class.
 """
 NO_GPUS: Final = ("habana.ai/",)
 """Domains of accelerators that are no GPUs, although GPU032 and GPU063 take them for such."""
-_NETWORK: Final = re.compile(
-    r"rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_.])(nics?|ib|bf|sfs?|vfs?)([-_.]|$)"
-)
-"""Pattern of the names of network devices, which Mellanox/network-operator and
-NVIDIA/doca-platform advertise under nvidia.com, too.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,5 +84,5 @@ def _may_be_a_gpu(name: str, context: Context) -> bool:
         and sounds_like_gpu(name)
         and not is_gpu(name, context)
         and meant(name, context) is None
-        and ("gpu" in local or _NETWORK.search(local) is None)
+        and ("gpu" in local or re.search(NETWORK, local) is None)
     )

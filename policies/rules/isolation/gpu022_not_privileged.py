@@ -9,7 +9,7 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import POD, Example, edited
-from ..pod_request import requests_gpus
+from ..gpus import gpus_of
 from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
@@ -21,7 +21,7 @@ ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
 
 
 def _with_gpus(subject: Subject, context: Context) -> bool:
-    return subject.is_workload(context) and requests_gpus(subject, context)
+    return subject.is_workload(context) and gpus_of(subject, context).may_have
 
 
 def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
@@ -57,7 +57,7 @@ PRIVILEGED: Final = (
 
 TWIN = pods(
     cel.in_workloads(
-        "!variables.asksForGpus ? [] : "
+        "!variables.mayHaveGpus ? [] : "
         + cel.each_container(
             PRIVILEGED, '"privileged, or with a capability like it"', "variables.judged"
         )

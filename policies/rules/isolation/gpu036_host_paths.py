@@ -9,8 +9,8 @@ from ..agents import IS_AGENT, is_agent
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
+from ..gpus import gpus_of
 from ..host_paths import mounted
-from ..pod_request import requests_gpus
 from ..pod_spec import Pod
 from ..pools import candidate_pools, hard_taints, reached
 from ..resource_names import GPU
@@ -26,7 +26,7 @@ def on_gpu_nodes(subject: Subject, pod: Pod, context: Context) -> bool:
     A pod can be scheduled to GPU nodes if it tolerates their taint, or if a pool has no taint and
     the pod's node selector and affinity don't exclude it.
     """
-    if requests_gpus(subject, context):
+    if gpus_of(subject, context).may_have:
         return True
     if any(not hard_taints(pool) for pool in candidate_pools(pod, context)):
         return True
@@ -65,7 +65,7 @@ RULE = Rule(
 )
 
 NEAR_GPUS = (
-    "(variables.asksForGpus || size(variables.reachedPools) > 0 || "
+    "(variables.mayHaveGpus || size(variables.reachedPools) > 0 || "
     'variables.pools.exists(p, variables.facts[p + ".taints"] == ""))'
 )
 

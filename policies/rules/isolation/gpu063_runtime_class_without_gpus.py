@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
+from ..gpus import gpus_of
 from ..pod_spec import Pod
+from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import CONTAINERS, HAS_GPUS, Sign
 from ..twin import pods
@@ -19,9 +20,9 @@ from ..unknown import text
 _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 
-def _asks(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
+def _asks(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     name = text(pod.spec.get("runtimeClassName"))
-    if name and name in _CLASSES | {context.runtime_class} and not may_ask(pod, context):
+    if name and name in _CLASSES | {context.runtime_class} and gpus_of(subject, context).may_lack:
         yield Finding(
             path=pod.under("spec.runtimeClassName"),
             found=f"{name} in a pod that requests no GPU",
@@ -45,17 +46,19 @@ RULE = Rule(
     whole=True,
 )
 
+# A limit of 0 requests no GPU.
+_SOME = f"{HAS_GPUS} && {cel.positive(f'{cel.LIMITS}[{cel.text(GPU)}]')}"
 _CLASS = 'variables.spec.?runtimeClassName.orValue("")'
 
 TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
             f'({_CLASS} in {cel.texts(_CLASSES)} || ({_CLASS} != "" && '
-            f'{_CLASS} == variables.facts[?"runtimeClass"].orValue(""))) && !{MAY_ASK}',
+            f'{_CLASS} == variables.facts[?"runtimeClass"].orValue(""))) && !variables.hasGpus',
             f'"found " + {_CLASS} + " in a pod that requests no GPU"',
         )
     ),
-    signs=(Sign(f"has(object.spec.runtimeClassName) && !{CONTAINERS}.exists(c, {HAS_GPUS})"),),
+    signs=(Sign(f"has(object.spec.runtimeClassName) && !{CONTAINERS}.exists(c, {_SOME})"),),
 )
 
 EXAMPLE = Example.edited(

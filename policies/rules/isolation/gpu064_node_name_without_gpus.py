@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..asking import MAY_ASK_POOLS, may_ask_pools
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
+from ..gpus import gpus_of
 from ..pod_spec import Pod
 from ..pools import gpu_pools
 from ..rule import Finding, Need, Rule, Subject
@@ -17,10 +17,10 @@ from ..twin import pods
 from ..unknown import text
 
 
-def _elsewhere(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
+def _elsewhere(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     node = text(pod.spec.get("nodeName"))
     of_a_pool = any(node in pool.node_names for pool in gpu_pools(context))
-    if of_a_pool and not may_ask_pools(pod, context):
+    if of_a_pool and gpus_of(subject, context).may_lack:
         yield Finding(
             path=pod.under("spec.nodeName"),
             found=f"the GPU node {node} for a pod that requests no GPU",
@@ -51,7 +51,7 @@ _NODE = 'variables.spec.?nodeName.orValue("")'
 TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
-            f'{_NODE} != "" && {_NODE} in {cel.parameter("gpuNodes")} && !{MAY_ASK_POOLS}',
+            f'{_NODE} != "" && {_NODE} in {cel.parameter("gpuNodes")} && !variables.hasGpus',
             f'"found the GPU node " + {_NODE}',
         )
     ),

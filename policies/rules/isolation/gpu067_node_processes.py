@@ -8,7 +8,7 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
-from ..pod_request import requests_gpus
+from ..gpus import gpus_of
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
@@ -16,7 +16,7 @@ from ..twin import pods
 
 
 def _node_processes(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    if pod.spec.get("hostPID") is True and requests_gpus(subject, context):
+    if pod.spec.get("hostPID") is True and gpus_of(subject, context).may_have:
         yield Finding(
             path=pod.under("spec.hostPID"),
             found="true in a pod that requests GPUs",
@@ -42,7 +42,7 @@ RULE = Rule(
 TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
-            "variables.asksForGpus && variables.spec.?hostPID.orValue(false)",
+            "variables.mayHaveGpus && variables.spec.?hostPID.orValue(false)",
             '"found hostPID in a pod that requests GPUs"',
         )
     ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
+from ..gpus import gpus_of
 from ..pod_spec import Container
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import On, Sign
@@ -23,7 +23,7 @@ def _near(subject: Subject, context: Context) -> bool:
     return (
         pod is not None
         and subject.is_workload(context)
-        and not may_ask(pod, context)
+        and gpus_of(subject, context).may_lack
         and on_gpu_nodes(subject, pod, context)
     )
 
@@ -48,7 +48,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.in_workloads(
-        f"{MAY_ASK} || !{NEAR_GPUS} ? [] : "
+        f"variables.hasGpus || !{NEAR_GPUS} ? [] : "
         + cel.each_container(IS_PRIVILEGED, '"privileged, near GPUs"', "variables.judged")
     ),
     ephemeral=True,

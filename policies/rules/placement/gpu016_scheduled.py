@@ -8,7 +8,8 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
-from ..pod_request import gpu_requests, requests_gpus
+from ..gpus import gpus_of
+from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import Sign
@@ -17,7 +18,7 @@ from ..unknown import text
 
 
 def _scheduled(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    if text(pod.spec.get("nodeName")) and requests_gpus(subject, context):
+    if text(pod.spec.get("nodeName")) and gpus_of(subject, context).may_have:
         yield Finding(
             path=pod.under("spec.nodeName"),
             found=f"a fixed node for a pod that requests {_first(subject, context)}",
@@ -43,7 +44,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.unless_empty(
-        'variables.spec.?nodeName.orValue("") != "" && variables.asksForGpus',
+        'variables.spec.?nodeName.orValue("") != "" && variables.mayHaveGpus',
         '"found nodeName " + variables.spec.nodeName',
     ),
     signs=(Sign("has(object.spec.nodeName)"),),

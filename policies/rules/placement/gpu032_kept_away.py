@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from .. import cel
 from ..agents import OF_DAEMON_SET, of_daemon_set
-from ..asking import MAY_ASK, may_ask
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
+from ..gpus import belongs_on_gpu_nodes
 from ..pod_spec import Pod
 from ..pools import hard_taints, reached, tolerates
 from ..rule import Finding, Need, Rule, Subject
@@ -19,7 +19,11 @@ from ..unknown import UNKNOWN, holds_unknown, sequence
 
 
 def _kept_away(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    if of_daemon_set(subject) or may_ask(pod, context) or "tolerations" in pod.inherited:
+    if (
+        of_daemon_set(subject)
+        or belongs_on_gpu_nodes(subject, context)
+        or "tolerations" in pod.inherited
+    ):
         # In a custom resource, several pods may inherit the tolerations of a mapping around them.
         # Such tolerations are meant for the pods that request GPUs, so they are no violation.
         return
@@ -47,7 +51,8 @@ RULE = Rule(
     check=each_pod(_kept_away, when=Subject.is_workload),
     why="With a toleration of the GPU taint, or of all taints, a pod without GPUs can use the "
     "cpu and memory that GPU workloads on the node need. The rule does not apply to pods "
-    "with claims for devices (DRA), to DaemonSets, and to the namespaces of the GPU stack.",
+    "with claims for devices (DRA) whose names do not speak of other devices, such as nic, to "
+    "DaemonSets, and to the namespaces of the GPU stack.",
     source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin issue 68",
     needs=frozenset({Need.POOLS}),
     whole=True,
@@ -55,7 +60,7 @@ RULE = Rule(
 
 TWIN = pods(
     cel.in_workloads(
-        f"!{OF_DAEMON_SET} && !{MAY_ASK} ? variables.tolerations.filter(o, "
+        f"!{OF_DAEMON_SET} && !variables.belongsOnGpuNodes ? variables.tolerations.filter(o, "
         f"variables.reachedPools.exists(p, {cel.POOL_TAINTS}.exists(t, {cel.tolerates('o', 't')})))"
         '.map(o, "found a toleration of GPU nodes: " + o.?key.orValue("every taint")) : []'
     ),

@@ -329,6 +329,31 @@ DIFFERED = {
             "hostPID": True,
         },
     ),
+    **{
+        f"a privileged pod that may have GPUs by {name}": pod(
+            "plugin",
+            {
+                "containers": [{**container(limits), "securityContext": {"privileged": True}}],
+                "resourceClaims": [{"name": "it", "resourceClaimName": claim} for claim in claims],
+                "nodeName": "gpu-1",
+                "runtimeClassName": "nvidia",
+            },
+        )
+        for name, limits, claims in (
+            ("a claim named nic", {}, ["nic"]),
+            ("a claim that the settings don't list", {}, ["mine"]),
+            ("a network device of NVIDIA", {"nvidia.com/hostdev": 1}, []),
+            ("no amount of GPUs", {GPU: 0}, []),
+        )
+    },
+    "a claim without GPUs by the settings": pod(
+        "vcuda",
+        {
+            "containers": [{**container({}), "securityContext": {"privileged": True}}],
+            "resourceClaims": [{"name": "it", "resourceClaimName": "mine"}],
+            "tolerations": [{"operator": "Exists"}],
+        },
+    ),
     "a class of GPUs in capitals": pod(
         "plugin", {"containers": [container({f"{BY_CLASSES}GPU": 1})], "hostPID": True}
     ),

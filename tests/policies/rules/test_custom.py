@@ -297,10 +297,11 @@ def test_a_claim_of_a_container_of_values_is_one_for_gpus(where: str) -> None:
     used = (
         "image: {tag: a}, resources: {claims: [{name: gpu}]}, securityContext: {privileged: true}"
     )
-    for template, rules in (("one-gpu", ["GPU022"]), ("nic", [])):
+    context = replace(CONTEXT, other_claims=frozenset({"mine"}))
+    for template, rules in (("one-gpu", ["GPU022"]), ("mine", [])):
         values = where % (claimed % template, used)
         release = custom("HelmRelease", "helm.toolkit.fluxcd.io/v2", f"values: {{{values}}}")
-        assert [v.rule.id for v in evaluate(release, CONTEXT) if v.rule.id == "GPU022"] == rules
+        assert [v.rule.id for v in evaluate(release, context) if v.rule.id == "GPU022"] == rules
 
 
 def test_a_claim_of_a_service_is_one_for_gpus() -> None:

@@ -71,7 +71,11 @@ GPU_NODES = Context(pools=(replace(POOL, node_names=frozenset({"gpu-1"})), PoolF
         (pod(container(), runtimeClassName=UNKNOWN), []),
         (pod(gpus(), runtimeClassName="nvidia"), []),
         (pod(gpus(UNKNOWN), runtimeClassName="nvidia"), []),
-        (pod(container(), runtimeClassName="nvidia", resourceClaims=[{"name": "gpu"}]), []),
+        (
+            pod(container(), runtimeClassName="nvidia", resourceClaims=[{"name": "gpu"}]),
+            ["spec.runtimeClassName"],
+        ),
+        (pod(container(), runtimeClassName="nvidia", resourceClaims=UNKNOWN), []),
         (pod(container(), runtimeClassName="nvidia", namespace="gpu-operator"), []),
         (
             workload("DaemonSet", container(), pod_spec={"runtimeClassName": "nvidia"}),
@@ -95,9 +99,7 @@ def test_the_runtime_of_gpus_is_for_pods_that_ask_for_some(
         (pod(container(), nodeName=UNKNOWN), False),
         (pod(gpus(), nodeName="gpu-1"), False),
         (pod(container({"example.com/gpu": 1}), nodeName="gpu-1"), True),
-        (pod(container({"amd.com/gpu": 1}), nodeName="gpu-1"), True),
-        (pod(container({"amd.com/gpu": 1, GPU: 1}), nodeName="gpu-1"), False),
-        (pod(container(), resourceClaims=[{"name": "gpu"}], nodeName="gpu-1"), False),
+        (pod(container(), resourceClaims=[{"name": "gpu"}], nodeName="gpu-1"), True),
         (pod(gpus(UNKNOWN), nodeName="gpu-1"), False),
         (pod(container(), nodeName="gpu-1", namespace="kube-system"), False),
         (pod(container()), False),
@@ -108,9 +110,10 @@ def test_work_without_gpus_names_no_gpu_node(manifest: Any, refused: bool) -> No
     assert paths("GPU064", manifest, CONTEXT) == [], "names of nodes are not known"
 
 
-def test_another_vendor_s_gpus_count_where_the_settings_name_them() -> None:
-    own = replace(GPU_NODES, resource_names=frozenset({"amd.com/gpu"}))
-    assert paths("GPU064", pod(container({"amd.com/gpu": 1}), nodeName="gpu-1"), own) == []
+def test_a_pod_with_gpus_of_any_vendor_names_no_node() -> None:
+    for node in ("gpu-1", "elsewhere"):
+        bad = pod(container({"amd.com/gpu": 1}), nodeName=node)
+        assert paths("GPU016", bad, GPU_NODES) == ["spec.nodeName"]
 
 
 def labelled(expressions: Any, fields: Any = None) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from policies.check.rendered import sources
 from policies.check.result import Found, Judged
 from policies.check.together import CheckedStack, with_claims
 from policies.rules import Context, Subject
-from policies.rules.asking import may_ask
 from policies.rules.claims import of_gpus, requests
+from policies.rules.gpus import Gpus, gpus_of
 from policies.rules.pod_claims import gpu_claims
 from policies.rules.pod_spec import Pod
 from policies.rules.resource_names import is_gpu, sounds_like_gpu
@@ -137,7 +137,8 @@ def _asks(subject: Subject, pod: Pod, context: Context) -> bool:
     named = {name for container in pod.containers for name in container.resource_names}
     if named and not any(_is_of_gpus(name, context) for name in named):
         return claims
-    return claims or may_ask(replace(pod, spec=spec), context)
+    unclaimed = replace(subject, pod=replace(pod, spec=spec))
+    return claims or gpus_of(unclaimed, context) is not Gpus.WITHOUT
 
 
 def _is_of_gpus(name: str, context: Context) -> bool:

@@ -1,0 +1,117 @@
+"""What a pod is to the rules: with GPUs, without, or unknown. In Python and as CEL."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+from . import cel
+from .context import Context
+from .pod_claims import pod_claims, proven_other_cel
+from .pod_request import is_request, requests_gpu_resources, requests_gpus
+from .pod_spec import Pod
+from .resource_names import NETWORK, SOUNDS_LIKE_GPU, sounds_like_gpu
+from .rule import Subject
+from .unknown import UNKNOWN, holds_unknown, sequence
+
+
+class Gpus(Enum):
+    """Whether a pod has GPUs.
+
+    `WITH`: it requests a GPU resource, or a claim (DRA) whose manifest is known and requests GPUs.
+    `WITHOUT`: it requests nothing that may be a GPU. `UNKNOWN`: a claim that nobody shows, or a
+    resource whose name resembles that of a GPU, may give it GPUs or may not; names prove nothing,
+    because the pod's author chooses them. `LATER`: a preview doesn't know yet what the pod
+    requests; the run and the API server check it again.
+    """
+
+    WITH = auto()
+    WITHOUT = auto()
+    UNKNOWN = auto()
+    LATER = auto()
+
+    @property
+    def may_have(self) -> bool:
+        """Return whether rules that forbid something to pods with GPUs apply."""
+        return self in (Gpus.WITH, Gpus.UNKNOWN)
+
+    @property
+    def may_lack(self) -> bool:
+        """Return whether rules that forbid something to pods without GPUs apply."""
+        return self in (Gpus.WITHOUT, Gpus.UNKNOWN)
+
+
+def gpus_of(subject: Subject, context: Context) -> Gpus:
+    """Return whether a pod has GPUs; an amount that is not known, or is invalid, counts as GPUs.
+
+    An object of the state `UNKNOWN` must follow the rules of both sides, so that no object can
+    escape the rules of one side by what the other side does not count.
+    """
+    pod = subject.pod
+    if pod is None:
+        return Gpus.WITHOUT
+    claims = list(pod_claims(subject, context))
+    if requests_gpu_resources(pod, context) or any(claim.gpus for claim in claims):
+        return Gpus.WITH
+    if _known_later(pod):
+        return Gpus.LATER
+    if any(claim.gpus is None for claim in claims) or _sounding(pod):
+        return Gpus.UNKNOWN
+    return Gpus.WITHOUT
+
+
+def belongs_on_gpu_nodes(subject: Subject, context: Context) -> bool:
+    """Return whether a pod may need GPU nodes, so that it may tolerate their taint.
+
+    That is the case if GPU004 requires the toleration, or if a resource has the name of a GPU that
+    no rule knows.
+    """
+    pod = subject.pod
+    return pod is not None and (
+        requests_gpus(subject, context)
+        or any(re.search(NETWORK, name) is None for name in _sounding(pod))
+        or gpus_of(subject, context) is Gpus.LATER
+    )
+
+
+def _known_later(pod: Pod) -> bool:
+    claims = pod.spec.get("resourceClaims")
+    return (
+        claims is UNKNOWN
+        or any(claim is UNKNOWN or holds_unknown(claim) for claim in sequence(claims))
+        or any(not (each.requests_known and each.limits_known) for each in pod.resource_containers)
+    )
+
+
+def _sounding(pod: Pod) -> list[str]:
+    """Return the requested resources whose names resemble that of a GPU, in lower case."""
+    return [
+        name.lower()
+        for container in pod.resource_containers
+        for name in container.resource_names
+        if sounds_like_gpu(name)
+        and (resource := container.effective(name)) is not None
+        and is_request(resource)
+    ]
+
+
+_SOUNDS = f"n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)})"
+_UNPROVEN = f"!{proven_other_cel(cel.claim_name('r'))}"
+_OVERHEAD = (
+    f"variables.containers.exists(c, {cel.limits('c')}.exists(n, {cel.is_gpu('n')} && "
+    + cel.positive('variables.overhead[?n].orValue("0")')
+    + "))"
+)
+_NO_NETWORK = f"!n.lowerAscii().matches({cel.text(NETWORK)})"
+
+GPUS_VARIABLES: Final = {
+    "hasGpus": f"variables.containers.exists(c, {cel.asks_for(cel.is_gpu('n'))}) || {_OVERHEAD}",
+    "mayHaveGpus": "variables.hasGpus || "
+    f"variables.spec.?resourceClaims.orValue([]).exists(r, {_UNPROVEN}) || "
+    f"variables.containers.exists(c, {cel.asks_for(_SOUNDS)})",
+    "asksForGpus": "variables.hasGpus || size(variables.gpuClaims) > 0",
+    "belongsOnGpuNodes": "variables.asksForGpus || "
+    f"variables.containers.exists(c, {cel.asks_for(f'{_SOUNDS} && {_NO_NETWORK}')})",
+}
+"""CEL variables for the same questions. CEL can't read a claim, which is another object."""
