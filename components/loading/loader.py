@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -22,7 +22,7 @@ from components.settings.gpu_operator import GpuOperatorSettings
 from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.runtime import RuntimeSettings
-from components.settings.nodes.node_range import NodeNames
+from components.settings.nodes.node_range import NODE_LIMIT, NodeNames, count_names
 from components.settings.nodes.pool import Pool
 from components.settings.platform import NAMES
 from components.settings.valid_sections import SECTIONS, ValidSections
@@ -31,6 +31,8 @@ from policies.faults import ConfigError, Fault, fault, show
 _loaded: WeakValueDictionary[int, Cluster] = WeakValueDictionary()
 """What `load` returned, by identity: a changed copy is another object, and not checked yet."""
 
+POOL_LIMIT = 200
+"""Maximum number of pools. Some checks compare each pool with each other pool."""
 _WANTED = "a mapping with version, kubernetes, pools and platform"
 _FORMAT = "v1, the newest version of the format that this release of the program knows"
 
@@ -51,6 +53,9 @@ def load(document: Mapping[str, Any]) -> Cluster:
         # The other sections may be right in the newer format, so nothing is said about them.
         cure = "use a newer release of this program, or the stack file as this release reads it"
         raise ConfigError([fault(("version",), show(document["version"]), _FORMAT, cure)])
+    if excess := list(_excess(document)):
+        # Nothing else is checked: other checks need time and memory for each name.
+        raise ConfigError(excess)
     document = with_derived_defaults(document)
     faults = list(in_addresses(document))
     cluster = None
@@ -63,6 +68,35 @@ def load(document: Mapping[str, Any]) -> Cluster:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
     _loaded[id(cluster)] = cluster
     return cluster
+
+
+def _excess(document: Mapping[str, Any]) -> Iterator[Fault]:
+    """Yield a fault for each list that is too long for the checks, or for a cluster."""
+    pools, hosts = (_items(document.get(key)) for key in ("pools", "hosts"))
+    patterns = [
+        name for pool in pools if isinstance(pool, Mapping) for name in _items(pool.get("nodes"))
+    ]
+    counts = (
+        (("pools",), len(pools), "pools", POOL_LIMIT),
+        (("pools",), _count(patterns), "nodes", NODE_LIMIT),
+        (("hosts",), len(hosts), "hosts", NODE_LIMIT),
+        (("maintenance",), _count(_items(document.get("maintenance"))), "names", NODE_LIMIT),
+    )
+    for location, number, noun, limit in counts:
+        if number > limit:
+            yield fault(
+                location, f"{number} {noun}", f"at most {limit}", "split the cluster into several"
+            )
+
+
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _count(patterns: Sequence[object]) -> int:
+    counts = (count_names(pattern) for pattern in patterns if isinstance(pattern, str))
+    # A single pattern that yields too many names has a fault with its own location.
+    return sum(count for count in counts if count <= NODE_LIMIT)
 
 
 def is_newer(version: object) -> bool:
@@ -118,7 +152,7 @@ M = TypeVar("M", bound=Model)
 
 
 def _valid(model: type[M], items: object) -> Iterator[tuple[int, M]]:
-    for index, item in enumerate(items if isinstance(items, list | tuple) else ()):
+    for index, item in enumerate(_items(items)):
         if (valid := _one(model, item)) is not None:
             yield index, valid
 

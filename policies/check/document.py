@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import starmap
 from os.path import basename
 
@@ -59,7 +60,12 @@ class Source:
         part = self.origin if self.rendered else self.part
         if part is None:
             return 1
-        return part.line + Lines(part.text, 0 if self.rendered else index).line(path) - 1
+        return part.line + self._lines.line(path, 0 if self.rendered else index) - 1
+
+    @cached_property
+    def _lines(self) -> Lines:
+        part = self.origin if self.rendered else self.part
+        return Lines(part.text if part else "")
 
 
 def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:
@@ -105,7 +111,7 @@ class _Document:
                 show(self.value), "a Kubernetes object", "Name only files that contain manifests."
             )
             return _unreadable(
-                self.source, error, Lines(self.source.part.text, self.index).line("")
+                self.source, error, Lines(self.source.part.text).line("", self.index)
             )
         file, number = self.source.file, self.source.part.number
         described = self.value.get("version") if basename(file) == CHART else None

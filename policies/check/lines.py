@@ -1,4 +1,4 @@
-"""Find the line number of a manifest's field in the text of a YAML document."""
+"""Find the line number of a manifest's field in a text of YAML documents."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from .parse import LOADER
 Location = tuple[str | int, ...]
 _STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
 
+_OUTSIDE: Final = (yaml.StreamStartEvent, yaml.StreamEndEvent, yaml.DocumentEndEvent)
+
 
 def location(path: str) -> Location:
     """Split a path such as `spec.containers[0].limits[nvidia.com/gpu]` into keys and indices."""
@@ -20,33 +22,33 @@ def location(path: str) -> Location:
 
 
 class Lines:
-    """The line numbers of all values in one document, counted from 1."""
+    """The line numbers of all values in a text, counted from 1."""
 
-    def __init__(self, text: str, index: int) -> None:
-        """Find the lines of all values in a document.
-
-        Args:
-            text: Text with one or more YAML documents.
-            index: Index of the document within the text, counted from 0.
-        """
-        self._lines: dict[Location, int] = {}
+    def __init__(self, text: str) -> None:
+        """Find the lines of all values in a text with one or more YAML documents."""
+        self._documents: dict[int, dict[Location, int]] = {}
         try:
-            for at, line in _places(text, index):
-                self._lines.setdefault(at, line)
+            for index, at, line in _places(text):
+                self._documents.setdefault(index, {}).setdefault(at, line)
         except (yaml.YAMLError, UnicodeEncodeError):
             pass  # Not all JSON is valid YAML. The lines that were read before the error are kept.
 
-    def line(self, path: str) -> int:
-        """Return the line of the field at a path, or of the nearest parent of a missing field."""
-        at = location(path)
+    def line(self, path: str, index: int) -> int:
+        """Return the line of the field at a path, or of the nearest parent of a missing field.
+
+        Args:
+            path: Path of the field in its document.
+            index: Index of the document within the text, counted from 0.
+        """
+        at, lines = location(path), self._documents.get(index, {})
         for end in range(len(at), -1, -1):
-            if (known := self._lines.get(at[:end])) is not None:
+            if (known := lines.get(at[:end])) is not None:
                 return known
         return 1
 
 
-def _places(text: str, index: int) -> Iterator[tuple[Location, int]]:
-    """Yield the location and line of each value in a document.
+def _places(text: str) -> Iterator[tuple[int, Location, int]]:
+    """Yield the index of the document, the location and the line of each value in a text.
 
     A value in a mapping has the line of its key; a list item has the line in which it begins.
     """
@@ -60,7 +62,8 @@ def _places(text: str, index: int) -> Iterator[tuple[Location, int]]:
     for event in yaml.parse(text, Loader=LOADER):
         if isinstance(event, yaml.DocumentStartEvent):
             number += 1
-        if number != index or isinstance(event, yaml.DocumentStartEvent | yaml.DocumentEndEvent):
+            continue
+        if isinstance(event, _OUTSIDE):
             continue
         if isinstance(event, yaml.CollectionEndEvent):
             open_at.pop()
@@ -76,7 +79,7 @@ def _places(text: str, index: int) -> Iterator[tuple[Location, int]]:
             steps[-1] = step + 1
         elif steps:
             steps[-1] = None
-        yield at, line if isinstance(step, str) else event.start_mark.line + 1
+        yield number, at, line if isinstance(step, str) else event.start_mark.line + 1
         if isinstance(event, yaml.CollectionStartEvent):
             open_at.append(at)
             steps.append(0 if isinstance(event, yaml.SequenceStartEvent) else None)

@@ -19,7 +19,8 @@ from ..faults import InputError
 from .problem import show
 from .scalar import Scalar, resolve
 
-# Maximum size of a document, in characters. The API server accepts requests of up to 3 MiB.
+# Maximum size of a document, in characters. A list, as `kubectl get pods -A -o json` prints it, may
+# be larger, but none of its items. The API server accepts requests of up to 3 MiB.
 SIZE_LIMIT: Final = 8 * 1024 * 1024
 DEPTH_LIMIT: Final = 200
 # Maximum number of values that YAML aliases may add to a text.
@@ -30,7 +31,11 @@ _BINARY: Final = _TAG + "binary"
 _RESOLVED: Final = frozenset({_TAG + name for name in ("int", "float", "bool", "null")})
 LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TEMPLATE: Final = "{{"
-_EXPRESSION: Final = re.compile(r"\{\{.*\}\}")
+_ITEMS: Final = "items"
+_SMALLER: Final = (
+    f"at most {SIZE_LIMIT}, for a list in each item",
+    "Write each object as a separate document, separated by ---.",
+)
 
 
 def documents(text: str) -> list[object]:
@@ -41,12 +46,9 @@ def documents(text: str) -> list[object]:
             aliases.
     """
     if len(text) > SIZE_LIMIT:
-        raise InputError(
-            f"a document of {len(text)} characters",
-            f"at most {SIZE_LIMIT}",
-            "Write each object as a separate document, separated by ---.",
-        )
-    if text.lstrip()[:1] == "{":
+        if _ITEMS not in text:
+            raise InputError(f"a document of {len(text)} characters", *_SMALLER)
+    elif text.lstrip()[:1] == "{":
         try:
             return [json.loads(text, object_pairs_hook=_object, parse_constant=_refuse)]
         except (ValueError, RecursionError):
@@ -100,7 +102,7 @@ def _unrendered(error: InputError, text: str) -> InputError:
     would not help the user.
     """
     line = "".join(text.splitlines()[(error.line or 1) - 1 :][:1])
-    return _template(error.line) if _EXPRESSION.search(line) else error
+    return _template(error.line) if "}}" in line.partition(_TEMPLATE)[2] else error
 
 
 def _template(line: int | None) -> InputError:
@@ -119,7 +121,7 @@ def _reworded(problem: str) -> str:
 
 _NO_KEY: Final = object()
 _MERGE: Final = object()
-_Open = tuple[Any, str | None, int, Any, set[str]]
+_Open = tuple[Any, Any, int, Any, set[str]]
 
 
 class _Builder:
@@ -165,7 +167,7 @@ class _Builder:
                 if event.anchor:
                     self._anchors[event.anchor] = (value, 1)
             elif kind is yaml.MappingStartEvent or kind is yaml.SequenceStartEvent:
-                above.append((into, event.anchor, self._count, key, merged))
+                above.append((into, event, self._count, key, merged))
                 self._count += 1
                 if len(above) > DEPTH_LIMIT:
                     raise _error(
@@ -182,9 +184,14 @@ class _Builder:
             # All other events are the end of a mapping or list.
             else:
                 value = into
-                into, anchor, before, key, merged = above.pop()
-                if anchor:
-                    self._anchors[anchor] = (value, self._count - before)
+                into, start, before, key, merged = above.pop()
+                if start.anchor:
+                    self._anchors[start.anchor] = (value, self._count - before)
+                size = event.end_mark.index - start.start_mark.index
+                if size > SIZE_LIMIT and not (
+                    key == _ITEMS if type(value) is list else _ITEMS in value
+                ):
+                    raise _error(start, f"a value of {size} characters", *_SMALLER)
             if into is None:
                 return value
             if type(into) is list:

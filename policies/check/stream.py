@@ -22,6 +22,7 @@ _CONTENT: Final = re.compile(
 )
 # The end of a JSON object, followed by the start of another one.
 _NEXT: Final = re.compile(r"\}\s*\{")
+_SPACE: Final = re.compile(r"\s*")
 _JSON: Final = json.JSONDecoder()
 _BYTE_ORDER_MARK: Final = re.compile("^\ufeff", re.MULTILINE)
 _UTF16: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -86,19 +87,25 @@ def _objects(part: str) -> Iterator[tuple[int, str]]:
     also accepts such sequences (k8s.io/apimachinery v0.34.4 pkg/util/yaml/decoder.go
     YAMLOrJSONDecoder).
     """
-    objects = []
-    end = start = len(part) - len(part.lstrip())
+    line = end = 0
+    start = _content(part, 0)
     while start < len(part) and part[start] == "{" and _NEXT.search(part, start):
         try:
-            _, end = _JSON.raw_decode(part, start)
+            _, after = _JSON.raw_decode(part, start)
         except (ValueError, RecursionError):
             break
-        objects.append((part.count("\n", 0, start), part[start:end]))
-        start = len(part) - len(part[end:].lstrip())
-    rest = part[end:] if objects else part
-    if rest.strip():
-        objects.append((part.count("\n", 0, len(part) - len(rest)), rest))
-    yield from objects
+        line += part.count("\n", end, start)
+        yield line, part[start:after]
+        line += part.count("\n", start, after)
+        end, start = after, _content(part, after)
+    if start < len(part):
+        yield line, part[end:]
+
+
+def _content(part: str, start: int) -> int:
+    """Return the position of the first character after a position that is no white space."""
+    match = _SPACE.match(part, start)
+    return match.end() if match else start
 
 
 def _only_directives(part: str) -> bool:

@@ -11,7 +11,7 @@ TEMPLATE: Final = "template"
 PATCH: Final = "patch"
 
 _MANIFEST: Final = re.compile(
-    r"""^(?:- )?(?:apiVersion|kind)[ \t]*:|^[ \t]*\{?[ \t]*"(?:apiVersion|kind)"[ \t]*:""",
+    r"""^(?:- )?(?:apiVersion|kind)[ \t]*:|^[ \t]*(?:\{[ \t]*)?"(?:apiVersion|kind)"[ \t]*:""",
     re.MULTILINE,
 )
 _MARK: Final = re.compile(r"\{\{|\{%|\$\{")

@@ -58,6 +58,16 @@ def expand(pattern: str) -> tuple[str, ...]:
     return names
 
 
+def count_names(pattern: str) -> int:
+    """Return how many names a pattern yields, without making them; 1 for a malformed pattern."""
+    number = 1
+    for text in _BRACKETS.findall(pattern):
+        matches = [_ITEM.fullmatch(item) for item in text.split(",")]
+        spans = ((int(m[1]), int(m[2] or m[1])) for m in matches if m)
+        number *= sum(max(0, last - first + 1) for first, last in spans) or 1
+    return number
+
+
 class _Numbers:
     """A lazy sequence of numbers as text; `len()` works without generating the numbers."""
 

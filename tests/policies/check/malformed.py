@@ -135,7 +135,10 @@ FILES: dict[str, File] = {
     "deep-json": _bad('{"a":' * 100_000 + "1" + "}" * 100_000, 1, "levels deep"),
     "deep-json-lists": _bad('{"a":' + "[" * 5000 + "]" * 5000 + "}", 1, "levels deep"),
     "ten-megabytes-of-text": _bad(b"kind: Pod\ndata: " + b"x" * 10 * MEBI, 1, "at most"),
-    "ten-megabytes-of-items": _bad(b"items:\n" + b"- a\n" * (10 * MEBI // 4), 1, "at most"),
+    "ten-megabytes-of-items": _fine(b"items:\n" + b"- a\n" * (10 * MEBI // 4)),
+    "ten-megabytes-in-an-item": _bad(
+        b"kind: List\nitems:\n- kind: Pod\n- data: " + b"x" * 10 * MEBI, 4, "at most"
+    ),
     "ten-megabytes-of-brackets": _bad(b"[" * 10 * MEBI, 1, "at most"),
     "a-long-line-that-is-wrong": _bad("a: " + "b: " * 10_000 + "\n", 1, "mapping values"),
     "a-long-key": _bad('"' + "k" * 5000 + '": 1\n', 1, "found"),

@@ -20,7 +20,7 @@ from policies.check.stream import decode, split
 from policies.check.template import is_manifest, is_template
 from policies.faults import InputError
 from policies.rules import Context, PoolFacts, TaintFacts
-from tests.policies.check.malformed import FILES
+from tests.policies.check.malformed import FILES, MEBI
 from tests.policies.check.running import ROOT, check
 
 CONTEXT = Context(
@@ -46,6 +46,28 @@ def test_a_file_is_judged_or_the_reason_is_told_with_its_line(name: str, tmp_pat
     assert file.says in problem["message"]
     assert (problem["file"], problem["line"]) == (str(path), file.line)
     assert len(problem["message"]) < 400
+
+
+def test_a_list_of_more_than_eight_mebibytes_is_judged_as_its_items_are(tmp_path: Path) -> None:
+    container = {"name": "c", "image": "a", "resources": {"limits": {"nvidia.com/gpu": "1500m"}}}
+    pods = [
+        {
+            "apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]},
+            "metadata": {"name": f"p{number}", "annotations": {"a": "x" * 9_000}},
+        }
+        for number in range(1_000)
+    ]  # fmt: skip
+    whole, single = tmp_path / "whole.json", tmp_path / "single.json"
+    whole.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}, indent=1))
+    single.write_text("\n".join(json.dumps(pod, indent=1) for pod in pods))
+    assert whole.stat().st_size > 8 * MEBI
+    found = [json.loads(check(str(path), "--format", "json").output) for path in (whole, single)]
+    subjects = [[each["subject"] for each in report["violations"]] for report in found]
+    assert subjects[0] == subjects[1]
+    assert len(set(subjects[0])) == 1_000
+    lines = whole.read_text().splitlines()
+    for violation in found[0]["violations"]:
+        assert '"nvidia.com/gpu": "1500m"' in lines[violation["line"] - 1]
 
 
 def test_all_of_them_at_once_end_without_a_traceback(tmp_path: Path) -> None:

@@ -89,11 +89,11 @@ kind: Job
     ],
 )
 def test_a_path_is_found_or_the_nearest_place_above_it(path: str, line: int) -> None:
-    assert Lines(TEXT, 0).line(path) == line
+    assert Lines(TEXT).line(path, 0) == line
 
 
 def test_lines_are_of_the_document_that_is_asked_for() -> None:
-    assert Lines(TEXT, 1).line("kind") == 14
+    assert Lines(TEXT).line("kind", 1) == 14
 
 
 def test_a_path_is_read_as_rules_write_it() -> None:
