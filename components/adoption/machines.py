@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -62,7 +62,9 @@ _ARGUMENTS = ("ansible_ssh_common_args", "ansible_ssh_extra_args", "ansible_ssh_
 _JUMP = re.compile(
     r"(?:(?P<user>[A-Za-z0-9_.-]+)@)?(?P<host>[A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::(?P<port>\d{1,5}))?"
 )
-_IP = re.compile(r"[0-9.]+|[0-9a-fA-F:]*:[0-9a-fA-F:.]*")
+_IP = re.compile(r"[0-9.]+|(?=[^:]*:)[0-9a-fA-F:.]+")
+_MOST = 32
+"""Maximum number of labels and of taints that are read from one variable."""
 _LOOPBACK = re.compile(r"127\.[0-9.]+|::1|localhost")
 
 
@@ -154,7 +156,8 @@ def find(inventory: Inventory, chosen: Collection[str] = ()) -> Found:
         if chosen
         else _with_gpus(inventory, nodes)
     )
-    machines = tuple(_machine(inventory, name) for name in names)
+    bastion = _bastion(inventory)
+    machines = tuple(_machine(inventory, name, bastion) for name in names)
     variables = [inventory.variables(name) for name in names]
     return Found(
         machines=machines,
@@ -215,10 +218,10 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
 
 
 def _declared(inventory: Inventory) -> set[str]:
-    found: set[str] = set()
-    for name in inventory.hosts:
-        found.update(texts(inventory.variables(name).get("nvidia_gpu_nodes")))
-    return found
+    values = (inventory.variables(name).get("nvidia_gpu_nodes") for name in inventory.hosts)
+    # Hosts share the value of their group.
+    distinct = {id(value): value for value in values}
+    return {name for value in distinct.values() for name in texts(value)}
 
 
 def _grouped(inventory: Inventory) -> set[str]:
@@ -291,7 +294,7 @@ def _count(variables: Variables) -> int | None:
     return count if count is not None and 0 < count <= GPU_LIMIT else None
 
 
-def _machine(inventory: Inventory, name: str) -> Machine:
+def _machine(inventory: Inventory, name: str, bastion: Jump | None) -> Machine:
     variables = inventory.variables(name)
     groups = inventory.groups_of(name)
     address, why_not = _address(name, variables)
@@ -319,7 +322,7 @@ def _machine(inventory: Inventory, name: str) -> Machine:
         },
         taints=_taints(variables.get("node_taints")),
         engine=_engine(variables, groups),
-        jump=_jump(variables) or _bastion(inventory, name),
+        jump=_jump(variables) or (None if "bastion" in groups else bastion),
         notes=tuple(notes),
     )
 
@@ -354,14 +357,18 @@ def _address(name: str, variables: Variables) -> tuple[str, tuple[str, ...]]:
     # A loopback address with a forwarded port, as Vagrant uses, is another machine's address.
     if _LOOPBACK.fullmatch(address) and _port(variables) in (None, 22):
         return "", (f"its address is {address}, which is this machine",)
-    if not _is_valid(Address, address):
+    if not _is_valid(_ADDRESSES, address):
         return "", ("its ansible_host is no address",)
     return address, ()
 
 
-def _is_valid(kind: Any, value: object) -> bool:
+_ADDRESSES: TypeAdapter[str] = TypeAdapter(Address)
+_USERS: TypeAdapter[str] = TypeAdapter(User)
+
+
+def _is_valid(kind: TypeAdapter[str], value: object) -> bool:
     try:
-        TypeAdapter(kind).validate_python(value)
+        kind.validate_python(value)
     except ValidationError:
         return False
     return True
@@ -374,7 +381,7 @@ def _port(variables: Variables) -> int | None:
 
 def _user(variables: Variables) -> str:
     user = text(variables, _USER) or ""
-    return user if _is_valid(User, user) else ""
+    return user if _is_valid(_USERS, user) else ""
 
 
 def _login_notes(variables: Variables) -> Iterator[str]:
@@ -389,10 +396,10 @@ def _labels(value: object) -> dict[str, str]:
     if isinstance(value, dict):
         return {
             str(key): str(item).lower() if isinstance(item, bool) else str(item)
-            for key, item in value.items()
+            for key, item in islice(value.items(), _MOST)
             if isinstance(item, str | int)
         }
-    pairs = (item.partition("=") for item in texts(value))
+    pairs = (item.partition("=") for item in texts(value)[:_MOST])
     return {key.strip(): label.strip() for key, equals, label in pairs if equals}
 
 
@@ -400,7 +407,7 @@ def _taints(value: object) -> tuple[Taint, ...]:
     """Return node taints that an inventory writes as texts or mappings; skip invalid taints."""
     items = value if isinstance(value, list | tuple) else texts(value)
     found: dict[tuple[str, str], Taint] = {}
-    for item in items:
+    for item in items[:_MOST]:
         try:
             taint = Taint.model_validate(item)
         except ValidationError:
@@ -418,10 +425,10 @@ def _engine(variables: Variables, groups: Iterable[str]) -> Engine:
     return _ENGINES.get(written.lower(), Engine.CONTAINERD)
 
 
-def _bastion(inventory: Inventory, name: str) -> Jump | None:
+def _bastion(inventory: Inventory) -> Jump | None:
     """Return the host of kubespray's group `bastion`, through which kubespray reaches all nodes."""
     hosts = inventory.members("bastion") if "bastion" in inventory.groups else ()
-    if not hosts or name in hosts:
+    if not hosts:
         return None
     variables = inventory.variables(hosts[0])
     address, _ = _address(hosts[0], variables)
@@ -485,9 +492,9 @@ def _parsed(written: str) -> Jump | None:
         return None
     address, user = match["host"].strip("[]"), match["user"] or ""
     port = int(match["port"] or 22)
-    if not _is_valid(Address, address) or not 1 <= port <= 65535:
+    if not _is_valid(_ADDRESSES, address) or not 1 <= port <= 65535:
         return None
-    return Jump(address=address, port=port, user=user if _is_valid(User, user) else "")
+    return Jump(address=address, port=port, user=user if _is_valid(_USERS, user) else "")
 
 
 def _same(values: Iterable[str | None]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -155,11 +156,13 @@ def _sharing(node: ObservedNode) -> Sharing:
     )
 
 
+_LABEL: TypeAdapter[tuple[str, str]] = TypeAdapter(tuple[OwnLabelKey, LabelValue])
+
+
 def is_declarable(key: str, value: str) -> bool:
     """Return True if a stack file may declare the label."""
     try:
-        TypeAdapter(OwnLabelKey).validate_python(key)
-        TypeAdapter(LabelValue).validate_python(value)
+        _LABEL.validate_python((key, value))
     except ValidationError:
         return False
     return True
@@ -168,9 +171,10 @@ def is_declarable(key: str, value: str) -> bool:
 def pool_names(pools: Sequence[ObservedPool]) -> list[str]:
     """Return a unique name for each pool, taken from the GPU model, such as `a100`."""
     short = [_short(pool.product) for pool in pools]
+    counts = Counter(short)
     return unique_names(
         [
-            (_slug(pool.product) or name) if short.count(name) > 1 else name
+            (_slug(pool.product) or name) if counts[name] > 1 else name
             for pool, name in zip(pools, short, strict=True)
         ]
     )

@@ -100,7 +100,10 @@ def parse(text: str) -> Inventory:
             raise InputError(
                 str(error), "an inventory in Ansible's INI form", _EXAMPLE, number
             ) from None
-    return reader.found.inventory
+    try:
+        return reader.found.inventory
+    except ValueError as error:
+        raise InputError(str(error), "an inventory", "name a smaller one") from None
 
 
 def _words(line: str) -> list[str]:

@@ -7,10 +7,11 @@ The order in which variables override each other is Ansible's (docs.ansible.com,
 from __future__ import annotations
 
 import re
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from components.base.yaml_file import Tagged
 
@@ -20,6 +21,10 @@ _DEPTH = 20
 """Maximum number of references that one template follows."""
 _RANGES = 8
 """Maximum number of ranges in one name."""
+WRITTEN_OUT = 500_000
+"""Maximum number of names and variables that ranges stand for: a short line may stand for many."""
+MEMBERSHIPS = 100_000
+"""Maximum number of groups of all hosts together, each with the groups above it."""
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 
 
@@ -65,55 +70,77 @@ class Inventory:
 
     def _below(self, group: str) -> list[str]:
         """Return a group and all groups below it; a group that contains itself is visited once."""
-        found: list[str] = []
+        found: dict[str, None] = {}
         waiting = [group]
         while waiting:
             name = waiting.pop()
             if name in self.groups and name not in found:
-                found.append(name)
+                found[name] = None
                 waiting += reversed(self.groups[name].children)
-        return found
+        return [*found]
 
     def groups_of(self, host: str) -> tuple[str, ...]:
         """Return the groups of a host, the outermost first; equal depths are sorted by name."""
-        groups = self._groups_of_hosts.get(host, ())
+        groups = self.groups_of_hosts.get(host, ())
         return tuple(sorted(groups, key=lambda name: (self._depths.get(name, 0), name)))
 
     @cached_property
-    def _groups_of_hosts(self) -> Mapping[str, set[str]]:
+    def groups_of_hosts(self) -> Mapping[str, set[str]]:
+        """Return the groups of each host, including the groups above them.
+
+        Raises:
+            ValueError: To find them all takes more than `MEMBERSHIPS` steps.
+        """
+        parents: dict[str, list[str]] = {}
+        direct: dict[str, list[str]] = {}
+        for name, group in self.groups.items():
+            for child in dict.fromkeys(group.children):
+                parents.setdefault(child, []).append(name)
+            for host in dict.fromkeys(group.hosts):
+                direct.setdefault(host, []).append(name)
         found: dict[str, set[str]] = {}
-        for group in self.groups:
-            for host in self.members(group):
-                found.setdefault(host, set()).add(group)
+        left = MEMBERSHIPS
+        for host, waiting in direct.items():
+            groups = found[host] = set()
+            while waiting:
+                name = waiting.pop()
+                if name not in groups:
+                    groups.add(name)
+                    above = parents.get(name, ())
+                    waiting += above
+                    left -= 1 + len(above)
+            if left < 0:
+                raise ValueError(
+                    f"hosts in more than {MEMBERSHIPS} groups, counted with those above them"
+                )
         return found
 
     @cached_property
     def _depths(self) -> Mapping[str, int]:
         """Return each group's depth: the longest chain of child groups from `all` to the group."""
-        depths = dict.fromkeys(self.groups, 1)
-        depths[ALL] = 0
-        for _ in self.groups:
-            before = dict(depths)
-            for name, group in self.groups.items():
-                for child in group.children:
-                    # Limit the depth of a group that contains itself.
-                    depths[child] = min(
-                        max(depths.get(child, 1), depths[name] + 1), len(self.groups) + 1
-                    )
-            if depths == before:
-                break
-        return depths
+        depths = {**dict.fromkeys(self.groups, 1), ALL: 0}
+        parents = Counter(child for group in self.groups.values() for child in group.children)
+        waiting = [name for name in self.groups if name not in parents]
+        while waiting:
+            name = waiting.pop()
+            for child in self.groups[name].children:
+                depths[child] = max(depths[child], depths[name] + 1)
+                parents[child] -= 1
+                if not parents[child]:
+                    waiting.append(child)
+        # The other groups contain themselves, or are below such a group.
+        endless = (name for name, number in parents.items() if number)
+        return {**depths, **dict.fromkeys(endless, len(self.groups) + 1)}
 
     def variables(self, host: str) -> Variables:
         """Return a host's variables, with those of its groups, in Ansible's order of precedence."""
         inner = self.groups_of(host)
         groups = [ALL, *(name for name in inner if name != ALL)]
-        merged: dict[str, Any] = {}
-        for name in groups:
-            merged |= self.groups[name].variables if name in self.groups else {}
-        for name in groups:
-            merged |= self.group_files.get(name, {})
-        return {**merged, **self.hosts.get(host, {}), **self.host_files.get(host, {})}
+        of_groups = (self.groups[name].variables for name in groups if name in self.groups)
+        of_files = (self.group_files.get(name, {}) for name in groups)
+        maps = [*of_groups, *of_files, self.hosts.get(host, {}), self.host_files.get(host, {})]
+        # Not merged: each of many hosts would get a copy of all variables of its groups.
+        return ChainMap(*cast("list[dict[str, Any]]", [each for each in reversed(maps) if each]))
 
 
 class Builder:
@@ -125,7 +152,7 @@ class Builder:
         Args:
             limit: Maximum number of hosts, and of groups.
         """
-        self._limit = limit
+        self._limit, self._work = limit, 0
         self._hosts: dict[str, dict[str, Any]] = {}
         self._members: dict[str, list[str]] = {}
         self._children: dict[str, list[str]] = {}
@@ -150,7 +177,10 @@ class Builder:
         for name in expanded(pattern, self._limit):
             self.set(name, variables)
             self._members[group].append(name)
+            self._work += 1 + len(variables)
         self._check(self._hosts, "hosts")
+        if self._work > WRITTEN_OUT:
+            raise ValueError(f"ranges that stand for more than {WRITTEN_OUT} names and variables")
 
     def _check(self, found: Mapping[str, object], what: str) -> None:
         if len(found) > self._limit:
@@ -173,8 +203,12 @@ class Builder:
 
     @property
     def inventory(self) -> Inventory:
-        """Return the inventory of all added groups and hosts."""
-        return Inventory(
+        """Return the inventory of all added groups and hosts.
+
+        Raises:
+            ValueError: The hosts are in too many groups.
+        """
+        inventory = Inventory(
             groups={
                 name: Group(
                     hosts=tuple(self._members[name]),
@@ -185,6 +219,8 @@ class Builder:
             },
             hosts=self._hosts,
         )
+        _ = inventory.groups_of_hosts
+        return inventory
 
 
 def text(variables: Variables, names: Iterable[str]) -> str | None:

@@ -105,12 +105,12 @@ def parse_yaml(text: str, name: str = "FILE") -> Inventory:
     try:
         for group, content in document.items():
             _add_group(found, str(group), content, ())
+        # `ansible-inventory --list` prints the hosts' variables under `_meta.hostvars`.
+        for host, variables in _pairs(_mapping(meta).get("hostvars")):
+            found.set(host, _mapping(variables))
+        return found.inventory
     except ValueError as error:
         raise InputError(str(error), "an inventory", "correct it, or name a smaller one") from None
-    # `ansible-inventory --list` prints the hosts' variables under `_meta.hostvars`.
-    for host, variables in _pairs(_mapping(meta).get("hostvars")):
-        found.set(host, _mapping(variables))
-    return found.inventory
 
 
 def _add_group(found: Builder, name: str, content: object, above: tuple[str, ...]) -> None:

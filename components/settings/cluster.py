@@ -39,7 +39,7 @@ class Members(Model):
     )
     pools: tuple[Pool, ...] = Field(
         min_length=1,
-        description="a list of at least one pool",
+        description="a list of 1 to 200 pools",
         examples=['[{name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}]'],
     )
     hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")

@@ -106,7 +106,30 @@ def pattern(globs: Iterable[str]) -> str:
 
 
 def _any(globs: Iterable[str], value: str) -> bool:
-    return re.search(pattern(globs), value) is not None
+    return any(is_match(glob, value) for glob in globs)
+
+
+def is_match(glob: str, value: str) -> bool:
+    """Return whether a pattern with `*` matches a text, as `pattern` does in CEL.
+
+    Python's `re` would try each way to share the text among several `*`. In the regular expressions
+    of CEL `.` matches no end of a line.
+    """
+    first, *others = glob.split("*")
+    if not others or "\n" in value:
+        return glob == value
+    *inner, last = others
+    if len(value) < len(first) + len(last):
+        return False
+    if not value.startswith(first) or not value.endswith(last):
+        return False
+    start, end = len(first), len(value) - len(last)
+    for part in inner:
+        start = value.find(part, start, end)
+        if start < 0:
+            return False
+        start += len(part)
+    return True
 
 
 def _read(rule_id: str, value: object, context: Context, known: Callable[[str], bool]) -> Exemption:

@@ -183,3 +183,32 @@ def test_values_are_read_as_ansible_reads_them() -> None:
 
 def test_an_empty_inventory_has_no_hosts() -> None:
     assert ini.parse("") == Inventory(groups={}, hosts={})
+
+
+HOSTILE = {
+    "groups in groups": "\n".join(f"[g{n}]\nh{n}\n[g{n}:children]\ng{n + 1}" for n in range(1_600)),
+    "groups in a circle": "\n".join(
+        f"[g{n}]\nh{n}\n[g{n}:children]\ng{(n + 1) % 1_600}" for n in range(1_600)
+    ),
+    "many groups of the same hosts": "[a]\nh[1:5000]\n"
+    + "\n".join(f"[g{n}:children]\na" for n in range(1_000)),
+    "the same hosts again": "[a]\n" + "h[1:5000]\n" * 1_000,
+    "variables of a range": "[a]\nh[1:5000] " + " ".join(f"v{n}=1" for n in range(1_000)),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_short_text_that_stands_for_much_is_refused(name: str) -> None:
+    with pytest.raises(InputError, match=r"more than [0-9]+ (groups|names and variables)"):
+        ini.parse(HOSTILE[name])
+
+
+def test_groups_in_a_circle_are_the_deepest() -> None:
+    found = ini.parse("[a:children]\nb\n[b:children]\na\n[b]\nn1\n[c]\nn1\n")
+    assert found.groups_of("n1") == ("c", "a", "b")
+
+
+def test_hosts_share_the_variables_of_their_groups() -> None:
+    found = ini.parse("[a]\nn1 x=host\nn2\n[all:vars]\nx=all\ny=all\n[a:vars]\ny=group\n")
+    assert dict(found.variables("n1")) == {"x": "host", "y": "group"}
+    assert dict(found.variables("n2")) == {"x": "all", "y": "group"}

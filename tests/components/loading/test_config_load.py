@@ -327,3 +327,26 @@ def test_importing_the_settings_takes_neither_pulumi_nor_yaml() -> None:
         check=True,
     )
     assert done.stdout.strip() == "[]"
+
+
+def _pool(number: int, nodes: str) -> dict[str, Any]:
+    return {"name": f"p{number}", "nodes": [nodes], "gpusPerNode": 1}
+
+
+LONG: dict[str, tuple[dict[str, Any], str]] = {
+    "pools": ({"pools": [_pool(n, f"n{n}") for n in range(201)]}, "201 pools"),
+    "nodes": ({"pools": [_pool(n, "n[1-5000]") for n in range(100)]}, "500000 nodes"),
+    "hosts": ({"hosts": [{}] * 5_001}, "5001 hosts"),
+    "names": ({"maintenance": [f"n{n}-[1-5000]" for n in range(1_000)]}, "5000000 names"),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_list_that_is_longer_than_a_cluster_is_refused_before_its_names_are_made(
+    name: str,
+) -> None:
+    parts, found = LONG[name]
+    with pytest.raises(ConfigError) as raised:
+        load(document(**parts))
+    (fault,) = raised.value.faults
+    assert fault.found == found
