@@ -9,15 +9,20 @@ from pulumi import automation
 
 import toolchain
 from commands import charts
+from commands.backend import heal
 from commands.environment import variables
 from commands.files import ROOT
 from commands.lab import embedded_cluster
-from commands.lock import is_abandoned, note_pids
+from commands.left import name_of
+from commands.lock import holders, is_abandoned, note_pids
 from commands.stack import Stack
 from commands.state import export_state, import_state
+from components.change.document import Move
 from toolchain.orphans import end_orphans
 
 POLICIES = str(ROOT / "components" / "guardrails" / "pack")
+PROVIDER, KUBERNETES = "pulumi:providers:kubernetes", "gpu-cluster-kubernetes"
+"""Type and name of the provider whose inputs name the stack's cluster."""
 CREATING = "creating"
 """Kind of a pending operation: a creation whose result is unknown.
 
@@ -30,27 +35,51 @@ def select(stack: Stack) -> automation.Stack:
     environment = variables(stack)
     os.environ.update(environment)
     end_orphans()
-    _drop_empty_attributes(environment)
     _tell_origins(environment)
+    backend = _local_backend(environment)
+    if backend:
+        for line in heal(backend, Path(environment["PULUMI_HOME"]), stack.name):
+            print(line, flush=True)
     workspace = automation.LocalWorkspace(work_dir=str(ROOT), env_vars=environment)
     selected = automation.Stack.create_or_select(stack.name, workspace)
-    if backend := _local_backend(environment):
+    if backend:
         if is_abandoned(backend, stack.name):
             print("Removed the stale lock of an interrupted run.")
             selected.cancel()
+        for holder in holders(backend, stack.name):
+            print(f"The stack is locked by {holder}.", flush=True)
         note_pids(backend, stack.name)
     return selected
 
 
-def stale(selected: automation.Stack, stack: Stack) -> bool:
+def move_of(stack: Stack, exported: automation.Deployment) -> Move | None:
+    """Return the other cluster that a stack moves to; None if it stays in its cluster.
+
+    Args:
+        stack: The stack.
+        exported: Its state.
+    """
+    now = stack.cluster.kubernetes.identifier
+    for resource in (exported.deployment or {}).get("resources") or []:
+        if resource["type"] == PROVIDER and name_of(resource["urn"]) == KUBERNETES:
+            was = (resource.get("inputs") or {}).get("clusterIdentifier")
+            return Move(was=was, now=now) if isinstance(was, str) and was != now else None
+    return None
+
+
+def stale(stack: Stack, exported: automation.Deployment) -> bool:
     """Check whether the state needs a refresh, because it may contain resources that don't exist.
 
     This is so in two cases: a killed run left updates or deletions whose results are unknown, or
     the embedded cluster was recreated. Without a refresh, Helm would, for example, uninstall a
     release that no longer exists. Unfinished creations need no refresh, because the state has no
     resource for them.
+
+    Args:
+        stack: The stack.
+        exported: Its state.
     """
-    return _is_stale(stack, _pending(export_state(selected)))
+    return _is_stale(stack, _pending(exported))
 
 
 def settle(selected: automation.Stack, stack: Stack) -> bool:
@@ -91,19 +120,6 @@ def _local_backend(environment: dict[str, str]) -> Path | None:
         return None
     path = url.removeprefix("file://").partition("?")[0]
     return Path(path).expanduser() / ".pulumi"
-
-
-def _drop_empty_attributes(environment: dict[str, str]) -> None:
-    """Remove empty attribute files of the local backend; they make every command fail.
-
-    A command that is killed can leave them. A backend that was opened without ``metadata=skip``
-    writes such files (see `local_backend` in commands/environment.py).
-    """
-    folder = _local_backend(environment)
-    for path in folder.glob("stacks/**/*.attrs") if folder else ():
-        if path.stat().st_size == 0:
-            path.unlink()
-            print(f"A killed write left {path} empty: it is removed.")
 
 
 def _tell_origins(environment: dict[str, str]) -> None:

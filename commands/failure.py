@@ -21,6 +21,28 @@ ENDED_PLUGIN = re.compile(
 
 Source: pulumi v3.250.0, sdk/go/common/resource/plugin.
 """
+LOCKED = re.compile(
+    r"the stack is currently locked by .*?: created by (\S*)@(\S*) \(pid (\d+)\) at (\S+)",
+    re.DOTALL,
+)
+"""The engine's message about a lock.
+
+Source: pulumi v3.274.1, pkg/backend/diy/lock.go, checkForLock.
+"""
+OF_THE_ENGINE = re.compile(
+    r"(update|preview|refresh|destroy) failed|failed to run remediation: context canceled"
+)
+"""Errors by which the engine says only that it stopped."""
+HOOK = re.compile(r'(before|after) hook ".*" failed:')
+"""First line of a hook's error; the cause is in the next lines."""
+STATUS = re.compile(r"(?P<place>.*): (exit status \d+|signal \w+)")
+"""First line of a Command's error; the last lines of the Command's output follow."""
+ANNOUNCED = re.compile(r".*:|.*\b\d+ (problems?|errors?)")
+"""First line of an error that lists its causes in the next lines."""
+BULLET = re.compile(r"\s*([*-]|\d+[.)])\s+")
+CURED = "; cure: "
+LONGEST = 1000
+"""Maximum number of characters of the last line of a command."""
 NAMES = {"environment": "env"}
 """Modules whose make target has another name, mapped to that name."""
 MOST = 5
@@ -37,8 +59,16 @@ CURES = (
         "(`encryptionsalt` in the stack file belongs to it)",
     ),
     (
-        r"currently locked|\[409\] Conflict",
-        "wait until the other run ends; if there is none, run `pulumi cancel`",
+        r"no space left on device|disk quota exceeded",
+        "make room there, then run it again: it repairs what the full disk left",
+    ),
+    (
+        r"stack is (currently )?locked|\[409\] Conflict",
+        "wait until the other run ends; if it was killed, or there is none, run `pulumi cancel`",
+    ),
+    (
+        r"unexpected end of JSON input|corrupt store|\bEOF\b",
+        "a file of the backend is cut or empty: see docs/how-to/backends.md#a-file-that-is-cut",
     ),
     (
         r"could not (open|list) bucket|unable to open (bucket|state directory)|"
@@ -80,14 +110,35 @@ def with_cure(text: str) -> str:
 
 
 def errors_of(text: str) -> list[str]:
-    """Return the errors in the engine's standard error output, each on one line."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("error:")]
-    printed = [line for line in lines if line not in errors]
-    if printed and errors and UNREADABLE_PLUGIN in errors[0]:
-        errors[0] += f"; the plugin printed: {printed[-1]}"
-    shown = dict.fromkeys((errors or printed[-MOST:])[:MOST])
-    return [with_cure(printable(line)) for line in shown]
+    """Return the errors in the engine's standard error output, each on one line.
+
+    Indented lines after an error belong to it.
+    """
+    errors: list[list[str]] = []
+    printed: list[str] = []
+    is_open = False
+    for line in filter(str.strip, text.splitlines()):
+        if line.lstrip().startswith("error:"):
+            errors.append([line.strip()])
+            is_open = True
+        elif is_open and line[0].isspace():
+            errors[-1].append(line)
+        else:
+            is_open = False
+            printed.append(line.strip())
+    if printed and errors and UNREADABLE_PLUGIN in errors[0][0]:
+        errors[0][0] += f"; the plugin printed: {printed[-1]}"
+    lines = [_joined(error) for error in errors] or printed[-MOST:]
+    return [with_cure(printable(line)) for line in list(dict.fromkeys(lines))[:MOST]]
+
+
+def _joined(lines: list[str]) -> str:
+    """Return an error of several lines as one line."""
+    if lock := LOCKED.search("\n".join(lines)):
+        user, host, process, moment = lock.groups()
+        return f"error: the stack is locked by {user}@{host} (process {process}) since {moment}"
+    head, *more = (BULLET.sub("", line).strip() for line in lines)
+    return ": ".join(filter(None, (head.removesuffix(":") if more else head, "; ".join(more))))
 
 
 def cause(error: BaseException) -> list[str]:
@@ -108,13 +159,33 @@ def cause(error: BaseException) -> list[str]:
 
 
 def summary(errors: list[str]) -> str:
-    """Return the first line of the first error, with a note if more lines were printed above.
+    """Return the cause of the errors in one line, with a note if more lines were printed above.
 
     Args:
         errors: The errors that were printed, at least one.
     """
-    first, *more = "\n".join(errors).splitlines()
-    return first.removeprefix("error: ") + ("; more above" if more else "")
+    texts = [
+        list(filter(str.strip, error.removeprefix("error: ").splitlines())) for error in errors
+    ]
+    chosen = next((lines for lines in texts if not OF_THE_ENGINE.fullmatch(lines[0])), texts[0])
+    line, is_whole = _cause_in(chosen)
+    more = "" if is_whole and len(texts) == 1 else "; more above"
+    return printable(line, LONGEST) + more
+
+
+def _cause_in(lines: list[str]) -> tuple[str, bool]:
+    """Return the cause in an error's lines as one line, and whether the line has all of them."""
+    head, *more = lines
+    if not more:
+        return head, True
+    command = STATUS.fullmatch(head)
+    if command or HOOK.fullmatch(head):
+        said = next((line for line in more if CURED in line), more[-1]).strip()
+        is_place = command and command["place"] != "local command"
+        return (f"{head}: {said}" if is_place else said), len(more) == 1
+    if ANNOUNCED.fullmatch(head):
+        return _joined(lines), True
+    return head, False
 
 
 def condensed(text: str) -> str:

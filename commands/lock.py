@@ -69,8 +69,14 @@ def pids_of() -> str:
         return boot
 
 
-def _locks(backend: Path, stack: str) -> list[Path]:
-    return list(backend.glob(f"locks/organization/gpu-cluster/{stack}/*.json"))
+def locks_of(backend: Path, stack: str) -> list[Path]:
+    """Return the engine's lock files of a stack, also unfinished files.
+
+    The engine takes each file in the folder for a lock, except files with attributes (pulumi
+    v3.274.1, pkg/backend/diy/lock.go, checkForLock; gocloud.dev v0.46.0, blob/fileblob).
+    """
+    folder = backend / "locks" / "organization" / "gpu-cluster" / stack
+    return sorted(path for path in folder.glob("*") if path.suffix != ".attrs" and path.is_file())
 
 
 def _note(backend: Path, stack: str) -> Path:
@@ -80,7 +86,7 @@ def _note(backend: Path, stack: str) -> Path:
 def note_pids(backend: Path, stack: str) -> None:
     """Record the pid namespace of the run that starts, unless the engine's lock is held."""
     note = _note(backend, stack)
-    if not _locks(backend, stack):
+    if not locks_of(backend, stack):
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(pids_of())
 
@@ -97,8 +103,22 @@ def is_abandoned(backend: Path, stack: str) -> bool:
             return False
     except OSError:
         return False
-    locks = _locks(backend, stack)
+    locks = locks_of(backend, stack)
     return bool(locks) and not any(_is_held(lock) for lock in locks)
+
+
+def holders(backend: Path, stack: str) -> list[str]:
+    """Return who holds the engine's locks of a stack: user, machine, process and time."""
+    return [_holder(lock) for lock in locks_of(backend, stack) if _is_held(lock)]
+
+
+def _holder(lock: Path) -> str:
+    try:
+        content = json.loads(lock.read_text())
+        user, host, pid = content["username"], content["hostname"], content["pid"]
+        return printable(f"{user}@{host} (process {pid}) since {content['timestamp']}", 300)
+    except (OSError, ValueError, KeyError, TypeError):
+        return f"somebody, by the file {printable(str(lock))}"
 
 
 def _is_held(lock: Path) -> bool:

@@ -10,6 +10,14 @@ from commands.failure import annotate, cause, condensed, errors_of, name_of, sum
 from commands.stack import Stack
 from components.inspection.judgement import NAMED, _deferred
 
+LOCKED = """\
+error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or \
+delete the lock file with `pulumi cancel`.
+  file:///s/.pulumi/locks/organization/gpu-cluster/dev/a.json?metadata=skip: created by ann@desk \
+(pid 77) at 2026-11-28T15:25:07Z
+"""
+"""Error of the engine 3.274.1 (pkg/backend/diy/lock.go, checkForLock)."""
+
 
 @pytest.mark.parametrize(
     ("stderr", "stdout", "wanted"),
@@ -17,6 +25,18 @@ from components.inspection.judgement import NAMED, _deferred
         ("error: passphrase must be set with X", "", "set PULUMI_CONFIG_PASSPHRASE or"),
         ("error: getting secrets manager: incorrect passphrase", "", "created with"),
         ("error: the stack is currently locked by 1 lock(s)", "", "`pulumi cancel`"),
+        (LOCKED, "", "locked by ann@desk (process 77) since 2026-11-28T15:25:07Z; cure: wait"),
+        # The engine 3.274.1 with a full disk (hashicorp/go-multierror, format.go).
+        (
+            "error: 2 errors occurred:\n\t* write /s/a.json: no space left on device\n\t* b\n\n",
+            "",
+            "2 errors occurred: write /s/a.json: no space left on device; b; cure: make room",
+        ),
+        (
+            "error: 2 errors occurred:\n    1) EOF\n    2) unexpected end of JSON input\n",
+            "",
+            "2 errors occurred: EOF; unexpected end of JSON input; cure: ",
+        ),
         # The engine 3.274.1 for a folder that is missing.
         ('error: unable to open state directory "file:///x": stat /x', "", "PULUMI_BACKEND_URL"),
         ("", "the reason is here", "the reason is here"),
@@ -28,6 +48,35 @@ def test_a_failure_of_the_engine_has_a_cause(stderr: str, stdout: str, wanted: s
     lines = cause(CommandError(CommandResult(stdout, stderr, 255)))
     assert len(lines) == 1
     assert wanted in lines[0]
+
+
+@pytest.mark.promise("The last line of a failed command has the cause, however long the error is.")
+@pytest.mark.parametrize(
+    ("errors", "line"),
+    [
+        (["error: this"], "this"),
+        (["error: this", "error: that"], "this; more above"),
+        # Announcements: the cause is in the lines below.
+        (["2 errors occurred:\n\t* a\n\t* b\n"], "2 errors occurred: a; b"),
+        (["Pulumi.a.yaml: 2 problems\n  1. a: found b\n  2. c"],
+         "Pulumi.a.yaml: 2 problems: a: found b; c"),
+        (["local command: exit status 1\nrollout: gpu-1 cordoned\ngpu-1: no answer"],
+         "gpu-1: no answer; more above"),
+        (["192.0.2.1:22: exit status 3\nwhy"], "192.0.2.1:22: exit status 3: why"),
+        (["local command: exit status 1"], "local command: exit status 1"),
+        # What the engine adds about itself is not the cause.
+        (["update failed", 'before hook "steps" failed:\nhost gpu-3: found no answer; wanted: an '
+          "answer; cure: bring it up", "failed to run remediation: context canceled"],
+         "host gpu-3: found no answer; wanted: an answer; cure: bring it up; more above"),
+        (["update failed"], "update failed"),
+    ],
+)  # fmt: skip
+def test_the_last_line_has_the_cause(errors: list[str], line: str) -> None:
+    assert summary(errors) == line
+
+
+def test_a_long_cause_ends_where_a_line_ends() -> None:
+    assert len(summary([f"2 errors occurred:\n\t* {'x' * 5000}"])) < 1500
 
 
 def test_the_engines_text_reaches_no_terminal_unescaped() -> None:
@@ -57,11 +106,6 @@ def test_a_plugin_that_ended_is_named_with_its_last_line() -> None:
         "ImportError: no grpc\n\nerror: could not read plugin [/c/x]: exit status 1"
     )
     assert "exit status 1; the plugin printed: ImportError: no grpc; cure: run `make tools`" in line
-
-
-def test_the_last_line_of_a_command_holds_the_first_cause() -> None:
-    assert summary(["error: this"]) == "this"
-    assert summary(["1 problem\n  a: found b", "error: that"]) == "1 problem; more above"
 
 
 def test_a_cause_is_one_command_to_a_workflow_and_nothing_elsewhere(

@@ -20,6 +20,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/change",
             "tests/components/inspection/test_losses.py",
             "tests/components/report",
+            "tests/commands/test_backend.py",
+            "tests/commands/test_failure.py",
             "tests/commands/test_preview.py",
             "tests/commands/test_status.py",
             "tests/commands/test_support_bundle.py",
