@@ -15,17 +15,18 @@ from pathlib import Path
 from commands.annotations import annotate
 from commands.contexts import require_context
 from commands.display import Display
-from commands.engine import POLICIES, select, stale
+from commands.engine import POLICIES, move_of, select, stale
 from commands.failure import stop
 from commands.files import ROOT, new_file
 from commands.lab import embedded_cluster
 from commands.stack import Stack
+from commands.state import export_state
 from commands.watched import Failed, apart, say, watched
 from components.change.assemble import EngineSteps, assembled
 from components.change.document import Document, Outcome, Problem
 from components.change.file import VARIABLE, replace_text
 from components.change.lines import StackFile, located
-from components.change.text import object_lines
+from components.change.text import move_text, object_lines
 from policies.faults import ConfigError, FaultError
 
 
@@ -50,6 +51,10 @@ def run(stack: Stack) -> Document:
         cluster.require_running()
         cluster.note_absent_machines()
     selected = select(stack)
+    exported = export_state(selected)
+    move = move_of(stack, exported)
+    if move:
+        say(f"{move_text(move)}.")
     display = Display(say, preview=True)
     cause, steps = "", {}
     with tempfile.TemporaryDirectory(dir=stack.scratch) as name, documents(Path(name)):
@@ -60,7 +65,7 @@ def run(stack: Stack) -> Document:
                 display=display,
                 preview=True,
                 policy_packs=[POLICIES],
-                refresh=stale(selected, stack),
+                refresh=stale(stack, exported),
             )
             steps = {str(kind): count for kind, count in result.change_summary.items()}
         except Failed as error:
@@ -75,6 +80,7 @@ def run(stack: Stack) -> Document:
             rules=tuple(display.rules),
             errors=tuple(display.errors),
             cause=cause,
+            move=move,
         ),
         StackFile.read(stack.file),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import pulumi
@@ -107,11 +107,23 @@ def judged(document: Document, missing: list[str] | None = None) -> Document:
         missing: What should have been inspected and was not, with the reason.
     """
     problems = stopping(document.clusters, document.faults)
+    if missing and problems:
+        document = with_uninspected(document, missing)
     lacking = f"not inspected: {missing[0]}" if missing and not problems else ""
     is_changed = document.outcome is Outcome.CHANGED
     outcome, cause = conclusion(problems, is_changed=is_changed, cause=lacking)
     update = {"command": "status", "outcome": outcome, "cause": printable(cause)}
     return document.model_copy(update=update)
+
+
+def with_uninspected(document: Document, missing: Iterable[str]) -> Document:
+    """Return a document whose first cluster also names what should have been inspected."""
+    if not document.clusters:
+        return document
+    first, *others = document.clusters
+    every = tuple(dict.fromkeys((*first.uninspected, *map(printable, missing))))
+    clusters = (first.model_copy(update={"uninspected": every}), *others)
+    return document.model_copy(update={"clusters": clusters})
 
 
 def exit_code(document: Document) -> int:

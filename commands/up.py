@@ -13,15 +13,17 @@ from rich.console import Console
 
 import toolchain
 from commands.contexts import require_context, require_own_state
-from commands.engine import POLICIES, select, settle
+from commands.engine import POLICIES, move_of, select, settle
 from commands.environment import TOOLS
 from commands.failure import stop, summary
 from commands.lab import embedded_cluster
 from commands.node_table import WIDTH, table
 from commands.stack import Stack
+from commands.state import export_state
 from commands.waiting import for_step
 from commands.watched import Answer, Failed, answering, watched
 from components.base.stack_option import stack_option
+from components.change.text import move_text
 from components.inspection.observed_cluster import nodes_by_name
 from components.kubernetes.api import ClusterError
 from components.release.clear import await_deletions
@@ -113,6 +115,8 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
     cluster = embedded_cluster(stack)
     if cluster:
         cluster.note_absent_machines()
+    if move := move_of(stack, export_state(selected)):
+        print(f"{move_text(move)}.", flush=True)
     outdated = settle(selected, stack)
     if cluster and not outdated:
         cluster.remember()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.base.model import FrozenDict
-from components.change.document import Document, Problem, Resource, conclusion, stopping
+from components.change.document import Document, Move, Problem, Resource, conclusion, stopping
 from components.change.lines import StackFile, located
 
 
@@ -20,6 +20,7 @@ class EngineSteps:
         rules: Violations that the policy pack reports, each with the name of its resource.
         errors: Errors of the engine and of the program.
         cause: Why the preview failed. Empty: it did not fail.
+        move: The other cluster that the stack moves to. None: it stays in its cluster.
     """
 
     resources: tuple[Resource, ...] = ()
@@ -27,6 +28,7 @@ class EngineSteps:
     rules: tuple[tuple[Problem, str], ...] = ()
     errors: tuple[str, ...] = ()
     cause: str = ""
+    move: Move | None = None
 
 
 def assembled(
@@ -57,6 +59,7 @@ def assembled(
     document = Document(
         stack=stack,
         outcome=outcome,
+        move=engine.move,
         clusters=clusters,
         resources=tuple(sorted(engine.resources, key=_order)),
         steps=FrozenDict(sorted(engine.steps.items())),

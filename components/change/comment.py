@@ -36,6 +36,7 @@ from components.change.text import (
     consequences,
     is_validation,
     loss_text,
+    move_text,
     none_now,
     numbers,
     object_lines,
@@ -186,6 +187,8 @@ def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> s
 
 def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
     yield _title(document)
+    if document.move:
+        yield f"**{move_text(document.move, code)}.**"
     yield from _cause(document)
     for cluster in document.clusters:
         if len(document.clusters) > 1:

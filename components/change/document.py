@@ -293,6 +293,18 @@ class Problem(Model):
     line: Count | None = None
 
 
+class Move(Model):
+    """Another cluster than that in which the stack is deployed.
+
+    Attributes:
+        was: Identifier of the cluster in which the stack is deployed.
+        now: Identifier of the cluster that the stack file declares.
+    """
+
+    was: Text
+    now: Text
+
+
 class Resource(Model):
     """A Pulumi resource that changes.
 
@@ -417,6 +429,7 @@ class Document(Model):
         command: Name of the command, as in the JSON output of all commands.
         stack: Name of the stack.
         outcome: Result of the preview: failed if a problem stops the run.
+        move: The other cluster that the stack moves to. None: it stays in its cluster.
         clusters: Changes of each `GpuCluster` of the stack.
         resources: Pulumi resources that change. Empty in a file that the Pulumi program
             writes, because the program doesn't know the engine's steps.
@@ -430,6 +443,7 @@ class Document(Model):
     command: Literal["preview", "status"] = "preview"
     stack: Text
     outcome: Outcome
+    move: Move | None = None
     clusters: tuple[ClusterChange, ...] = ()
     resources: tuple[Resource, ...] = ()
     steps: Annotated[dict[Text, Count], Freeze] = Field(default_factory=FrozenDict)

@@ -17,6 +17,7 @@ from components.change.document import (
     Document,
     Gap,
     Loss,
+    Move,
     NodeChange,
     Numbers,
     Outage,
@@ -103,6 +104,19 @@ def lines(cluster: ClusterChange) -> list[str]:
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
           if cluster.maintenance else []),
     ]  # fmt: skip
+
+
+def move_text(move: Move, name: Callable[[str], str] = printable) -> str:
+    """Return what it means that the stack moves to another cluster.
+
+    Args:
+        move: The move.
+        name: Function that returns an identifier as text.
+    """
+    return (
+        f"The cluster changes: {name(move.was)} → {name(move.now)}. All objects of the stack are "
+        "deleted in the one and created in the other"
+    )
 
 
 def numbers(found: Numbers) -> str:

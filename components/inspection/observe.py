@@ -36,7 +36,8 @@ from components.inspection.observed_cluster import ClusterSeen, observe_cluster
 from components.inspection.plans import planned_mig_layouts, planned_rollout
 from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
 from components.rollout.inspect import NodesSeen, observe_nodes
-from policies.faults import FaultError
+from policies.faults import Fault, FaultError
+from policies.printable import printable_lines
 
 RESTING = "in maintenance, not inspected"
 
@@ -66,12 +67,17 @@ def inspect(
     asked = desired.question if there else None
     seen = observe(desired.hosts, desired.registries, asked, private_key, extent)
     inspection = judged(desired, seen)
+    # A run can repair a cluster that the stack makes; any other cluster must answer.
+    must_answer = there and extent.has_cluster and desired.kubeadm is None
+    if is_lost := must_answer and seen.cluster.nodes is None:
+        why = seen.cluster.unreachable or _lost(desired.context, seen.reasons)
+        inspection = replace(inspection, problems=(printable_lines(why), *inspection.problems))
     reason = "" if there else unknown or UNKNOWN
     differing = replace(inspection.difference, context=there, unknown=reason)
     inspection = replace(inspection, difference=differing)
-    if extent is not Extent.OFF and there:
+    if extent is not Extent.OFF and there and not is_lost:
         inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
-    if extent.has_cluster and there:
+    if extent.has_cluster and there and not is_lost:
         site = desired.platform.site
         pods = losses.question(
             desired.context,
@@ -131,6 +137,15 @@ def observe(
         return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
 
     return completed(every())
+
+
+def _lost(context: str, why: str) -> str:
+    """Return the fault of a cluster of which nothing was inspected."""
+    cure = (
+        f"check that its API server answers here: `kubectl --context {context} get nodes`; "
+        f"{EXTENT}=hosts leaves the cluster out of a preview"
+    )
+    return str(Fault(f"cluster {context}", why, "an answer of its API server", cure))
 
 
 async def _nothing() -> ClusterSeen:

@@ -79,14 +79,14 @@ def test_unfinished_operations_are_settled_once(selected: automation.Stack) -> N
     killed(selected)
     assert pending(selected) == ["creating"]
     # The state contains no resource for an unfinished creation, so a refresh would read nothing.
-    assert not stale(selected, STACK)
+    assert not stale(STACK, export_state(selected))
     assert not settle(selected, STACK)
     assert pending(selected) == []
     selected.up()
 
     killed(selected)
     assert pending(selected) == ["updating"]
-    assert stale(selected, STACK)
+    assert stale(STACK, export_state(selected))
     assert settle(selected, STACK)
     # A pending update stays in the state until a run refreshes.
     assert pending(selected) == ["updating"]

@@ -6,16 +6,20 @@ import copy
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
 import pulumi
 import pytest
 import yaml
+from pulumi import automation
 
+from commands.engine import move_of
 from commands.files import ROOT
 from components.change import file
 from components.change.assemble import EngineSteps, assembled
+from components.change.comment import rendered
 from components.change.document import (
     Cause,
     ClusterChange,
@@ -24,6 +28,7 @@ from components.change.document import (
     Down,
     Gap,
     Loss,
+    Move,
     NodeChange,
     Numbers,
     Outage,
@@ -38,8 +43,10 @@ from components.change.document import (
     schema,
 )
 from components.change.lines import StackFile, located
+from components.change.text import move_text
 from components.hosts.script import FOLDER
 from components.hosts.steps import every
+from components.loading.loader import load
 from tests.components.change.edits import EDITS
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, changed, desired_of, pod
 
@@ -455,6 +462,37 @@ def test_no_document_says_success_beside_a_problem_that_stops_the_run(place: str
         Document.read(contradicting)
     advice = problem.model_copy(update={"mandatory": False})
     assert Document(stack="dev", outcome=Outcome.CHANGED, rules=(advice,)).succeeded
+
+
+@pytest.mark.promise("A stack that moves to another cluster says so before anything else.")
+def test_a_move_to_another_cluster_is_told_first() -> None:
+    move = Move(was="lab", now="`x`\x1b[2J")
+    change = World.of(base()).change(base())
+    for cause in ("", "cluster x: found no answer"):
+        steps = EngineSteps(move=move, cause=cause)
+        document = Document.read(
+            assembled("dev", [document_of(change)], steps, StackFile()).write()
+        )
+        assert document.move == move
+        first = [line for line in rendered(document).splitlines() if line][2]
+        assert first.startswith("**The cluster changes: `lab` → ")
+        assert first.isprintable()
+    assert move_text(move).startswith("The cluster changes: lab → `x`\\x1b[2J. All objects")
+
+
+def test_the_state_tells_in_which_cluster_a_stack_is() -> None:
+    stack: Any = SimpleNamespace(cluster=load(base()))
+    provider = {
+        "type": "pulumi:providers:kubernetes",
+        "urn": "urn:pulumi:dev::gpu-cluster::pulumi:providers:kubernetes::gpu-cluster-kubernetes",
+        "inputs": {"clusterIdentifier": "lab"},
+    }
+    state = automation.Deployment(3, {"resources": [provider]})
+    assert move_of(stack, state) == Move(was="lab", now="gpu-cluster-dev")
+    for inputs in ({"clusterIdentifier": "gpu-cluster-dev"}, {}, None):
+        state = automation.Deployment(3, {"resources": [{**provider, "inputs": inputs}]})
+        assert move_of(stack, state) is None
+    assert move_of(stack, automation.Deployment(3, None)) is None
 
 
 def test_a_failed_preview_keeps_its_cause_and_each_fault_once() -> None:

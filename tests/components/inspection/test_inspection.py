@@ -6,14 +6,20 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import asyncssh
 import pulumi
 import pytest
 import yaml
 
+from components.change.document import Outcome
+from components.change.lines import StackFile
+from components.desired.kubeadm_cluster import DesiredKubeadmCluster
 from components.desired.resolve import resolve
+from components.hosts import difference
 from components.hosts.observed import inspect
 from components.inspection import bounds, observe
 from components.inspection.bounds import bounded, completed
@@ -22,6 +28,7 @@ from components.inspection.judgement import Seen
 from components.inspection.observed_cluster import ClusterSeen
 from components.loading.loader import load
 from components.settings.cluster import Cluster
+from components.settings.hosts.kubeadm_init import Init
 from tests.fixtures.documents import document
 
 LIMIT = 60
@@ -143,6 +150,49 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
     assert seen.reasons == "the inspection of the cluster took longer than 2 s"
     assert seen.cluster == ClusterSeen()
     assert seen.hosts["gpu-1"].error.startswith("no answer within 1 s (127.0.0.1:")
+
+
+@pytest.mark.promise(
+    "A cluster that can't be inspected fails the preview after one wait, except where the stack "
+    "makes the cluster."
+)
+@pytest.mark.parametrize("made", [False, True], ids=["there", "made by the stack"])
+def test_a_cluster_that_can_not_be_inspected_is_a_fault_after_one_wait(
+    unanswered: Cluster, monkeypatch: pytest.MonkeyPatch, made: bool
+) -> None:
+    waits: list[str] = []
+
+    async def counted(part: str, work: Any, nothing: Any) -> Any:
+        waits.append(part)
+        return await bounded(part, work, nothing)
+
+    monkeypatch.setattr(bounds, "LIMIT", 1)
+    monkeypatch.setattr(observe, "bounded", counted)
+    monkeypatch.setattr(observe, "is_there", lambda _: True)
+    monkeypatch.setattr(observe, "observe_hosts", quickly)
+    desired = resolve(unanswered, "test")
+    if made:
+        (first,) = desired.hosts
+        init = DesiredKubeadmCluster(
+            first=first,
+            joining=(),
+            init=Init.model_construct(),
+            context="here",
+            identifier="here",
+            charts=unanswered.charts,
+        )
+        desired = replace(desired, kubeadm=init)
+        monkeypatch.setattr(difference, "desired_phases", lambda *_: {})
+    _, change = observe.inspect("c", desired, KEY.export_private_key().decode())
+    texts = [fault.text for fault in change.faults]
+    assert waits.count("cluster") == 1
+    if made:
+        assert not [text for text in texts if "cluster here" in text]
+        return
+    assert waits == ["cluster", "hosts"]
+    assert [text for text in texts if text.startswith("cluster here: found")] == texts
+    assert "took longer than 1 s; wanted: an answer of its API server; cure: check" in texts[0]
+    assert observe.documented(change, "test", StackFile()).outcome is Outcome.FAILED
 
 
 async def quickly(*args: object, **more: object) -> object:
