@@ -142,7 +142,7 @@ preview-secrets: $(VENV) ## write placeholders for the secrets in this checkout'
 .PHONY: audit
 audit: $(VENV) ## check dependencies and workflows for known vulnerabilities, and the history for secrets
 	@$(MAKE) --silent venv-audit/.complete || echo "audit: pip-audit and zizmor can't be had" >&2
-	@$(RUN) commands.audit
+	@$(RUN) maintenance.audit
 
 venv-audit/.complete: requirements-audit.lock
 	@$(PYTHON) -m venv venv-audit
@@ -151,11 +151,11 @@ venv-audit/.complete: requirements-audit.lock
 
 .PHONY: sbom
 sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (CycloneDX)
-	@$(RUN) commands.sbom
+	@$(RUN) maintenance.sbom
 
 .PHONY: site
 site: $(VENV) venv-site/.complete ## build the documentation as a site, in site/
-	@$(RUN) commands.site.build
+	@$(RUN) maintenance.site.build
 
 venv-site/.complete: requirements-site.lock
 	@$(PYTHON) -m venv venv-site
@@ -164,15 +164,15 @@ venv-site/.complete: requirements-site.lock
 
 .PHONY: changelog
 changelog: $(VENV) ## date the unreleased changes in CHANGELOG.md: they become the version of pyproject.toml
-	@$(RUN) commands.changelog
+	@$(RUN) maintenance.changelog
 
 .PHONY: release
 release: $(VENV) venv-site/.complete ## write a release to dist/: source archive, packages, site, bill of materials, text, checksums
-	@$(RUN) commands.release
+	@$(RUN) maintenance.release
 
 .PHONY: rehearse-release
 rehearse-release: $(VENV) venv-site/.complete ## do in a clone all that the release workflow does before it publishes
-	@$(RUN) commands.rehearsal
+	@$(RUN) maintenance.rehearsal
 
 .PHONY: release-sums
 release-sums:
@@ -188,7 +188,7 @@ images: $(VENV) ## list all images and charts that STACK needs
 
 .PHONY: facts
 facts: $(VENV) ## write the tables of policies/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
-	@CSAF='$(CSAF)' $(RUN) commands.facts
+	@CSAF='$(CSAF)' $(RUN) maintenance.facts
 
 .PHONY: test
 test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
@@ -279,11 +279,11 @@ pictures: $(VENV) ## draw README's pictures of the report and of a comment: need
 
 .PHONY: change-schema
 change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of the documents that previews write
-	@$(RUN) commands.change_schema
+	@$(RUN) maintenance.change_schema
 
 .PHONY: stack-schema
 stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md from the models of the settings
-	@$(RUN) commands.stack_schema
+	@$(RUN) maintenance.stack_schema
 
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ again, from the requests that an API server received
@@ -316,7 +316,7 @@ check: $(VENV) ## run the linters, the docstring and type checks, and the layer 
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
 	@venv/bin/lint-imports
-	@$(RUN) commands.lint_shell
+	@$(RUN) maintenance.lint_shell
 
 .PHONY: bench
 bench: $(VENV) ## run the benchmarks, each a ratio: make bench ONLY=B4

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from commands import preview
+from commands.adoption.propose import Proposal, propose
+from commands.adoption.read import read_cluster
+from commands.adoption.stack_text import new_text, settings_of, with_sections
 from commands.environment import variables
 from commands.stack import Stack
 from commands.watched import Answer, answering
-from components.adoption.propose import Proposal, propose
-from components.adoption.read import read_cluster
-from components.adoption.stack_text import new_text, settings_of, with_sections
 from components.kubernetes.api import connect
 from components.loading.stack_file import load_stack_file
 from components.settings.nodes.node_range import written_out

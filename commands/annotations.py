@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from components.change.comment import problems
+from commands.forges.comment_markdown import problems
 from components.change.document import Document, Problem
 from policies.printable import printable
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from commands.forges import github, gitlab
+from commands.forges.comment_markdown import MARK, Origin, is_silent, mark, outdated, rendered
 from commands.forges.forge import Forge, ForgeError, publish, retry
-from components.change.comment import MARK, Origin, is_silent, mark, outdated, rendered
 from components.change.document import Document, Outcome
 from policies.printable import printable
 

@@ -21,9 +21,9 @@ from typing import Any
 import yaml
 from pydantic_core import PydanticCustomError
 
+from commands.adoption.stack_text import settings_of
 from commands.stack import Stack
 from commands.watched import apart, refusals
-from components.adoption.stack_text import settings_of
 from components.base.stack_option import stack_option
 from components.base.yaml_file import node_of
 from components.change.names import counted, short

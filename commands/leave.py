@@ -17,6 +17,9 @@ from typing import Any
 
 from pulumi import automation
 
+from commands.adoption import leave
+from commands.adoption.leave import Handed
+from commands.adoption.stack_text import settings_of, with_sections
 from commands.contexts import require_context, require_own_state
 from commands.engine import select
 from commands.lab import embedded_cluster
@@ -24,9 +27,6 @@ from commands.left import Resources, name_of, of_host
 from commands.stack import Stack
 from commands.state import export_state, remove_from_state
 from commands.watched import Answer, answering
-from components.adoption import leave
-from components.adoption.leave import Handed
-from components.adoption.stack_text import settings_of, with_sections
 from components.desired.host import DesiredHost
 from components.desired.pool import DesiredScheduling
 from components.desired.resolve import resolve

@@ -19,10 +19,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from commands.contexts import asks
-from commands.stack import Stack
-from commands.watched import Answer, answering
-from components.adoption.draft import (
+from commands.adoption.draft import (
     Draft,
     HostKeys,
     Wanted,
@@ -31,11 +28,14 @@ from components.adoption.draft import (
     from_nothing,
     of_nodes,
 )
-from components.adoption.machines import Found, Machine, find, places_of
-from components.adoption.observed import ObservedCluster
-from components.adoption.propose import propose
-from components.adoption.read import read_cluster
-from components.ansible.read import read
+from commands.adoption.machines import Found, Machine, find, places_of
+from commands.adoption.observed import ObservedCluster
+from commands.adoption.propose import propose
+from commands.adoption.read import read_cluster
+from commands.ansible.read import read
+from commands.contexts import asks
+from commands.stack import Stack
+from commands.watched import Answer, answering
 from components.kubernetes.api import connect
 from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from commands.annotations import annotate
+from commands.change_document import EngineSteps, assembled
 from commands.contexts import require_context
 from commands.display import Display
 from commands.engine import POLICIES, move_of, select, stale
@@ -22,7 +23,6 @@ from commands.lab import embedded_cluster
 from commands.stack import Stack
 from commands.state import export_state
 from commands.watched import Failed, apart, say, watched
-from components.change.assemble import EngineSteps, assembled
 from components.change.document import Document, Outcome, Problem
 from components.change.file import VARIABLE, replace_text
 from components.change.lines import StackFile, located

@@ -34,6 +34,8 @@ from commands.files import ROOT, new_file
 from commands.preview_state import PROVIDER_KEYS, pulumi
 from commands.reading import reading
 from commands.stack import Stack
+from commands.usage import Listed, Usage
+from commands.usage import listed as listed_objects
 from commands.watched import apart, say
 from components.base import yaml_file
 from components.base.confidential import in_plain_text, is_confidential
@@ -42,8 +44,6 @@ from components.change.names import counted
 from components.desired.resolve import Desired, resolve
 from components.kubernetes.api import Client, connect
 from components.kubernetes.gather import gather
-from components.nodes.usage import Listed, Usage
-from components.nodes.usage import listed as listed_objects
 from components.platforms.own_namespaces import OwnNamespace
 from policies.faults import ConfigError, FaultError, InputError
 from policies.printable import printable

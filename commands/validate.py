@@ -17,11 +17,11 @@ from pathlib import Path
 from commands import up
 from commands.files import new_file
 from commands.stack import Stack
+from commands.validation_reports import Case, cases, ctrf, failed, junit
 from commands.watched import Answer, answering
 from components.change.file import replace_text
 from components.settings.nodes.node_range import expand
 from components.settings.nodes.pool import Pool, gpu_pools
-from components.validation.reports import Case, cases, ctrf, failed, junit
 from components.validation.selection import ALL, ASKED, TESTS
 from policies.faults import FaultError
 

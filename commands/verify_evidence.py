@@ -11,13 +11,13 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from commands.evidence import counted, named_file
+from commands.evidence import envelope
+from commands.evidence.__main__ import counted, named_file
+from commands.evidence.check import Declared, require_holds, totals
+from commands.evidence.statement import LARGEST, EvidenceError, Statement, read
 from commands.stack import Stack
 from commands.watched import answering, say
 from components.desired.resolve import resolve
-from components.evidence import envelope
-from components.evidence.check import Declared, require_holds, totals
-from components.evidence.statement import LARGEST, EvidenceError, Statement, read
 from policies.faults import Fault, FaultError
 
 

@@ -18,15 +18,15 @@ from rich.text import Text
 from commands.node_table import WIDTH
 from commands.reading import reading
 from commands.stack import Stack
+from commands.usage import Holder, Listed, NodeUsage, Usage, total, usage
+from commands.usage import listed as listed_objects
+from commands.utilization import holders, measured, merge, namespaces
 from commands.watched import apart, verbose
 from components.change.names import LONGEST, and_more, counted, listed
 from components.desired.pool import DesiredScheduling
 from components.desired.resolve import resolve
 from components.desired.validation import DesiredValidation
 from components.kubernetes.api import Client, connect
-from components.nodes.usage import Holder, Listed, NodeUsage, Usage, total, usage
-from components.nodes.usage import listed as listed_objects
-from components.nodes.utilization import holders, measured, merge, namespaces
 from policies.faults import FaultError
 from policies.printable import printable
 

@@ -17,13 +17,14 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "errors.md"
 SUBJECTS = {
     "commands": "Commands",
+    "maintenance": "Tools of maintainers",
     "components/settings": "Settings of the stack file",
     "components/loading": "The stack file as a whole",
     "components/hosts/steps": "Scripts on hosts",
     "components/hosts": "Hosts",
     "components/ssh": "Connections to hosts",
-    "components/adoption": "Running clusters that are taken over, and inventories",
-    "components/ansible": "Running clusters that are taken over, and inventories",
+    "commands/adoption": "Running clusters that are taken over, and inventories",
+    "commands/ansible": "Running clusters that are taken over, and inventories",
     "components/inspection": "The cluster",
     "components/kubernetes": "The cluster",
     "components/nodes": "Nodes and validation",
@@ -81,7 +82,7 @@ class ErrorText:
 def errors() -> list[ErrorText]:
     """Return all error texts, each once, in the order of files and lines."""
     found: dict[ErrorText, None] = {}
-    for folder in ("commands", "components", "policies", "toolchain"):
+    for folder in ("commands", "components", "maintenance", "policies", "toolchain"):
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT).as_posix()
             if path.suffix == ".py" and "__pycache__" not in path.parts:

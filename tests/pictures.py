@@ -15,11 +15,11 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from components.change.comment import Origin, rendered
-from components.report.page import page
+from commands.forges.comment_markdown import Origin, rendered
+from commands.report.page import page
+from tests.commands.report.browser import run
+from tests.commands.report.reports import of_size
 from tests.components.change.edits import document_of
-from tests.components.report.browser import run
-from tests.components.report.reports import of_size
 
 FOLDER: Final = Path(__file__).resolve().parents[1] / "docs" / "images"
 SOURCES: Final = FOLDER / "sources.json"

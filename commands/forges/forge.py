@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 
 import httpx
 
-from components.change.comment import LABELS, MARK
+from commands.forges.comment_markdown import LABELS, MARK
 from policies.printable import printable
 
 T = TypeVar("T")

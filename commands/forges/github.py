@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 import httpx
 
+from commands.forges.comment_markdown import LABELS, MARK
 from commands.forges.forge import TIMEOUT, Forge, ForgeError, Note
-from components.change.comment import LABELS, MARK
 
 VERSION = "2022-11-28"
 """Version of the REST API."""

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import httpx
 
+from commands.forges.comment_markdown import LABELS, MARK
 from commands.forges.forge import TIMEOUT, Forge, ForgeError, Note, retry
-from components.change.comment import LABELS, MARK
 
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255}){0,20}")
 

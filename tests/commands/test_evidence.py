@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from commands import evidence, stack, verify_evidence
-from commands.evidence import days, require_clean
+from commands import stack, verify_evidence
+from commands.evidence import __main__ as evidence
+from commands.evidence import collect, envelope
+from commands.evidence.__main__ import days, require_clean
+from commands.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
+from commands.evidence.statement import EvidenceError, Predicate
 from components.change.document import ClusterChange, Document, Outcome
-from components.evidence import collect, envelope
-from components.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
-from components.evidence.statement import EvidenceError, Predicate
-from tests.components.evidence.forged import declared, write_keys
-from tests.components.evidence.nodes import node
+from tests.commands.evidence.forged import declared, write_keys
+from tests.commands.evidence.nodes import node
 
 FILE = """\
 config:

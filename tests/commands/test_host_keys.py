@@ -10,9 +10,9 @@ import asyncssh
 import pytest
 
 from commands import host_keys
+from commands.adoption.stack_text import settings_of
 from commands.host_keys import chosen, code_of, line, scanned, with_host_keys
 from commands.stack import Stack
-from components.adoption.stack_text import settings_of
 from components.base.host_key import check_host_key
 from policies.faults import ConfigError, FaultError
 

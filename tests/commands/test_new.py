@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from commands import new
-from components.adoption.observed import ObservedCluster
+from commands.adoption.observed import ObservedCluster
 from components.loading.stack_file import load_stack_file
 from policies.faults import FaultError
 from tests.fixtures.running_clusters import by_helm, by_manifest, cluster, machine

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from commands import report
 from commands import stack as stacks
+from commands.report import __main__ as report
 from components.change.document import Document, Outcome
 from components.validation.measurement import Outcome as Figure
 from tests.commands.unwritable import assert_refused, read_nothing

@@ -21,9 +21,9 @@ from toolchain import ToolchainError
 ROOT = Path(__file__).parents[2]
 LOOPBACK = "localhost,127.0.0.1,::1"
 BY_THE_CLOCK = {
-    "commands/changelog.py": "the date of a release",
+    "maintenance/changelog.py": "the date of a release",
     "commands/environment.py": "files of runs that are gone, by their age",
-    "commands/evidence.py": "a stamp",
+    "commands/evidence/__main__.py": "a stamp",
     "commands/forges/forge.py": "the time at which a forge's limit ends; the wait is bounded",
     "commands/validate.py": "a stamp",
     "commands/verify_evidence.py": "the date until which evidence holds",

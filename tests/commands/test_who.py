@@ -10,10 +10,10 @@ from rich.console import Console
 
 from commands import who
 from commands.node_table import WIDTH
+from commands.usage import Listed, Usage, Utilization, usage
+from commands.utilization import Measured, merge
 from components.kubernetes.resources import GPU
-from components.nodes.usage import Listed, Usage, Utilization, usage
-from components.nodes.utilization import Measured, merge
-from tests.components.nodes.usages import CREATED, claim, node, pod, slices
+from tests.commands.usages import CREATED, claim, node, pod, slices
 
 NOW = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 import yaml
 
-from commands.roles import Request
 from commands.why import READY, UNKNOWN, found, named
+from maintenance.roles import Request
 from policies.faults import FaultError
 from tests.fixtures.api import client
 from tests.proofs.attacks.allowed import allows

@@ -9,7 +9,10 @@ import pytest
 from vulture import Vulture
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("components", "policies", "commands", "toolchain", "package", "__main__.py")
+PRODUCT = (
+    *("components", "policies", "commands", "maintenance", "toolchain", "package"),
+    "__main__.py",
+)
 CONFIDENCE = 60
 """What vulture is as sure of as it can be where names are looked up by attribute."""
 REGISTERED = ["@computed_field*", "@field_validator*", "@model_validator*", "@pytest.fixture*"]

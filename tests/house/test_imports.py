@@ -59,7 +59,7 @@ def loaded(*modules: str) -> set[str]:
         (PROGRAM, {"kubernetes", "jinja2", "lab", "toolchain"}),
         (("policies.check.__main__",), {"pulumi", "lab", "toolchain", "components"}),
         (("components.guardrails.check",), {"lab", "toolchain"}),
-        (("commands.audit", "commands.secret_scan", "commands.files"), {"lab", "toolchain"}),
+        (("maintenance.audit", "maintenance.secret_scan", "commands.files"), {"lab", "toolchain"}),
         (COMMANDS, {"lab"}),
     ],
     ids=[

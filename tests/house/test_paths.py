@@ -13,7 +13,7 @@ from commands.files import project_files
 from lab.house.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("commands", "components", "lab", "policies", "toolchain")
+PACKAGES = ("commands", "components", "lab", "maintenance", "policies", "toolchain")
 READERS = ("README.md", "SECURITY.md", "Makefile", "__main__.py", "pyproject.toml", ".github/")
 WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules.md")
 """Generated pages, which are not checked because their sources are."""

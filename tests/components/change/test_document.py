@@ -15,11 +15,11 @@ import pytest
 import yaml
 from pulumi import automation
 
+from commands.change_document import EngineSteps, assembled
 from commands.engine import move_of
 from commands.files import ROOT
+from commands.forges.comment_markdown import rendered
 from components.change import file
-from components.change.assemble import EngineSteps, assembled
-from components.change.comment import rendered
 from components.change.document import (
     Cause,
     ClusterChange,

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from commands.facts import PROVED
 from components.settings.support import (
     CLAIMS,
     PAGE,
@@ -21,6 +20,7 @@ from components.settings.support import (
     support,
     supported,
 )
+from maintenance.facts import PROVED
 
 ROOT = Path(__file__).resolve().parents[3]
 DAY = date(2026, 11, 26)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from commands.facts import chart_parts, documents
+from maintenance.facts import chart_parts, documents
 from policies.facts import csaf, parts
 from policies.facts.floors import (
     TABLE,

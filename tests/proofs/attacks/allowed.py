@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from commands.roles import Json, Request
+from maintenance.roles import Json, Request
 
 
 def allows(declared: Json, asked: Request) -> bool:

@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from commands.roles import Json, Request, requests, role, text
+from commands.utilization import GROUP, METRIC
 from components.loading.loader import load
-from components.nodes.utilization import GROUP, METRIC
 from components.settings.platform import NAMES
 from lab.simulator.control_plane import AUDIT, ControlPlane
+from maintenance.roles import Json, Request, requests, role, text
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.platform import ways
 from tests.proofs.platform.definitions import defined, definition

@@ -22,22 +22,34 @@ from command_provider.output import Redactor, visible
 import commands.probe_key  # noqa: F401 -- registers a parser of host output
 import components.hosts.reboot.reboot
 import components.validation.xid  # noqa: F401 -- registers a parser of host output
+from commands.adoption import parse as adoption
+from commands.adoption.draft import HostKeys, Wanted, from_inventory
+from commands.adoption.machines import find, places_of
+from commands.adoption.observed import ObservedCluster
+from commands.adoption.owners import Deliverers, owner_of
+from commands.adoption.propose import PLUGIN, propose
+from commands.adoption.read import observed_release, release_edits
+from commands.adoption.stack_text import new_text
 from commands.annotations import of_github, of_gitlab
+from commands.ansible import ini
+from commands.ansible import read as inventories
+from commands.ansible.inventory import Inventory
+from commands.evidence.__main__ import statement
+from commands.evidence.envelope import public_key as evidence_key
+from commands.evidence.envelope import verified
+from commands.forges.comment_markdown import LIMIT, MARK, outdated, rendered
 from commands.support_bundle import node_of, pod_of
+from commands.usage import Listed, Usage, usage
+from commands.utilization import (
+    LISTS,
+    Measured,
+    MeasuringError,
+    merge,
+    read_values,
+    read_versions,
+)
 from commands.who import last_lines as last_lines_of_who
-from components.adoption import parse as adoption
-from components.adoption.draft import HostKeys, Wanted, from_inventory
-from components.adoption.machines import find, places_of
-from components.adoption.observed import ObservedCluster
-from components.adoption.owners import Deliverers, owner_of
-from components.adoption.propose import PLUGIN, propose
-from components.adoption.read import observed_release, release_edits
-from components.adoption.stack_text import new_text
-from components.ansible import ini
-from components.ansible import read as inventories
-from components.ansible.inventory import Inventory
 from components.base.yaml_file import parse as parse_yaml
-from components.change.comment import LIMIT, MARK, outdated, rendered
 from components.change.document import Document
 from components.change.text import lines as change_lines
 from components.change.text import object_lines
@@ -46,9 +58,6 @@ from components.charts.definitions import lacking_fields, lost_fields
 from components.charts.own_values import refused_by_schema, unread
 from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
-from components.evidence import statement
-from components.evidence.envelope import public_key as evidence_key
-from components.evidence.envelope import verified
 from components.findings import lines as finding_lines
 from components.hosts.kubeadm.access import ACCESS, Access, check_key
 from components.hosts.observed.probe import LONGEST, PROBE, parse
@@ -61,15 +70,6 @@ from components.nodes.causes.pod import cause_of
 from components.nodes.difference import compare
 from components.nodes.drain import losses, to_evict
 from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
-from components.nodes.usage import Listed, Usage, usage
-from components.nodes.utilization import (
-    LISTS,
-    Measured,
-    MeasuringError,
-    merge,
-    read_values,
-    read_versions,
-)
 from components.release.helm_record import decode_release, expected
 from components.settings.cluster import Cluster
 from components.ssh.answers import CHANNELS, last_lines
@@ -282,7 +282,7 @@ def nodes(listed: list[Json]) -> None:
 
 
 def cluster(given: Json) -> None:
-    """Check that `components.adoption` proposes settings for a cluster, or gives an error.
+    """Check that `commands.adoption` proposes settings for a cluster, or gives an error.
 
     An error must name the Kubernetes object that was rejected.
 

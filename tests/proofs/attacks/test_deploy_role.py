@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.roles import requests
 from lab.simulator.control_plane import AUDIT, ControlPlane
+from maintenance.roles import requests
 from tests.guard import own_name
 from tests.proofs.attacks.allowed import allows
 from tests.proofs.e2e.project import Project, started

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.roles import Request, requests, role
+from maintenance.roles import Request, requests, role
 from tests.proofs.attacks.allowed import allows
 from tests.proofs.attacks.record_requests import preview_roles
 

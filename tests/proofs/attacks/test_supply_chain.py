@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from commands import audit, images, sbom, secret_scan
+from commands import images
 from components.platforms.needed import Image
+from maintenance import audit, sbom, secret_scan
 from toolchain.machine import Platform
 from toolchain.pins import PINS
 from toolchain.releases import Downloads, ReleaseError, asset

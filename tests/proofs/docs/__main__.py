@@ -22,7 +22,7 @@ from pathlib import Path
 
 import toolchain
 from commands.files import ROOT, copy_project
-from components.loading import reference
+from maintenance import settings_page as reference
 from tests import error_texts, pictures
 from tests.proofs.docs.pages import blocks, commands, commands_of, dead_links, manuals, pages
 from tests.proofs.docs.settings import of_block, whole_file

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.loading.reference import anchor
+from maintenance.settings_page import anchor
 
 ROOT = Path(__file__).resolve().parents[3]
 KINDS = ("tutorial", "how-to", "reference", "explanation")

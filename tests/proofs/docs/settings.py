@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from components.loading.loader import load
-from components.loading.stack_schema import cluster_schema
+from maintenance.cluster_schema import cluster_schema
 from policies.faults import ConfigError
 from tests.proofs.docs.pages import ROOT, Block, blocks
 

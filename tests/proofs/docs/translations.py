@@ -13,7 +13,7 @@ from pathlib import Path
 
 from markdown_it.token import Token
 
-from commands.site.github import links, parse
+from maintenance.site.github import links, parse
 from tests.proofs.docs.pages import ROOT, original, pages
 
 _PARTS = {

@@ -2,7 +2,7 @@
 
 The API server decides who may read a metric, and forwards the request with its own client
 certificate. A Service of type ExternalName leads it to the server, which listens on loopback only.
-The responses have the form of `tests/components/nodes/metrics.py`.
+The responses have the form of `tests/commands/metrics.py`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from components.nodes.utilization import GROUP, METRIC, YOUNGEST
+from commands.utilization import GROUP, METRIC, YOUNGEST
 from lab.simulator.control_plane import ControlPlane
-from tests.components.nodes.metrics import VERSIONS, Json, values
+from tests.commands.metrics import VERSIONS, Json, values
 from tests.proofs.e2e.project import Project
 
 NAME = "metrics-adapter"

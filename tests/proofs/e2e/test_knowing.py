@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from commands.probe_key import PLACE, authorized_line, make
+from commands.utilization import GROUP, METRIC
 from components.hosts.observed.probe import probe
 from components.kubernetes.resources import GPU
-from components.nodes.utilization import GROUP, METRIC
-from tests.components.nodes.metrics import VERSIONS
+from tests.commands.metrics import VERSIONS
 from tests.proofs.e2e.metrics_adapter import adapter
 from tests.proofs.e2e.project import LIMIT, Project, figures
 from tests.proofs.e2e.reader import PLUGIN, RBAC, USER, reading_user

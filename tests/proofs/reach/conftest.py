@@ -17,7 +17,7 @@ EVIDENCE = (
     "tests/proofs/reach/test_evidence.py::"
     "test_evidence_of_a_deployed_stack_is_made_twice_and_verified"
 )
-FORGERIES = "tests/components/evidence/test_forgeries.py::test_a_forgery_is_refused_by_its_reason"
+FORGERIES = "tests/commands/evidence/test_forgeries.py::test_a_forgery_is_refused_by_its_reason"
 
 _outcomes: dict[str, str] = {}
 _shown: dict[str, set[str]] = {LANGUAGE: set(), PART: set()}

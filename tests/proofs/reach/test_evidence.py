@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.components.evidence.forged import write_keys
+from tests.commands.evidence.forged import write_keys
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import LIMIT, Json, Project, figures
 

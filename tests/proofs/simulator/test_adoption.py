@@ -13,9 +13,9 @@ import httpx
 import pytest
 import yaml
 
-from components.adoption.observed import ManagerKind, ObservedCluster
-from components.adoption.propose import propose
-from components.adoption.read import read_cluster
+from commands.adoption.observed import ManagerKind, ObservedCluster
+from commands.adoption.propose import propose
+from commands.adoption.read import read_cluster
 from components.kubernetes.api import connect
 from lab.benchmarks.api_server import ApiServer, await_true, running
 

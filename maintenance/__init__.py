@@ -1,0 +1,1 @@
+"""Tools of maintainers: tables of facts, schemas, roles, releases, the site, audits."""

@@ -1,0 +1,145 @@
+"""Program of `make release`: write the files of a release to ``dist/``, from the current commit.
+
+The source archive is made by `git archive` with the commit's time, so everybody who checks out the
+tag gets the same bytes. The Python packages are built from that archive alone. The other files are
+the site, the bill of materials, the text of the release, and the SHA-256 sums of all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+from commands.files import ROOT
+from maintenance import changelog
+from maintenance.sbom import bom
+from maintenance.site import build as site
+from maintenance.version import declared, tagged
+
+DIST = ROOT / "dist"
+NOTES = "RELEASE.md"
+"""Text of the release, which the workflow publishes."""
+PACKAGES = {"gpu_cluster": ".", "gpu_rules": "policies"}
+"""Folder of each Python package."""
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True).stdout
+
+
+def _python(folder: Path, *arguments: str | Path, python: str | Path = sys.executable) -> str:
+    """Run Python in a folder and return what it prints; exit with its output if it fails."""
+    made_at = _git("show", "--no-patch", "--format=%ct", "HEAD").decode().strip()
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": made_at}
+    done = subprocess.run(
+        [python, *arguments], cwd=folder, env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        sys.exit(f"release: {' '.join(map(str, arguments))}:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def version_of_release() -> str:
+    """Return the version that the commit's tag releases; empty if there is no tag.
+
+    Raises:
+        SystemExit: There are changes without a commit, or versions contradict each other.
+    """
+    if changed := _git("status", "--porcelain").decode():
+        sys.exit(f"release: found changes ({changed.split()[1]} …); wanted: a commit; cure: commit")
+    version = tagged()
+    if version and version != declared():
+        sys.exit(
+            f"release: found tag v{version}; wanted: v{declared()}, the version in pyproject.toml; "
+            "cure: raise `version` there, or name the tag after it"
+        )
+    return version
+
+
+def build_packages(source: Path, target: Path) -> None:
+    """Build each package's source distribution, and from that its wheel; check both.
+
+    Args:
+        source: Folder of the project's files.
+        target: Folder that gets the packages.
+    """
+    for name, folder in PACKAGES.items():
+        made = target / name
+        _python(source / folder, "-m", "build", "--no-isolation", "--outdir", made)
+        files = {path.name: path for path in made.iterdir()}
+        wheel = f"{name}-{declared()}-py3-none-any.whl"
+        if set(files) != {wheel, f"{name}-{declared()}.tar.gz"}:
+            sys.exit(f"release: found packages {sorted(files)}; wanted: {wheel} and its source")
+        check_wheel(files[wheel])
+        for path in files.values():
+            path.rename(target / path.name)
+        made.rmdir()
+
+
+def check_wheel(wheel: Path) -> None:
+    """Install a wheel in a new environment, and run its command there.
+
+    The packages that the wheel depends on are those of this environment.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        there = Path(folder)
+        _python(there, "-m", "venv", "--without-pip", "venv")
+        python = there / "venv" / "bin" / "python"
+        pip = ("-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python)
+        _python(there, *pip, "install", "--no-deps", "--no-index", wheel)
+        (packages,) = there.glob("venv/lib/python*/site-packages")
+        ours = next(path for path in sys.path if path.endswith("site-packages"))
+        (packages / "of_this_environment.pth").write_text(f"{ours}\n")
+        printed = _python(there, there / "venv" / "bin" / "gpu-rules", "--version", python=python)
+        if printed != f"gpu-rules {declared()}\n":
+            sys.exit(f"release: {wheel.name}: found {printed!r}; wanted: gpu-rules {declared()}")
+
+
+def pack_site(version: str) -> bytes:
+    """Build the site and return its archive, whose folder is named by the version."""
+    packed = io.BytesIO()
+    with tempfile.TemporaryDirectory() as folder:
+        name = version or site.UNRELEASED
+        site.build(Path(folder) / name, name)
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            archive.add(Path(folder) / name, arcname=name)
+    return gzip.compress(packed.getvalue(), mtime=0)
+
+
+def main() -> None:
+    """Write the files of a release; refuse a working tree that differs from the commit."""
+    version = version_of_release()
+    text = changelog.notes(
+        changelog.FILE.read_text(encoding="utf-8"), version or changelog.UNRELEASED
+    )
+    name = f"gpu-cluster-{_git('describe', '--tags', '--always').decode().strip()}"
+    shutil.rmtree(DIST, ignore_errors=True)
+    DIST.mkdir()
+    tar = _git("archive", f"--prefix={name}/", "--format=tar", "HEAD")
+    (DIST / f"{name}.tar.gz").write_bytes(gzip.compress(tar, mtime=0))
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
+            archive.extractall(folder, filter="data")
+        build_packages(Path(folder) / name, DIST)
+    (DIST / f"{name}-site.tar.gz").write_bytes(pack_site(version))
+    (DIST / f"{name}.cdx.json").write_text(json.dumps(bom(), indent=1, sort_keys=True) + "\n")
+    (DIST / NOTES).write_text(text, encoding="utf-8")
+    files = sorted(DIST.iterdir())
+    sums = "".join(
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in files
+    )
+    (DIST / "SHA256SUMS").write_text(sums)
+    print(sums, end="")
+
+
+if __name__ == "__main__":
+    main()

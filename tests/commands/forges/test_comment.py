@@ -1,0 +1,372 @@
+"""Markdown of pull request comments: complete, escaped, and below the size limit."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from commands.forges.comment_markdown import (
+    LABELS,
+    LIMIT,
+    MARK,
+    Origin,
+    block,
+    code,
+    is_silent,
+    labels,
+    outdated,
+    problems,
+    rendered,
+)
+from components.change.document import (
+    ClusterChange,
+    Document,
+    Down,
+    Gap,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outage,
+    Outcome,
+    PodChange,
+    PoolChange,
+    Problem,
+    Resource,
+    Statement,
+    VersionChange,
+)
+from components.change.text import lines, outage_steps
+from tests.commands.forges.hostile import HOSTILE
+from tests.components.change.edits import EDITS, document_of
+
+LONGEST_TEXT = 64 * 1024
+"""Characters of the longest text that a document may have."""
+
+
+def hostile(text: str) -> Document:
+    """Return a change document with one text in every field that can have text from outside."""
+    text = text[:LONGEST_TEXT]
+    statement = Statement(subject="node", names=(text,), what=text, was=text, now=text)
+    problem = Problem(text=text, rule=text, mandatory=False, file=text, line=3)
+    cluster = ClusterChange(
+        name=text,
+        unknown=text,
+        pools=(PoolChange(pool=text, gpus=Numbers(before=8, after=4)),),
+        nodes=(NodeChange(node=text, was=text, pool="b", outage=Outage.ROLLOUT, drained=True),),
+        pods=tuple(
+            PodChange(namespace=text, name=text, node=text, gpus=1, loss=Loss.EVICTED)
+            for _ in range(12)
+        ),
+        gaps=(Gap(why=text, nodes=(text,), gpus=8, at_most=8),),
+        versions=(VersionChange(part=text, where=(text,), was=text, now=text),),
+        changes=(statement,),
+        drift=(statement,),
+        due=(statement,),
+        faults=(problem,),
+        warnings=(problem,),
+        uninspected=(text,),
+        notes=(text,),
+        maintenance=(text,),
+    )
+    return Document(
+        stack=text,
+        outcome=Outcome.FAILED,
+        clusters=(cluster, cluster.model_copy(update={"name": "second"})),
+        resources=(Resource(operation="create", type=text, name=text, details=(text,)),),
+        rules=(problem, problem.model_copy(update={"mandatory": True})),
+        faults=(problem,),
+        cause=text,
+    )
+
+
+def tokens(body: str) -> list[Any]:
+    """Return all tokens of a Markdown text, parsed as CommonMark with tables."""
+    found = []
+    for token in MarkdownIt("commonmark").enable("table").parse(body):
+        found += [token, *(token.children or [])]
+    return found
+
+
+ALLOWED = re.compile(r"</?(details|summary|sub|br)>|<!-- gpu-cluster change: .* -->|[^<>]*")
+
+
+@pytest.mark.promise(
+    "No name of a pod, node or host can break out of a comment: no HTML, link, picture, mention or "
+    "command of a forge."
+)
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_hostile_text_stays_text(text: str) -> None:
+    for body in (rendered(hostile(text)), outdated(rendered(hostile(text)))):
+        for token in tokens(body):
+            assert token.type not in ("image", "link_open"), token
+            if token.type in ("html_block", "html_inline"):
+                parts = re.split(r"(<[^>]*>)", token.content)
+                assert all(ALLOWED.fullmatch(part.strip()) for part in parts), token.content
+        assert len(body.encode()) <= LIMIT
+        lines = body.splitlines()
+        assert len([line for line in lines if MARK.match(line)]) == 1
+        assert not [line for line in lines if line.startswith("/")]
+        assert body.replace("\n", "").isprintable()
+        plain = re.sub(r"(`+).*?\1", "", re.sub(r"(?ms)^(```+)text$.*?^\1$", "", body))
+        assert "@everyone" not in plain
+        assert "::error" not in plain
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "", " ", "`", "a`b", "``"])
+def test_a_code_span_is_one_span_with_the_text(text: str) -> None:
+    inline = [token for token in tokens(f"x {code(text)} y") if token.type == "code_inline"]
+    assert len(inline) == 1
+    fenced = [token for token in tokens(block(text)) if token.type == "fence"]
+    assert len(fenced) == 1
+    assert not [token for token in tokens(block(text)) if token.type == "paragraph_open"]
+
+
+def thousand() -> Document:
+    """Return a document about 1,000 nodes with 8 pods each, with long names that form no ranges."""
+    nodes = tuple(
+        NodeChange(
+            node=f"node-{n * 7}-{'x' * 40}", was="a", pool="a", gpus=Numbers(before=8, after=4),
+            outage=Outage.ROLLOUT, wave=1 + n, drained=True, validated=True,
+        )
+        for n in range(1000)
+    )  # fmt: skip
+    pods = tuple(
+        PodChange(
+            namespace="n" * 63, name=f"{'p' * 240}-{n}", node=nodes[n // 4].node, gpus=1,
+            loss=Loss.EVICTED,
+        )
+        for n in range(4000)
+    )  # fmt: skip
+    names = tuple(node.node for node in nodes)
+    drift = tuple(
+        Statement(subject="node", names=(name,), what=f"label {name}", was="a") for name in names
+    )
+    pools = (PoolChange(pool="a", gpus=Numbers(before=8000, after=4000)),)
+    resources = tuple(
+        Resource(operation="update", type="command:remote:Command", name=name) for name in names
+    )
+    cluster = ClusterChange(
+        name="c", pools=pools, nodes=nodes, pods=pods, drift=drift, changes=drift, due=drift,
+        gaps=tuple(Gap(why=f"why {n}", nodes=names, gpus=8000, at_most=8) for n in range(3)),
+        down=Down(nodes=names, gpus=8000, at_most=8),
+    )  # fmt: skip
+    return Document(stack="prod", outcome="changed", clusters=(cluster,), resources=resources)
+
+
+def test_a_thousand_nodes_fit_the_limit_and_keep_the_answers() -> None:
+    body = rendered(thousand())
+    assert len(body.encode()) <= LIMIT
+    assert "**GPUs**: 8000 before, 4000 after" in body
+    assert "**4000 pods are evicted**" in body
+    assert "**Drained nodes**: 1000" in body
+    assert body.count("<details>") == body.count("</details>")
+    again = outdated(body)
+    assert len(again.encode()) <= LIMIT
+
+
+def lines_of(body: str) -> dict[str, str]:
+    """Return the lines of a comment by their bold titles, without a parenthesis after the title."""
+    found = re.findall(r"(?m)^- \*\*([^*]+)\*\*(?: \([^)]*\))?: (.*)$", body)
+    return dict(found)
+
+
+@pytest.mark.promise(
+    "A pull request's comment says what happens to each pod, and what happens to GPUs meanwhile."
+)
+@pytest.mark.parametrize(
+    ("name", "title", "text"),
+    [
+        ("half of the GPUs, with pods that hold them", "Pods",
+         "**2 pods keep running until they end, on more GPUs than declared"),
+        ("a node fewer, with a pod on it", "Pods",
+         "**1 pod keeps running on its GPUs until it ends, but can't start there again because its "
+         "node leaves the pool**: `team-a/train-0`"),
+        ("the driver goes up", "Pods", "**2 pods are evicted because their nodes are drained**"),
+        ("the operator's driver goes down", "Pods",
+         "a GPU pod that runs on `gpu-1..4` when the node's driver is replaced is evicted"),
+        ("a new taint that evicts", "Pods", "**3 pods are evicted because of the new taint**"),
+        ("the GPU Operator", "Pods", "**2 pods keep running, but nothing advertises their GPUs"),
+        ("a node fewer", "After the run", "the stack no longer offers the 8 GPUs of `gpu-4`"),
+        ("a sick GPU left out", "After the run",
+         "the stack file declares 1 GPU less on `gpu-2`; `make up` takes no GPU out of a node"),
+        ("a new taint", "After the run",
+         "the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
+         "`example.com/own=x:NoSchedule`"),
+        ("a host that does not answer", "Down meanwhile",
+         "unknown for `gpu-2` (8 GPUs), whose host did not answer"),
+        ("the GPU Operator", "Down meanwhile",
+         "**no new GPU pods**, all 32 GPUs of `gpu-1..4` at the same time"),
+        ("an older chart", "Down meanwhile", "at most 8 GPUs at a time, 32 of `gpu-1..4` in all"),
+        ("devices by environment", "Down meanwhile", "2 steps, one after the other"),
+        ("partitioned GPUs", "Down meanwhile", "MIG layout not declared → 7x1g.5gb-"),
+        ("partitioned GPUs", "Drained nodes",
+         "3 (first `gpu-4`, without a drain, because no pod runs there; then `gpu-1`, then"),
+        ("a mirror of images", "Changed in the stack file", "`registry.* changed`"),
+        ("a new label", "Changed in the stack file", "`label team not declared → ml`"),
+        ("devices by environment", "Also changed in the stack file", "; node `gpu-1..4`: `"),
+        ("a label removed by hand", "Drift", "`label nvidia.com/gpu: applied true, found absent`"),
+    ],
+)  # fmt: skip
+def test_a_comment_tells_a_stranger_what_happens(name: str, title: str, text: str) -> None:
+    assert text in lines_of(rendered(document_of(name)))[title]
+
+
+def title_of(name: str) -> str:
+    return rendered(document_of(name)).splitlines()[1]
+
+
+def test_the_title_says_when_no_gpu_can_be_got_meanwhile_and_how_gpus_are_split() -> None:
+    assert title_of("the GPU Operator").endswith("**no new GPU pods meanwhile**")
+    assert "meanwhile" not in title_of("the driver goes up")
+    assert title_of("partitioned GPUs").endswith("`nvidia.com/gpu` 32 → 224, **3 pods evicted**")
+
+
+@pytest.mark.parametrize(
+    ("evicts", "word"), [(True, "full outage meanwhile"), (False, "no new GPU pods meanwhile")]
+)
+def test_an_outage_that_evicts_nobody_is_no_full_outage(evicts: bool, word: str) -> None:
+    gap = Gap(why="a", nodes=("n",), gpus=8, at_most=8, evicts=evicts)
+    cluster = ClusterChange(
+        name="c",
+        pools=(PoolChange(pool="p", gpus=Numbers(before=8, after=8)),),
+        gaps=(gap,),
+        down=Down(nodes=("n",), gpus=8, at_most=8),
+    )
+    document = Document(stack="dev", outcome=Outcome.CHANGED, clusters=(cluster,))
+    assert rendered(document).splitlines()[1].endswith(f"**{word}**")
+    assert any(line.startswith(word) for line in lines(cluster))
+
+
+def test_the_steps_of_an_outage_are_numbered_in_their_order() -> None:
+    body = rendered(document_of("devices by environment"))
+    items = re.findall(r"(?m)^  ([0-9])\. (.*)$", body)
+    assert [number for number, _ in items] == ["1", "2"]
+    assert "drained for" in items[0][1]
+    assert "running pods keep theirs" in items[1][1]
+
+
+def test_the_reasons_of_one_rollout_are_one_step() -> None:
+    nodes = tuple(NodeChange(node=n, outage=Outage.ROLLOUT, wave=1, drained=True) for n in "ab")
+    gaps = tuple(Gap(why=f"drained for {n}", nodes=(n,), gpus=8, at_most=8) for n in "ab")
+    plugin = Gap(why="restart", nodes=("a", "b"), gpus=16, at_most=8, evicts=False)
+    cluster = ClusterChange(name="c", nodes=nodes, gaps=(*gaps, plugin))
+    assert outage_steps(cluster) == [list(gaps), [plugin]]
+
+
+def test_a_renamed_pool_is_not_validated_again() -> None:
+    (cluster,) = document_of("a renamed pool").clusters
+    assert not any(node.validated or node.drained for node in cluster.nodes)
+    assert (cluster.due, cluster.gaps, cluster.limits, cluster.pods) == ((), (), (), ())
+    assert "`moves from a100 to b`" in rendered(document_of("a pool split"))
+
+
+@pytest.mark.promise("A comment begins with the faults that would stop the run.")
+def test_a_fault_that_stops_the_run_is_the_first_text_of_the_comment() -> None:
+    document = document_of("devices by environment, with a pod that may not be evicted")
+    (fault,) = document.clusters[0].faults
+    _, title, cause, *_ = re.split(r"\n+", rendered(document), maxsplit=3)
+    assert title == "### Stack `dev`: the preview failed"
+    assert cause.startswith("`make up` would fail in the same way, before it changes anything")
+    assert fault.text in rendered(document).partition("- **GPUs**")[0]
+
+
+def test_a_failed_preview_says_that_gpus_and_pods_are_unknown() -> None:
+    body = rendered(Document(stack="dev", outcome=Outcome.FAILED, cause="a plugin ended"))
+    assert "before it changes anything" in body
+    assert "**GPUs and pods**: unknown" in body
+
+
+def test_lists_are_cut_between_items_and_names_keep_their_ends() -> None:
+    body = rendered(thousand())
+    assert "characters more)" not in body
+    names = re.search(r"Will be validated\*\* \([^)]*\): (.*)", body)
+    assert names is not None
+    shown = re.findall(r"`(node-[0-9]+-x{40})`", names[1])
+    assert names[1].endswith(f" and {1000 - len(shown)} more")
+    assert f"{'p' * 240}-0`" in body
+
+
+def test_pods_of_a_simulated_cluster_are_called_so() -> None:
+    document = document_of("half of the GPUs")
+    assert "simulated" not in lines_of(rendered(document))["Pods"]
+    assert (
+        "pods of the simulated cluster" in lines_of(rendered(document, Origin(base="main")))["Pods"]
+    )
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
+    document = document_of(name)
+    if is_silent(document):
+        return
+    body = rendered(document, Origin(commit="a" * 40))
+    assert len(body.encode()) <= LIMIT
+    (cluster,) = document.clusters
+    assert f"- **GPUs**: {cluster.gpus.before} before, {cluster.gpus.after} after" in body
+    for pod in cluster.pods[:5]:
+        assert code(f"{pod.namespace}/{pod.name}") in body
+    told = lines_of(body)
+    if not cluster.pods and cluster.uninspected:
+        assert "none that was found is evicted" in told["Pods"]
+        assert "unknown for `gpu-2`" in told["Pods"]
+    elif not cluster.pods and any(gap.evicts for gap in cluster.gaps):
+        assert "no pod to evict runs now; a" in told["Pods"]
+    elif not cluster.pods:
+        assert told["Pods"] == "none is evicted or loses its GPUs"
+    for gap in cluster.gaps:
+        assert code(gap.why, 1000) in body
+    usable = not (cluster.gaps or cluster.limits or cluster.uninspected)
+    assert (told["Down meanwhile"] == "nothing; every GPU stays usable") == usable
+    assert ("Due" in told) == bool(cluster.due)
+    assert body.count("<details>") == body.count("</details>")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("half of the GPUs", ("gpus",)),
+        ("a new label", ()),
+        ("a renamed pool", ()),
+        ("a pool split", ()),
+        ("a label removed by hand", ("drift",)),
+        ("the loaded driver goes down", ("disruptive",)),
+        ("a node fewer, with a pod on it", ("gpus", "disruptive")),
+        ("the GPU Operator", ("disruptive",)),
+    ],
+)
+def test_labels_say_what_kind_of_change_it_is(name: str, expected: tuple[str, ...]) -> None:
+    assert labels(document_of(name)) == expected
+    assert set(expected) <= set(LABELS)
+
+
+def test_a_comment_says_where_it_comes_from() -> None:
+    document = document_of("half of the GPUs")
+    real = rendered(document, Origin(commit="a" * 40, run="https://forge.example/runs/1"))
+    assert "Simulated" not in real
+    assert "[Run](https://forge.example/runs/1)" in real
+    assert "Run" not in rendered(document, Origin(run="javascript:alert(1)"))
+
+
+def test_an_outdated_comment_is_marked_once() -> None:
+    body = rendered(document_of("half of the GPUs"))
+    once = outdated(body, Origin(commit="a" * 40))
+    assert outdated(once, Origin(commit="b" * 40)) == once
+    match = MARK.match(once)
+    assert match is not None
+    assert match["labels"] == ""
+    assert "This comment is updated" not in once
+    assert "changes nothing: 32 GPUs, as before." in outdated(body, gpus=32)
+
+
+def test_only_problems_with_a_line_are_annotations() -> None:
+    lined = Problem(text="a", file="Pulumi.dev.yaml", line=3)
+    document = Document(
+        stack="dev",
+        outcome=Outcome.FAILED,
+        faults=(lined, Problem(text="b")),
+        clusters=(ClusterChange(name="c", warnings=(lined,)),),
+    )
+    assert list(problems(document)) == [lined]
