@@ -21,7 +21,7 @@ PACKAGE_LIBRARY = (
     *("package_manager", "transactions", "holds"),
 )
 """Library files of every phase that installs packages."""
-RUNNING = ("json", "cri", "running", "kubelet")
+RUNNING = ("versions", "json", "cri", "running", "kubelet")
 """Shell library files that detect which software runs on a host."""
 PREPARE = library(*COMMON, *PACKAGE_LIBRARY, *RUNNING, "runfile", "drop_ins", "prepare")
 RUNTIME = library(*COMMON, *PACKAGE_LIBRARY, *RUNNING, "runtime")

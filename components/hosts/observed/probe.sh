@@ -244,14 +244,14 @@ default_runtime() {
 # `absent` without the program. It must have the driver's version (Fabric Manager User Guide, 2.3).
 fabric() {
     [ "$switches" -gt 0 ] || return 0
-    its_version=
+    program_version=
     if command -v nv-fabricmanager >/dev/null 2>&1; then
         its_state=$(timeout 5 systemctl is-active nvidia-fabricmanager 2>/dev/null)
-        its_version=$(ask 5 nv-fabricmanager --version 2>/dev/null | sed -n 's/.*ersion is *: *\([0-9.]*\).*/\1/p' | head -n 1)
+        find_version 5 nv-fabricmanager nv-fabricmanager
     else
         its_state=absent
     fi
-    say fabric "${its_state:-unknown} $its_version"
+    say fabric "${its_state:-unknown} $program_version"
 }
 
 # Prints leftover=KIND DETAIL for files that other installers of the driver have left. If a driver is
@@ -324,17 +324,11 @@ driver_package() {
     fi
 }
 
-# version NAME PROGRAM TEXT: reports the word after the one that begins with TEXT in the output of
-# PROGRAM --version.
+# version KEY PROGRAM: reports the version of a program on PATH; "unknown" if its text has none.
 version() {
-    said=
-    ! command -v "$2" >/dev/null 2>&1 || said=$(ask 5 "$2" --version 2>/dev/null)
-    found=${said#*"$3"}
-    [ "$found" != "$said" ] || found=
-    found=${found#* }
-    found=${found#v}
-    found=${found%%[!0-9A-Za-z.~+-]*}
-    say "$1" "$found"
+    command -v "$2" >/dev/null 2>&1 || return 0
+    find_version 5 "$2" "$2"
+    say "$1" "${program_version:-unknown}"
 }
 
 # Formats: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>", and for open kernel
@@ -384,12 +378,12 @@ for module in nouveau nova_core; do
     [ -d "$root/sys/module/$module" ] && say loaded "$module"
 done
 driver
-version containerd containerd github.com/containerd
-! command -v docker >/dev/null 2>&1 || version docker docker "Docker version"
-! command -v crio >/dev/null 2>&1 || version crio crio "crio version"
+version containerd containerd
+version docker dockerd
+version crio crio
 if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi
 secure_boot
-version toolkit nvidia-ctk version
+version toolkit nvidia-ctk
 runtime_config
 say runtime_mode "$runtime_mode"
 fabric

@@ -30,12 +30,7 @@ STEP = Step(
     phase=Phase.RUNTIME,
     after="toolkit",
     engines=(Engine.CONTAINERD,),
-    files=(
-        "library/engine_plain",
-        "library/containerd_version",
-        "containerd",
-        "library/containerd_config",
-    ),
+    files=("library/engine_plain", "containerd", "library/containerd_config"),
     disrupts=("GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH", "GC_CDI"),
     judge=_judge,
     writes=(

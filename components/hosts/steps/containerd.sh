@@ -36,11 +36,8 @@ require_engine() {
         problem "no containerd" "containerd 1.6 or later" "install containerd"
         return 0
     fi
-    find_version
-    case $major.$minor in
-        1.[6-9] | [2-9].*) ;;
-        *) problem "containerd $version" "1.6 or later" "upgrade containerd" ;;
-    esac
+    require_version containerd "$engine_program" containerd 1.6
+    take_version
     # Set the version of a new root file (format), the newest version that containerd reads
     # (newest), and the name of CRI's section (cri). An older containerd starts with a newer file
     # and ignores what it does not know (seen with 1.6).
@@ -53,10 +50,10 @@ require_engine() {
     [ -f "$root$config" ] || return 0
     root_format=$(format_of "$root$config")
     [ "${root_format:-1}" -le "$newest" ] ||
-        problem "$config of version $root_format" "version $newest or earlier for containerd $version" \
+        problem "$config of version $root_format" "version $newest or earlier for containerd $engine_version" \
             "upgrade containerd, or write the file for this one"
     if ! dump "$root$config" "$scratch/before"; then
-        problem "$config that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+        problem "$config that containerd $engine_version can't read: $(tail -n 1 "$scratch/dump-error")" \
             "a configuration that loads" "mend it ($engine_program --config $config config dump)"
     fi
     if [ -z "$root_format" ] && grep -q '^[[:space:]]*\[plugins' "$root$config"; then
@@ -103,7 +100,7 @@ judge_applied() {
         return 1
     }
     expect runtime "$socket" "$GC_DEFAULT_RUNTIME"
-    answer="CRI at $socket: containerd $version has the runtimes $(runtimes_of "$scratch/cri")"
+    answer="CRI at $socket: containerd $engine_version has the runtimes $(runtimes_of "$scratch/cri")"
 }
 
 # Sets `socket` to the socket in containerd's merged configuration, if no flag names the socket: up
@@ -133,7 +130,8 @@ beside() {
 # engine_view RESULT: writes the configuration that the daemon reads now.
 engine_view() {
     find_engine
-    [ -n "$engine_program" ] && [ -f "$root$config" ] && find_version && dump "$root$config" "$1"
+    [ -n "$engine_program" ] && [ -f "$root$config" ] || return 1
+    find_version 90 containerd "$engine_program" && take_version && dump "$root$config" "$1"
 }
 
 # Runs nvidia-smi in one container with the NVIDIA runtime, and removes the container and the image.

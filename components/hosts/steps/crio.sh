@@ -42,10 +42,8 @@ require_engine() {
         problem "no crio" "CRI-O 1.24 or later" "install CRI-O"
         return 0
     fi
-    version=$(ask 90 "$engine_program" --version 2>/dev/null | sed -n 's/^\(crio version \|Version: *\)//p' | head -n 1)
-    case $version in
-        0.* | 1.[0-9].* | 1.1[0-9].* | 1.2[0-3].*) problem "CRI-O $version" "1.24 or later" "upgrade CRI-O" ;;
-    esac
+    require_version crio "$engine_program" CRI-O 1.24
+    take_version
     merged "$scratch/before" || problem "a configuration that CRI-O can't read: $(why)" \
         "one that loads" "mend it (crio config names the place)"
     socket=$({ crio_text api.listen <"$scratch/before"; } 2>/dev/null)
@@ -105,7 +103,7 @@ check_wanted() {
             refuse_other "$line"
         done <"$scratch/others"
     else
-        problem "that CRI-O $version refuses the new ${dropin##*/}: $(why)" "one that loads" \
+        problem "that CRI-O $engine_version refuses the new ${dropin##*/}: $(why)" "one that loads" \
             "correct the other files in $dropins"
     fi
     judge_running || action=restart
@@ -153,7 +151,7 @@ judge_applied() {
     again 20 0.5 judge_running || return 1
     expect crio "$socket" "$crio_wanted"
     expect crio_files "$crio_wanted$from_unit $engine_program"
-    answer="CRI-O at $socket: CRI-O $version has the runtimes $(crio_runtimes), $(crio_text runtime.default_runtime <"$scratch/running") by default"
+    answer="CRI-O at $socket: CRI-O $engine_version has the runtimes $(crio_runtimes), $(crio_text runtime.default_runtime <"$scratch/running") by default"
 }
 
 # Prints the names of the running daemon's runtimes.

@@ -28,10 +28,8 @@ require_engine() {
         problem "no dockerd or no docker command" "Docker 20.10 or later" "install Docker"
         return 0
     fi
-    version=$(timeout 60 "$engine_program" --version | sed -n 's/^Docker version \([0-9.]*\).*/\1/p')
-    case ${version%%.*} in
-        '' | 1 | 1[0-9]) problem "Docker ${version:-without a version}" "20.10 or later" "upgrade Docker" ;;
-    esac
+    require_version dockerd "$engine_program" Docker 20.10
+    take_version
     for name in $GC_DOCKER_MEMBERS; do
         id "$name" >/dev/null 2>&1 ||
             problem "no user $name" "users of runtime.docker.members" "make the user, or take it off the list"
@@ -56,7 +54,7 @@ make_wanted() {
     data_root_now
     choose_storage
     cdi=$GC_CDI
-    case $version in
+    case $engine_version in
         # Docker has CDI since 25; in earlier versions devices come only from the nvidia runtime.
         2[0-4].*) cdi=false ;;
     esac
@@ -76,7 +74,7 @@ check_wanted() {
             set -- "$@" "$word"
         done <"$scratch/engine-words"
         timeout 60 "$engine_program" "$@" --validate --config-file "$scratch/drafts$config" >"$scratch/judgement" 2>&1 ||
-            problem "that Docker $version refuses the new daemon.json: $(why)" "one that loads" \
+            problem "that Docker $engine_version refuses the new daemon.json: $(why)" "one that loads" \
                 "correct runtime.docker, or $config"
     elif [ -z "$problems" ] && differs; then
         check_present # This is the last check, because it reloads Docker.
@@ -108,7 +106,7 @@ check_present() {
     since=$(date +%s)
     timeout 120 systemctl reload docker >"$scratch/reload" 2>&1 9>&- || return 0
     again 20 0.5 reloaded_since "$since" ||
-        problem "$config that the running Docker $version refuses: $(refused_since "$since")" "a file that loads" \
+        problem "$config that the running Docker $engine_version refuses: $(refused_since "$since")" "a file that loads" \
             "correct $config: Docker would not start with it again"
 }
 
@@ -144,7 +142,7 @@ judge_once() {
     [ "$1" = "${want_default:-runc}" ] && [ "$2" = "$data_to" ] && [ "$3" = "${want_driver:-$3}" ] ||
         { printf 'docker info shows %s\n' "$found" >"$scratch/judgement"; return 1; }
     expect info "${want_default:-runc}"
-    answer="docker info: Docker $version has the runtimes ${4%,}, $1 by default, data in $2, storage driver $3"
+    answer="docker info: Docker $engine_version has the runtimes ${4%,}, $1 by default, data in $2, storage driver $3"
 }
 
 after_start() {

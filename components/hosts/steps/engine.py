@@ -31,6 +31,5 @@ def _given(host: DesiredHost) -> Given | None:
 STEP = Step(
     given=_given,
     after="cuda",
-    files=("engine", "library/containerd_version"),
     disrupts=("GC_ENGINE_PACKAGES", "GC_ADAPTER_SHA256"),
 )

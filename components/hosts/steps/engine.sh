@@ -74,7 +74,8 @@ engine_was_there() {
 }
 
 configure_containerd() {
-    find_version
+    find_version 90 containerd containerd
+    take_version
     format=3 cri=io.containerd.cri.v1.runtime builtin=
     case $major.$minor in
         1.7) format=2 cri=io.containerd.grpc.v1.cri builtin='sandbox_mode = "podsandbox"

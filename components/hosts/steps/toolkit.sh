@@ -13,14 +13,8 @@ require_toolkit() {
         have "$name" || problem "no $name on PATH" "the NVIDIA container toolkit, $GC_TOOLKIT_FLOOR or later" \
             "install the package nvidia-container-toolkit, or declare runtime.toolkit.source: package"
     done
-    have nvidia-ctk || return 0
-    toolkit=$(ask 90 nvidia-ctk --version 2>/dev/null)
-    toolkit=${toolkit#*version }
-    toolkit=${toolkit%%[!0-9A-Za-z.~+-]*}
-    oldest=$(printf '%s\n' "$GC_TOOLKIT_FLOOR" "$toolkit" | sort -V | head -n 1)
-    [ "$oldest" = "$GC_TOOLKIT_FLOOR" ] || problem "nvidia-ctk $toolkit" \
-        "$GC_TOOLKIT_FLOOR or later, which fixes what NVIDIA's security bulletins report" \
-        "upgrade the toolkit"
+    ! have nvidia-ctk || require_version nvidia-ctk nvidia-ctk nvidia-ctk "$GC_TOOLKIT_FLOOR" \
+        "which fixes what NVIDIA's security bulletins report"
 }
 
 toolkit_on() {

@@ -216,3 +216,32 @@ def test_up_changes_the_container_engine_and_changes_it_back(
         stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
     stack.timed("destroy", "--yes", "--skip-preview")
     assert changed_by_undo(differences(before, docker.tree())) == {}
+
+
+DOCKERS = """\
+#!/bin/sh
+case "$*" in
+    --version) echo "containerd containerd.io 1.6.21 3dce8eb055cbb6872793272b4f20ed16117344f8" ;;
+    *) exec /usr/libexec/containerd-of-debian "$@" ;;
+esac
+"""
+
+
+@pytest.mark.promise("containerd of Docker's packages needs no `runtime.install`.")
+def test_a_host_with_dockers_containerd_goes_up_without_an_installation(
+    host: Running, tmp_path: Path
+) -> None:
+    """Docker's package prints its own name in place of the Go module.
+
+    Text: ssst0n3/docker_archive, docker/v24.0.5/README.md.
+    """
+    host.run("mv /usr/bin/containerd /usr/libexec/containerd-of-debian")
+    host.write("/usr/bin/containerd", DOCKERS)
+    host.run("chmod 755 /usr/bin/containerd; systemctl restart containerd")
+    key, _ = simulated.client_key(host.cluster)
+    stack = HostStack.make(tmp_path / "stack", "dockers", [host.declared], key)
+    stack.timed("up", "--yes", "--skip-preview")
+    assert host.exists(DROPIN)
+    stack.timed("up", "--yes", "--skip-preview", "--expect-no-changes")
+    stack.timed("destroy", "--yes", "--skip-preview")
+    assert not host.exists(DROPIN)

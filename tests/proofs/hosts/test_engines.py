@@ -31,7 +31,7 @@ def test_cri_o_gets_a_drop_in_and_loses_it(crio: Running) -> None:
     first = crio.apply(wanted)
     assert (first.status, first.errors) == (0, "")
     said = (
-        "CRI-O at /var/run/crio/crio.sock: CRI-O 1.34.0 (simulated by gpu-cluster) "
+        "CRI-O at /var/run/crio/crio.sock: CRI-O 1.34.0 "
         "has the runtimes crun nvidia, nvidia by default"
     )
     assert first.output.splitlines()[-3:] == ["+ crio restarted", said, "changed=3"]

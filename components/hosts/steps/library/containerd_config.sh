@@ -228,7 +228,7 @@ view_without() {
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
     ! trial without "$scratch/none/*.toml" || return 0
-    problem "files that containerd $version can't read: $(tail -n 1 "$scratch/dump-error")" \
+    problem "files that containerd $engine_version can't read: $(tail -n 1 "$scratch/dump-error")" \
         "files that load" "look at those that $config imports"
     return 1
 }
@@ -267,7 +267,7 @@ find_repeated() {
 check_texts() {
     cp -- "$scratch/drafts$dropin" "$scratch/conf.d/99-nvidia.toml"
     if ! trial after "$scratch/conf.d/99-nvidia.toml"; then
-        problem "that containerd $version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
+        problem "that containerd $engine_version refuses the new configuration: $(tail -n 1 "$scratch/dump-error")" \
             "one that loads" "compare the versions of $config and of the files it imports"
         return 0
     fi

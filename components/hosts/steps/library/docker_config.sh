@@ -132,7 +132,7 @@ choose_written() {
         write_runtime=
         # Docker 20.10 checks a default runtime of the file against the file's own runtimes (moby
         # 20.10, daemon/config/config.go, Validate).
-        case $version-$write_default in
+        case $engine_version-$write_default in
             20.*-nvidia) by_unit "--add-runtime=nvidia=$GC_RUNTIME_PATH" "runtime.defaultRuntime: nvidia" ;;
         esac
     fi

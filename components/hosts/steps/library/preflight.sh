@@ -50,14 +50,6 @@ require_system() {
         "upgrade the kernel, or declare kernel.release"
 }
 
-# is_before VERSION OTHER: compares the major and minor versions.
-is_before() {
-    its_minor=${1#*.}
-    its_minor=${its_minor%%[!0-9]*}
-    [ "${1%%.*}" -lt "${2%%.*}" ] ||
-        { [ "${1%%.*}" -eq "${2%%.*}" ] && [ "${its_minor:-0}" -lt "${2#*.}" ]; }
-}
-
 require_disk() {
     # df prints "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
     free=$(df -Pk "$root/var/lib" | { read -r _ && read -r _ _ _ free _ && echo $((free / 1024)); })

@@ -42,39 +42,6 @@ def test_the_driver_is_found_whichever_kernel_module_it_is(
     assert machine.single("driver") == driver
 
 
-@pytest.mark.parametrize(
-    ("program", "words", "key", "version"),
-    [
-        (
-            "containerd",
-            "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1",
-            "containerd",
-            "1.6.20~ds1",
-        ),
-        (
-            "containerd",
-            "containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7193e4",
-            "containerd",
-            "2.1.4",
-        ),
-        ("docker", "Docker version 28.2.2, build e6534b4", "docker", "28.2.2"),
-        ("crio", "crio version 1.33.2\nGitCommit:  unknown", "crio", "1.33.2"),
-        (
-            "nvidia-ctk",
-            "NVIDIA Container Toolkit CLI version 1.20.0-rc.1\ncommit: 4d7e",
-            "toolkit",
-            "1.20.0-rc.1",
-        ),
-        ("nvidia-ctk", "something else", "toolkit", ""),
-    ],
-)
-def test_a_program_s_version_is_read_out_of_its_words(
-    machine: Machine, program: str, words: str, key: str, version: str
-) -> None:
-    machine.program(program, words)
-    assert machine.single(key) == version
-
-
 def test_kernel_and_architecture_are_the_machine_s(machine: Machine) -> None:
     facts = parse(machine.lines())
     assert (facts.arch, facts.kernel) == (platform.machine(), platform.release())
