@@ -12,6 +12,7 @@ from rich.table import Table
 from commands.stack import Stack
 from components.desired.resolve import resolve
 from components.kubernetes.api import Json
+from policies.kube.taints import NodeTaint
 
 # Maximum number of nodes with a row each.
 MOST = 20
@@ -102,7 +103,7 @@ def _labels(node: Json, declared: Mapping[str, str]) -> list[str]:
 
 def _taints(node: Json) -> list[str]:
     taints = node["spec"].get("taints") or []
-    return [f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in taints]
+    return [str(NodeTaint.of(taint)) for taint in taints]
 
 
 def _common(texts: list[list[str]]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
-from .rules import RULES, Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
+from .rules import RULES, Context, Mig, NodeTaint, PluginFacts, PoolFacts, Severity, Sharing
 from .rules.context import ExemptionFacts
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
@@ -202,7 +202,7 @@ def _pool(settings: Mapping[str, Any]) -> PoolFacts:
     return PoolFacts(
         name=settings["name"],
         gpus_per_node=int(settings["gpusPerNode"]),
-        taints=tuple(map(_taint, settings.get("taints", ()))),
+        taints=tuple(map(NodeTaint.parse, settings.get("taints", ()))),
         labels=dict(settings.get("labels", {})),
         nodes=_whole(settings.get("nodes")),
         node_names=frozenset(settings.get("nodeNames", ())),
@@ -222,9 +222,3 @@ def _plugin(settings: Mapping[str, Any]) -> PluginFacts:
         renamed=bool(settings.get("renameByDefault", False)),
         replicas=int(settings.get("replicas", 1)),
     )
-
-
-def _taint(text: str) -> TaintFacts:
-    pair, _, effect = text.rpartition(":")
-    key, _, value = pair.partition("=")
-    return TaintFacts(key, value, effect)

@@ -20,9 +20,9 @@ from .rules import (
     TWINS,
     Context,
     Need,
+    NodeTaint,
     PoolFacts,
     Rule,
-    TaintFacts,
     Violation,
     evaluate,
     evaluate_stack,
@@ -32,7 +32,7 @@ from .rules.links import anchor
 from .rules.twin import NoTwin, Scope, Twin
 
 PAGE = Path(__file__).parent.parent / "docs" / "rules.md"
-_KNOWN = Context(pools=(PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu", "present"),)),))
+_KNOWN = Context(pools=(PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu", "present"),)),))
 
 
 def context_for(example: Example) -> Context:

@@ -12,8 +12,9 @@ from components.kubernetes.api import Json
 from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import helm_release
 from components.nodes.applied import PREFIX
-from components.settings.nodes.taint import Effect, Taint
+from components.settings.nodes.taint import Taint
 from policies.kube.quantity import is_equal, read_count
+from policies.kube.taints import TaintEffect
 
 # Prefixes of labels that Kubernetes, NVIDIA's software and Node Feature Discovery write.
 _REPORTED = re.compile(
@@ -35,7 +36,6 @@ _TRANSIENT = re.compile(
     re.DOTALL,
 )
 _RESOURCES = re.compile(r"(nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?|tencent\.com/vcuda-core)")
-_EFFECTS = frozenset(map(str, Effect))
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
 # Defaults that the API server adds to a pod template (k8s.io/kubernetes
@@ -111,9 +111,9 @@ def _address(addresses: Iterable[Json]) -> str:
 def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
     for taint in taints:
         key, effect = str(taint["key"]), taint.get("effect")
-        if effect in _EFFECTS and not _TRANSIENT.fullmatch(key):
+        if effect in frozenset(TaintEffect) and not _TRANSIENT.fullmatch(key):
             yield Taint.model_construct(
-                key=key, value=str(taint.get("value") or ""), effect=Effect(effect)
+                key=key, value=str(taint.get("value") or ""), effect=TaintEffect(effect)
             )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from policies.kube.taints import NodeTaint
+
 Json = dict[str, Any]
 
 POOL_LABEL = "gpu-cluster/pool"
@@ -83,8 +85,8 @@ class PoolScheduling(Members):
     def of_node(self, name: str) -> OwnScheduling:
         """Return a node's labels and taints: those of the pool, overridden by the node's own."""
         own = self.by_node.get(name, OwnScheduling(labels={}, taints=()))
-        pairs = {(taint["key"], taint["effect"]) for taint in own.taints}
-        shared = (t for t in self.taints if (t["key"], t["effect"]) not in pairs)
+        taints = [NodeTaint.of(taint) for taint in own.taints]
+        shared = (t for t in self.taints if not any(map(NodeTaint.of(t).is_same, taints)))
         return OwnScheduling(labels={**self.labels, **own.labels}, taints=(*shared, *own.taints))
 
 

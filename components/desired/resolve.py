@@ -54,7 +54,6 @@ from components.settings.hosts.reboot import RebootWhen
 from components.settings.hosts.sections import HostSections
 from components.settings.monitoring import MonitoringSettings
 from components.settings.nodes.pool import Pool
-from components.settings.nodes.taint import Effect
 from components.settings.validation import ValidationSettings
 from policies.rules import Context
 
@@ -324,7 +323,7 @@ class _Resolver:
         tainted = {
             node
             for pool in self.cluster.pools
-            if any(taint.effect is not Effect.PREFER_NO_SCHEDULE for taint in pool.taints)
+            if any(taint.node_taint.is_hard for taint in pool.taints)
             for node in pool.node_names
         }
         return any(host.node not in tainted for host in self.cluster.hosts)

@@ -13,7 +13,7 @@ from components.platforms.base import Delivery, Platform, RunningPlugin
 from components.platforms.own_namespaces import OwnNamespace
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.nodes.pool import Pool as DeclaredPool
-from policies.rules import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
+from policies.rules import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES, ExemptionFacts
 
 
@@ -39,9 +39,7 @@ def rules_context(
         PoolFacts(
             name=pool.name,
             gpus_per_node=pool.gpus_per_node,
-            taints=tuple(
-                TaintFacts(taint.key, taint.value, str(taint.effect)) for taint in pool.taints
-            ),
+            taints=tuple(taint.node_taint for taint in pool.taints),
             labels=dict(pool.labels),
             nodes=pool.size - sum(name in maintenance for name in pool.node_names),
             gpu_memory_mib=pool.gpu_memory_mib,

@@ -43,6 +43,7 @@ from components.platforms.site import Site
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSource
 from policies.facts.parts import operator_part
+from policies.kube.taints import HARD_EFFECTS
 from policies.printable import printable
 
 DIGESTED: Mapping[str, str] = {
@@ -56,8 +57,6 @@ DIGESTED: Mapping[str, str] = {
 """Settings of which a node keeps only a digest (`components.desired.resolve`), by their paths."""
 REASONS = 2
 """Maximum number of stack file edits that the reason for a drain names."""
-KEEPING_OFF = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep pods without a toleration off a node."""
 Wave = tuple[Sequence[str], int]
 """Nodes that are changed together, and how many of them are out of use at the same time."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
@@ -335,7 +334,7 @@ class ChangeCollector:
         tainted: dict[str, list[str]] = {}
         for finding in difference.scheduling.findings:
             key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
-            if finding.kind is Kind.CHANGE and effect in KEEPING_OFF and finding.now:
+            if finding.kind is Kind.CHANGE and effect in HARD_EFFECTS and finding.now:
                 value = "" if finding.now == '""' else f"={finding.now}"
                 tainted.setdefault(f"{key}{value}:{effect}", []).append(finding.name)
         by_node = self._gpus_by_node

@@ -18,14 +18,15 @@ from components.kubernetes.resources import DRA_DRIVER
 from components.nodes.drain import to_evict
 from components.nodes.gpu_holders import pods_by_node
 from components.nodes.pods import (
-    NO_EXECUTE,
     PodOnNode,
+    expels,
     not_tolerating,
     of_claims,
     pod_on_node,
     with_gpus,
 )
 from components.platforms.site import Site
+from policies.kube.taints import TaintEffect
 
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
@@ -136,7 +137,7 @@ def question(
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:
         key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
-        if finding.kind is Kind.CHANGE and effect == NO_EXECUTE and finding.now:
+        if finding.kind is Kind.CHANGE and effect == TaintEffect.NO_EXECUTE and finding.now:
             value = "" if finding.now == '""' else finding.now
             taint = {"key": key, "value": value, "effect": effect}
             edited.setdefault(finding.name, []).append(taint)
@@ -154,17 +155,13 @@ def question(
             drained=node.node in reboots,
             joins=bool(node.pool) and not node.was,
         )
-        if risk.drained or risk.joins or risk.gpus is not None or _expels(taints):
+        if risk.drained or risk.joins or risk.gpus is not None or any(map(expels, taints)):
             found[node.node] = risk
     claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
     # A removed driver leaves claims with GPUs, and advertises nothing.
     joining = any(risk.joins for risk in found.values())
     claims |= joining and not by_claims and "resource.k8s.io" in difference.groups
     return LossesQuestion(context=context, nodes=found, claims=claims, by_claims=by_claims)
-
-
-def _expels(taints: Sequence[Json]) -> bool:
-    return any(taint["effect"] == NO_EXECUTE for taint in taints)
 
 
 async def observe_losses(asked: LossesQuestion) -> LossesSeen:

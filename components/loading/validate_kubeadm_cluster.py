@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine
 from components.settings.nodes.node_range import written_out
-from components.settings.nodes.taint import Effect
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
 
@@ -62,7 +61,7 @@ def _dns(sections: ValidSections) -> Iterator[Fault]:
         name: i
         for i, pool in pools
         for name in pool.node_names
-        if any(taint.effect is not Effect.PREFER_NO_SCHEDULE for taint in pool.taints)
+        if any(taint.node_taint.is_hard for taint in pool.taints)
     }
     by_label = any(pool.selector is not None for _, pool in pools)
     nodes = [host.node for host in sections.hosts.values()]

@@ -10,6 +10,7 @@ from components.kubernetes.api import Client, ClusterError, Json
 from components.kubernetes.resources import DRA_DRIVER, GPU, is_gpu
 from policies.faults import Fault
 from policies.kube.quantity import read_count
+from policies.kube.taints import HARD_EFFECTS
 
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
@@ -118,7 +119,7 @@ def blocking_taints(device: Json) -> list[str]:
     return [
         "=".join(str(taint[part]) for part in ("key", "value") if taint.get(part))
         for taint in device.get("taints") or []
-        if taint.get("effect") in ("NoSchedule", "NoExecute")
+        if taint.get("effect") in HARD_EFFECTS
     ]
 
 

@@ -11,8 +11,7 @@ from components.kubernetes.resources import is_gpu
 from components.nodes.drain import to_evict
 from components.nodes.gpu_holders import FINISHED, allocated
 from policies.kube.pod_resources import device_requests
-
-NO_EXECUTE = "NoExecute"
+from policies.kube.taints import NodeTaint, TaintEffect
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,16 +55,21 @@ def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
     return tuple(sorted((pod for pod in found if pod.gpus), key=_name))
 
 
+def expels(taint: Json) -> bool:
+    """Return whether a taint evicts running pods."""
+    return bool(taint["effect"] == TaintEffect.NO_EXECUTE)
+
+
 def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
     """Return the pods that new taints with effect `NoExecute` evict, sorted by name.
 
     Mirror pods and pods of DaemonSets are left out, as `kubectl drain` does.
     """
-    expelling = [taint for taint in taints if taint["effect"] == NO_EXECUTE]
+    expelling = [NodeTaint.of(taint) for taint in taints if expels(taint)]
     gone = [
         pod_on_node(pod)
         for pod in to_evict(list(pods))
-        if any(not tolerates(pod, taint) for taint in expelling)
+        if any(not taint.is_tolerated(pod["spec"].get("tolerations")) for taint in expelling)
     ]
     return tuple(sorted(gone, key=_name))
 
@@ -84,19 +88,3 @@ def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
 
 def _name(pod: PodOnNode) -> tuple[str, str]:
     return pod.namespace, pod.name
-
-
-def tolerates(pod: Json, taint: Json) -> bool:
-    """Return whether a pod tolerates a taint.
-
-    Source: Kubernetes documentation, "Taints and Tolerations": an empty key with `Exists` matches
-    all taints, an empty effect all effects.
-    """
-    for one in pod["spec"].get("tolerations") or []:
-        key, effect = one.get("key") or "", one.get("effect") or ""
-        exists = one.get("operator", "Equal") == "Exists"
-        if effect not in ("", taint["effect"]) or (key and key != taint["key"]):
-            continue
-        if exists or (key and (one.get("value") or "") == (taint.get("value") or "")):
-            return True
-    return False

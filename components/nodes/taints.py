@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from components.kubernetes.api import JSON_PATCH, Client, ClusterError, Json, Refused
 from policies.faults import Fault
+from policies.kube.taints import NodeTaint
 
 RECORD = "gpu-cluster/taints"
 
@@ -29,15 +30,16 @@ def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json])
     """
     result = [taint for taint in current if taint not in recorded or taint in wanted]
     for taint in wanted:
-        same = [t for t in result if (t["key"], t["effect"]) == (taint["key"], taint["effect"])]
-        if not same:
+        new = NodeTaint.of(taint)
+        same = next((old for old in map(NodeTaint.of, result) if old.is_same(new)), None)
+        if same is None:
             result.append(taint)
-        elif same[0].get("value", "") != taint.get("value", ""):
+        elif same != new:
             raise ClusterError(
                 Fault(
-                    f"taint {taint['key']}:{taint['effect']}",
-                    f"value {same[0].get('value', '')!r}, which this stack did not set",
-                    repr(taint.get("value", "")),
+                    f"taint {new.key}:{new.effect}",
+                    f"value {same.value!r}, which this stack did not set",
+                    repr(new.value),
                     "remove that taint, or declare its value",
                 )
             )

@@ -15,7 +15,7 @@ import httpx
 from lab.benchmarks.api_server import await_true, running
 from lab.benchmarks.measure import BenchmarkError
 from policies.admission import Enforcement, manifests
-from policies.rules import Context, PluginFacts, PoolFacts, Severity, TaintFacts
+from policies.rules import Context, NodeTaint, PluginFacts, PoolFacts, Severity
 
 GOAL = 1.1
 ROUNDS = 10
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 def context() -> Context:
     """Return facts about a cluster with four pools in which every rule applies."""
-    taints = (TaintFacts(_GPU, "present"),)
+    taints = (NodeTaint(_GPU, "present"),)
     pools = tuple(
         PoolFacts(name, 8, taints, {_GPU: "true", "pool": name}, nodes=100, gpu_memory_mib=81920)
         for name in ("a100", "h100", "l4", "t4")

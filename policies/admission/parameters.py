@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..rules import Context, Mig, PoolFacts, Sharing, TaintFacts
+from ..rules import Context, Mig, NodeTaint, PoolFacts, Sharing
 from ..rules.cel import NAMES, text
 from ..rules.placement.room import per_node
 from ..rules.pools import gpu_pools, hard_taints
@@ -122,7 +122,7 @@ def _list(values: frozenset[str] | set[str]) -> str:
     return ",".join(sorted(values))
 
 
-def _taint(taint: TaintFacts) -> str:
+def _taint(taint: NodeTaint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}"
 
 

@@ -22,7 +22,8 @@ Other modules (`policies.rules.<module>`) are internal. A rule is one module
 `<topic>/gpuNNN_<what>.py` with the rule, its twin and its example; it is found by its file name.
 """
 
-from .context import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing, TaintFacts
+from ..kube.taints import NodeTaint
+from .context import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
 from .registry import EXAMPLES, RULES, TWINS, evaluate, evaluate_stack
 from .rule import Finding, Need, Rule, Subject, Violation
 from .unknown import UNKNOWN
@@ -36,13 +37,13 @@ __all__ = [
     "Finding",
     "Mig",
     "Need",
+    "NodeTaint",
     "PluginFacts",
     "PoolFacts",
     "Rule",
     "Severity",
     "Sharing",
     "Subject",
-    "TaintFacts",
     "Violation",
     "evaluate",
     "evaluate_stack",

@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from ..facts.floors import Software, floor
+from ..kube.taints import NodeTaint
 
 
 class Severity(StrEnum):
@@ -16,21 +17,6 @@ class Severity(StrEnum):
     MANDATORY = "mandatory"
     ADVISORY = "advisory"
     OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class TaintFacts:
-    """A node taint; `value` may be empty."""
-
-    key: str
-    value: str = ""
-    effect: str = "NoSchedule"
-
-    def __str__(self) -> str:
-        """Return the taint as key=value:effect, or as key:effect if the value is empty."""
-        return (
-            f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +35,7 @@ class PoolFacts:
 
     name: str
     gpus_per_node: int
-    taints: tuple[TaintFacts, ...] = ()
+    taints: tuple[NodeTaint, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     nodes: int | None = None
     node_names: frozenset[str] = frozenset()

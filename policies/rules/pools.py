@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from .context import Context, PoolFacts, TaintFacts
+from ..kube import taints
+from ..kube.taints import NodeTaint, TaintEffect
+from .context import Context, PoolFacts
 from .pod_spec import Pod
 from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
-_HARD = frozenset({"NoSchedule", "NoExecute"})
 _REQUIRED = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
 
 
@@ -79,7 +80,7 @@ def _compares(value: str, wanted: list[str], operator: object) -> bool:
 
 def untolerated(
     pod: Pod, pool: PoolFacts, resources: Iterable[str], context: Context
-) -> list[TaintFacts]:
+) -> list[NodeTaint]:
     """Return the taints of a pool that keep the pod away; empty if the tolerations are not known.
 
     Args:
@@ -96,7 +97,7 @@ def untolerated(
     return [
         taint
         for taint in hard_taints(pool)
-        if not (taint.key in added and taint.effect == "NoSchedule")
+        if not (taint.key in added and taint.effect == TaintEffect.NO_SCHEDULE)
         and not any(tolerates(toleration, taint) for toleration in sequence(tolerations))
     ]
 
@@ -111,29 +112,26 @@ def reached(pod: Pod, context: Context) -> list[PoolFacts]:
     return [
         pool
         for pool in gpu_pools(context)
-        if (taints := hard_taints(pool))
-        and all(any(tolerates(one, taint) for one in known) for taint in taints)
+        if (hard := hard_taints(pool))
+        and all(any(tolerates(one, taint) for one in known) for taint in hard)
     ]
 
 
-def hard_taints(pool: PoolFacts) -> list[TaintFacts]:
+def hard_taints(pool: PoolFacts) -> list[NodeTaint]:
     """Return the taints of a pool that keep pods away (NoSchedule and NoExecute)."""
-    return [taint for taint in pool.taints if taint.effect in _HARD]
+    return [taint for taint in pool.taints if taint.is_hard]
 
 
-def tolerates(toleration: object, taint: TaintFacts) -> bool:
-    """Return whether a toleration tolerates a taint; unknown fields count as matching.
-
-    Source: k8s.io/api v0.34.4 core/v1/toleration.go ToleratesTaint.
-    """
-    effect, key = at(toleration, "effect"), at(toleration, "key")
-    operator, value = at(toleration, "operator"), at(toleration, "value")
-    if effect is not UNKNOWN and effect and effect != taint.effect:
-        return False
-    if key is not UNKNOWN and key and key != taint.key:
-        return False
-    if operator is UNKNOWN or operator == "Exists":
-        return True
-    if operator not in (None, "", "Equal"):
-        return False
-    return value is UNKNOWN or (value or "") == taint.value
+def tolerates(toleration: object, taint: NodeTaint) -> bool:
+    """Return whether a toleration tolerates a taint; unknown fields count as matching."""
+    matching = {
+        "effect": taint.effect,
+        "key": taint.key,
+        "operator": "Exists",
+        "value": taint.value,
+    }
+    fields = {name: at(toleration, name) for name in matching}
+    return taints.tolerates(
+        {name: matching[name] if value is UNKNOWN else value for name, value in fields.items()},
+        taint,
+    )

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from components.kubernetes.api import Json
 from components.nodes.causes.cause import Cause, Kind
-from components.nodes.pods import tolerates
+from policies.kube.taints import NodeTaint
 from policies.printable import printable
 
-HARD = ("NoSchedule", "NoExecute")
 AWAY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints of nodes whose kubelet does not answer or is not ready."""
 NAME = 120
@@ -19,7 +18,8 @@ NAME = 120
 
 def barred(pod: Json, node: Json) -> Cause | None:
     """Return why a pod can't be scheduled to a node, apart from free resources; None if it can."""
-    if node["spec"].get("unschedulable") and not tolerates(pod, _CORDON):
+    tolerations = pod["spec"].get("tolerations")
+    if node["spec"].get("unschedulable") and not _CORDON.is_tolerated(tolerations):
         return Cause(kind=Kind.CORDON, text="is cordoned", cure="uncordon the node")
     if not _is_selected(pod, node):
         return Cause(
@@ -27,15 +27,15 @@ def barred(pod: Json, node: Json) -> Cause | None:
             text="does not match the pod's node selector or affinity",
             cure="correct the pod's nodeSelector or node affinity, or label the node",
         )
-    taints = [each for each in node["spec"].get("taints") or [] if each.get("effect") in HARD]
-    taint = next((each for each in taints if not tolerates(pod, each)), None)
+    taints = map(NodeTaint.of, node["spec"].get("taints") or [])
+    hard = (taint for taint in taints if taint.is_hard)
+    taint = next((taint for taint in hard if not taint.is_tolerated(tolerations)), None)
     if taint is None:
         return None
-    if taint["key"] in AWAY:
+    if taint.key in AWAY:
         cure = "see the node's kubelet and its conditions"
         return Cause(kind=Kind.TAINT, text="is not ready", cure=cure)
-    value = f"={taint['value']}" if taint.get("value") else ""
-    name = printable(f"{taint['key']}{value}:{taint['effect']}", NAME)
+    name = printable(str(taint), NAME)
     return Cause(
         kind=Kind.TAINT,
         text=f"has the taint {name}, which the pod does not tolerate",
@@ -43,7 +43,7 @@ def barred(pod: Json, node: Json) -> Cause | None:
     )
 
 
-_CORDON: Json = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+_CORDON = NodeTaint("node.kubernetes.io/unschedulable")
 
 
 def _is_selected(pod: Json, node: Json) -> bool:

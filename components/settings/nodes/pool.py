@@ -20,16 +20,13 @@ GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
 
 
 def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
-    seen: set[tuple[str, str]] = set()
-    for taint in taints:
-        pair = (taint.key, taint.effect.value)
-        if pair in seen:
+    for index, taint in enumerate(taints):
+        if any(taint.node_taint.is_same(other.node_taint) for other in taints[:index]):
             raise refuse(
                 f"two taints {taint.key} with effect {taint.effect}",
                 "each pair of key and effect once, as the API server requires",
                 "remove one of them",
             )
-        seen.add(pair)
     return taints
 
 

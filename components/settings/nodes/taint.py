@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated, Any, Self
 
@@ -11,14 +12,7 @@ from pydantic import AfterValidator, Field, StrictStr, model_validator
 from components.base.model import Model
 from components.base.names import LabelValue, own_key
 from policies.faults import refuse, show
-
-
-class Effect(StrEnum):
-    """Effect of a taint on pods that do not tolerate the taint."""
-
-    NO_SCHEDULE = "NoSchedule"
-    PREFER_NO_SCHEDULE = "PreferNoSchedule"
-    NO_EXECUTE = "NoExecute"
+from policies.kube.taints import NodeTaint, TaintEffect
 
 
 def _taint_key(text: str) -> str:
@@ -40,7 +34,7 @@ class Taint(Model):
     value: LabelValue = Field(
         default="", description="a taint value, or nothing", examples=["present"]
     )
-    effect: Effect = Field(
+    effect: TaintEffect = Field(
         description="NoSchedule, PreferNoSchedule or NoExecute", examples=["NoSchedule"]
     )
 
@@ -48,15 +42,13 @@ class Taint(Model):
     @classmethod
     def _from_text(cls, data: Any) -> Any:
         if isinstance(data, str):
-            pair, colon, effect = data.rpartition(":")
-            if not colon:
+            if ":" not in data:
                 raise refuse(
                     show(data),
                     "a taint: key=value:Effect or key:Effect",
                     f"write {show(data + ':NoSchedule')}",
                 )
-            key, _, value = pair.partition("=")
-            return {"key": key, "value": value, "effect": effect}
+            return asdict(NodeTaint.parse(data))
         if not isinstance(data, Mapping | Taint):
             raise refuse(
                 show(data),
@@ -66,6 +58,11 @@ class Taint(Model):
         return data
 
     @property
+    def node_taint(self) -> NodeTaint:
+        """Return the taint as a node has it."""
+        return NodeTaint(self.key, self.value, str(self.effect))
+
+    @property
     def plain(self) -> dict[str, str]:
         """Return the taint in the API server's form, which omits an empty value."""
         value = {"value": self.value} if self.value else {}
@@ -73,8 +70,7 @@ class Taint(Model):
 
     def __str__(self) -> str:
         """Return the taint as `key=value:Effect`, or `key:Effect` without a value."""
-        pair = f"{self.key}={self.value}" if self.value else self.key
-        return f"{pair}:{self.effect}"
+        return str(self.node_taint)
 
 
 class TolerationOperator(StrEnum):
@@ -103,7 +99,7 @@ class Toleration(Model):
     value: LabelValue = Field(
         default="", description="a taint value, or nothing", examples=['"true"']
     )
-    effect: Effect | None = Field(
+    effect: TaintEffect | None = Field(
         default=None,
         description="NoSchedule, PreferNoSchedule or NoExecute; nothing: any effect",
         examples=["NoSchedule"],
@@ -144,10 +140,10 @@ STARTUP_PREFIX = "startup-taint.cluster-autoscaler.kubernetes.io/"
 Source: kubernetes/autoscaler, cluster-autoscaler/utils/taints/taints.go, StartupTaintPrefix.
 """
 STARTUP_TAINT = Taint.model_construct(
-    key=f"{STARTUP_PREFIX}gpu-validation", value="", effect=Effect.NO_SCHEDULE
+    key=f"{STARTUP_PREFIX}gpu-validation", value="", effect=TaintEffect.NO_SCHEDULE
 )
 """Taint of new nodes until each of their GPUs has run a CUDA kernel.
 
 A stack file can't declare a taint with this key.
 """
-GPU_TAINT = Taint(key="nvidia.com/gpu", value=GPU_TAINT_VALUE, effect=Effect.NO_SCHEDULE)
+GPU_TAINT = Taint(key="nvidia.com/gpu", value=GPU_TAINT_VALUE, effect=TaintEffect.NO_SCHEDULE)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from ...kube.taints import HARD_EFFECTS
 from ..context import Context
 from ..pod_spec import resource_list
 from ..resource_names import GPU, is_gpu
 from ..rule import Subject
 from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
-
-HARD = frozenset({"NoSchedule", "NoExecute"})
 
 # Label that NVIDIA's GPU Feature Discovery and GPU Operator set on nodes with GPUs.
 PRESENT = "nvidia.com/gpu.present"
@@ -28,7 +27,7 @@ def gpus_of(subject: Subject, context: Context) -> str:
 def taint_keys(subject: Subject) -> list[str]:
     """Return the keys of the Node's taints that keep pods away."""
     taints = sequence(at(subject.manifest, "spec", "taints"))
-    return [text(at(taint, "key")) for taint in taints if text(at(taint, "effect")) in HARD]
+    return [text(at(taint, "key")) for taint in taints if text(at(taint, "effect")) in HARD_EFFECTS]
 
 
 def taints_known(subject: Subject) -> bool:

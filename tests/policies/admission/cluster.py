@@ -17,11 +17,11 @@ from policies.rules import (
     RULES,
     Context,
     Mig,
+    NodeTaint,
     PluginFacts,
     PoolFacts,
     Severity,
     Sharing,
-    TaintFacts,
     evaluate,
 )
 from policies.rules import TWINS as RULE_TWINS
@@ -33,19 +33,19 @@ GPU = "nvidia.com/gpu"
 LABEL = "guarded"
 """Label of namespaces and of cluster-scoped objects; its value is a key of `CONTEXTS`."""
 
-_TAINT = TaintFacts(GPU, "present")
+_TAINT = NodeTaint(GPU, "present")
 _NODES = frozenset({"gpu-1"})
 _POOLS = (
     PoolFacts(
         "a100", 8, (_TAINT,), {"gpu": "a100", "zone": "a", "size": "8"}, nodes=1, node_names=_NODES
     ),
     PoolFacts(
-        "t4", 2, (_TAINT, TaintFacts("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1
+        "t4", 2, (_TAINT, NodeTaint("batch", "", "NoExecute")), {"gpu": "t4", "size": "2"}, nodes=1
     ),
     PoolFacts("system", 0, (), {"gpu": "none"}, nodes=3),
 )
 _OPEN = PoolFacts(
-    "open", 4, (TaintFacts("soft", "", "PreferNoSchedule"),), {"gpu": "v100"}, gpu_memory_mib=16384
+    "open", 4, (NodeTaint("soft", "", "PreferNoSchedule"),), {"gpu": "v100"}, gpu_memory_mib=16384
 )
 EVERYTHING = Context(
     pools=_POOLS,

@@ -14,11 +14,11 @@ from policies.rules import (
     RULES,
     TWINS,
     Context,
+    NodeTaint,
     PluginFacts,
     PoolFacts,
     Severity,
     Sharing,
-    TaintFacts,
 )
 from policies.rules.signs import PLACED
 from policies.rules.twin import NoTwin, Twin, pods
@@ -146,13 +146,13 @@ def test_a_policy_holds_the_facts_that_it_reads_and_needs_no_other_object() -> N
 
 def test_facts_that_no_expression_can_hold_are_refused_with_what_to_do() -> None:
     names = frozenset(f"gpu-{number}.rack.site.example.com" for number in range(5000))
-    pool = PoolFacts("a100", 8, (TaintFacts("nvidia.com/gpu"),), {}, nodes=5000, node_names=names)
+    pool = PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu"),), {}, nodes=5000, node_names=names)
     with pytest.raises(ValueError, match="wanted: at most 90000; cure: use fewer pools"):
         manifests(Context(pools=(pool,)), WARN)
 
 
 def test_the_facts_say_what_is_known_of_a_pool() -> None:
-    taints = (TaintFacts("nvidia.com/gpu", "present"), TaintFacts("soft", "", "PreferNoSchedule"))
+    taints = (NodeTaint("nvidia.com/gpu", "present"), NodeTaint("soft", "", "PreferNoSchedule"))
     pool = PoolFacts("a100", 8, taints, {"b": "2", "a": "1"}, nodes=3, gpu_memory_mib=8200)
     parameters = data(Context(pools=(pool, PoolFacts("cpu", 0))))
     assert {key: value for key, value in parameters.items() if key.startswith("a100.")} == {

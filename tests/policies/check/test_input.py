@@ -19,12 +19,12 @@ from policies.check.parse import documents
 from policies.check.stream import decode, split
 from policies.check.template import is_manifest, is_template
 from policies.faults import InputError
-from policies.rules import Context, PoolFacts, TaintFacts
+from policies.rules import Context, NodeTaint, PoolFacts
 from tests.policies.check.malformed import FILES, MEBI
 from tests.policies.check.running import ROOT, check
 
 CONTEXT = Context(
-    pools=(PoolFacts("a", 8, (TaintFacts("nvidia.com/gpu"),)),), platform="device-plugin"
+    pools=(PoolFacts("a", 8, (NodeTaint("nvidia.com/gpu"),)),), platform="device-plugin"
 )
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.rules import Context, PoolFacts, Severity, TaintFacts
+from policies.rules import Context, NodeTaint, PoolFacts, Severity
 from tests.policies.rules.messages import judge, judge_stack
 
 GPU, SHARED, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
-TAINT = TaintFacts(GPU, "present")
+TAINT = NodeTaint(GPU, "present")
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 PRIVILEGED = {"securityContext": {"privileged": True}}
 POOL = PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)

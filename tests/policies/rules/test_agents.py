@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from policies.parameters import context_by
-from policies.rules import Context, PoolFacts, Severity, TaintFacts, evaluate
+from policies.rules import Context, NodeTaint, PoolFacts, Severity, evaluate
 from tests.policies.rules.agents import agent
 
 GPU = "nvidia.com/gpu"
-POOL = PoolFacts("a100", 8, (TaintFacts(GPU),), nodes=1)
+POOL = PoolFacts("a100", 8, (NodeTaint(GPU),), nodes=1)
 CONTEXT = Context(pools=(POOL,), today=date(2026, 6, 1))
 OPEN = Context(pools=(replace(POOL, taints=()),))
 
@@ -122,7 +122,7 @@ def test_settings_add_to_the_levels_of_the_stack() -> None:
 
 
 def test_a_pool_is_reached_by_tolerations_of_all_its_taints() -> None:
-    two = replace(POOL, taints=(TaintFacts(GPU), TaintFacts("batch", "", "NoExecute")))
+    two = replace(POOL, taints=(NodeTaint(GPU), NodeTaint("batch", "", "NoExecute")))
     evicted = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     manifest = agent(kind="Deployment")
     manifest["spec"]["template"]["spec"]["tolerations"] = [evicted]

@@ -10,12 +10,12 @@ import pytest
 import yaml
 
 from policies import reference
-from policies.rules import EXAMPLES, RULES, Context, PoolFacts, TaintFacts, evaluate, evaluate_stack
+from policies.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
 
 GPU = "nvidia.com/gpu"
 TEMPLATE = "resourceClaimTemplateName"
 POOL = PoolFacts(
-    "a100", 8, (TaintFacts(GPU),), {"gpu": "a100"}, nodes=1, node_names=frozenset({"gpu-1"})
+    "a100", 8, (NodeTaint(GPU),), {"gpu": "a100"}, nodes=1, node_names=frozenset({"gpu-1"})
 )
 CONTEXT = Context(pools=(POOL,), platform="dra", max_gpus_per_pod=8)
 

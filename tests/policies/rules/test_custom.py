@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.rules import Context, PoolFacts, TaintFacts, evaluate, evaluate_stack
+from policies.rules import Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
 from policies.rules.custom import pods, unread
 from policies.rules.unknown import UNKNOWN
 
@@ -251,7 +251,7 @@ def test_each_form_of_a_request_is_judged_where_it_lies(name: str) -> None:
 
 BESIDE_A_POD = {"a whole object", "a worker's spec beside containers"}
 """Forms where what stands above belongs to another pod."""
-TAINTED = Context(pools=(PoolFacts("a", 8, (TaintFacts("nvidia.com/gpu"),), nodes=4),))
+TAINTED = Context(pools=(PoolFacts("a", 8, (NodeTaint("nvidia.com/gpu"),), nodes=4),))
 
 
 @pytest.mark.parametrize("name", sorted(FORMS.keys() - BESIDE_A_POD))

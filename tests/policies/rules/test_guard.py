@@ -19,11 +19,11 @@ from components.desired.resolve import resolve
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
 from policies.guard import RuleBroken, check_declared
-from policies.rules import Context, PluginFacts, PoolFacts, Sharing, TaintFacts, evaluate
+from policies.rules import Context, NodeTaint, PluginFacts, PoolFacts, Sharing, evaluate
 from tests.mocks import LOOP
 
 GPU = "nvidia.com/gpu"
-CONTEXT = Context(pools=(PoolFacts("a100", 8, (TaintFacts(GPU, "present"),)),))
+CONTEXT = Context(pools=(PoolFacts("a100", 8, (NodeTaint(GPU, "present"),)),))
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}}
 ROOT = Path(__file__).parents[3]
 
@@ -121,7 +121,7 @@ def test_a_stack_file_gives_the_rules_their_pools(stack_context: Context) -> Non
     assert stack_context.platform in ("device-plugin", "gpu-operator")
     assert any(pool.gpus_per_node for pool in stack_context.pools)
     assert all(
-        isinstance(taint, TaintFacts) for pool in stack_context.pools for taint in pool.taints
+        isinstance(taint, NodeTaint) for pool in stack_context.pools for taint in pool.taints
     )
 
 

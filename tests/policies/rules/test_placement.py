@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, PoolFacts, TaintFacts
+from policies.rules import UNKNOWN, Context, NodeTaint, PoolFacts
 from policies.rules.pools import tolerates
 from tests.policies.rules.cases import (
     CONTEXT,
@@ -250,23 +250,23 @@ KEPT: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in KEPT], ids=[r[0] for r in KEPT])
 def test_work_without_gpus_keeps_away(manifest: Any, wanted: list[str]) -> None:
-    context = Context(pools=(PoolFacts("cpu", 0, (TaintFacts("zone"),)), POOL))
+    context = Context(pools=(PoolFacts("cpu", 0, (NodeTaint("zone"),)), POOL))
     assert paths("GPU032", manifest, context) == wanted
 
 
 def test_one_toleration_of_several_taints_is_told_once() -> None:
-    context = Context(pools=(replace(POOL, taints=(TAINT, TaintFacts("b"))),))
+    context = Context(pools=(replace(POOL, taints=(TAINT, NodeTaint("b"))),))
     assert paths("GPU032", pod(container(), tolerations=[ANY]), context) == ["spec.tolerations[0]"]
 
 
 def test_a_soft_taint_keeps_nothing_away() -> None:
-    soft = Context(pools=(replace(POOL, taints=(TaintFacts(GPU, "", "PreferNoSchedule"),)),))
+    soft = Context(pools=(replace(POOL, taints=(NodeTaint(GPU, "", "PreferNoSchedule"),)),))
     assert paths("GPU032", pod(container(), tolerations=[ANY]), soft) == []
     assert paths("GPU004", pod(gpus(), tolerations=[]), soft) == []
 
 
 def test_all_taints_that_are_not_tolerated_are_named() -> None:
-    context = Context(pools=(replace(POOL, taints=(TAINT, TaintFacts("b"), TaintFacts("c"))),))
+    context = Context(pools=(replace(POOL, taints=(TAINT, NodeTaint("b"), NodeTaint("c"))),))
     (violation,) = (
         violation for violation in judge(pod(gpus()), context) if violation.rule.id == "GPU004"
     )
@@ -293,7 +293,7 @@ def test_all_taints_that_are_not_tolerated_are_named() -> None:
 def test_tolerations_by_value(operator: Any, value: Any, taint: str, covered: bool) -> None:
     given = {"key": GPU, "operator": operator, "value": value}
     toleration = {key: item for key, item in given.items() if item is not None}
-    assert tolerates(toleration, TaintFacts(GPU, taint)) == covered
+    assert tolerates(toleration, NodeTaint(GPU, taint)) == covered
 
 
 def serving(path: str, **fields: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, TaintFacts, registry
+from policies.rules import UNKNOWN, Context, NodeTaint, registry
 from policies.rules.embedded import embedded
 from policies.rules.exemptions import Exemption, exemptions
 from policies.rules.helm import ChartRelease
@@ -295,10 +295,10 @@ def test_an_exemption_ends_by_the_day_of_utc(zone: str) -> None:
 @pytest.mark.parametrize(
     ("taint", "written"),
     [
-        (TaintFacts("a"), "a:NoSchedule"),
-        (TaintFacts("a", "b"), "a=b:NoSchedule"),
-        (TaintFacts("a", "", "NoExecute"), "a:NoExecute"),
+        (NodeTaint("a"), "a:NoSchedule"),
+        (NodeTaint("a", "b"), "a=b:NoSchedule"),
+        (NodeTaint("a", "", "NoExecute"), "a:NoExecute"),
     ],
 )
-def test_a_taint_is_written_as_kubectl_writes_it(taint: TaintFacts, written: str) -> None:
+def test_a_taint_is_written_as_kubectl_writes_it(taint: NodeTaint, written: str) -> None:
     assert str(taint) == written

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policies import reference
-from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, PoolFacts, TaintFacts, evaluate
+from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, evaluate
 from policies.rules.pod_spec import template_path
 
 KINDS = st.sampled_from(
@@ -35,7 +35,7 @@ TREES = st.recursive(
     max_leaves=25,
 )
 CONTEXT = Context(
-    pools=(PoolFacts("a", 8, (TaintFacts("nvidia.com/gpu"),)),), platform="device-plugin"
+    pools=(PoolFacts("a", 8, (NodeTaint("nvidia.com/gpu"),)),), platform="device-plugin"
 )
 
 

@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from policies import reference
-from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, PoolFacts, Rule, Severity, TaintFacts
+from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, Rule, Severity
 from policies.rules.links import anchor
 from policies.rules.pod_spec import resource_list
 from tests.policies.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
 CORE, MEMORY = "tencent.com/vcuda-core", "tencent.com/vcuda-memory"
-TAINT = TaintFacts(GPU, "present")
+TAINT = NodeTaint(GPU, "present")
 POOLS = (
     PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}),
     PoolFacts("t4", 2, (TAINT,), {"gpu": "t4"}),

@@ -18,16 +18,16 @@ from components.desired.resolve import resolve
 from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
 from components.validation.job import job
-from policies.rules import Context, PoolFacts, Severity, TaintFacts, evaluate, evaluate_stack
+from policies.rules import Context, NodeTaint, PoolFacts, Severity, evaluate, evaluate_stack
 from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 from tests.resolved import platform_of
 
 ROOT = Path(__file__).parents[3]
-BY_VALUE = TaintFacts("nvidia.com/gpu", "present")
-BARE = TaintFacts("nvidia.com/gpu")
+BY_VALUE = NodeTaint("nvidia.com/gpu", "present")
+BARE = NodeTaint("nvidia.com/gpu")
 
 
-def context(platform: str, *taints: TaintFacts) -> Context:
+def context(platform: str, *taints: NodeTaint) -> Context:
     # Namespaces in the operator's assets, in its validator's manifests and in its tests.
     filled = {"FILLED BY THE OPERATOR", "FILLED_BY_THE_VALIDATOR", "test-operator"}
     own = INFRASTRUCTURE_NAMESPACES | filled

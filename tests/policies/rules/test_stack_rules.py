@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, PoolFacts, TaintFacts
+from policies.rules import UNKNOWN, Context, NodeTaint, PoolFacts
 from tests.policies.rules.cases import (
     CONTEXT,
     GPU,
@@ -112,7 +112,7 @@ def test_all_keys_of_the_taints_are_shown_and_cut() -> None:
 
 
 def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
-    own = TaintFacts("example.com/gpu")
+    own = NodeTaint("example.com/gpu")
     pools = (
         POOL,
         replace(POOL, name="b", taints=(own,)),
