@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
+from pulumi_command import local
 
 from components.findings import Finding, told
 from components.requests import Enclosed, write
@@ -28,6 +29,59 @@ def command_line(program: str, action: str) -> str:
     The line contains no path of the engineer's machine, because the state stores it.
     """
     return f"{_RUN} {program} {action}"
+
+
+def run_program(
+    name: str,
+    program: str,
+    action: str,
+    request: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+    *,
+    findings: Sequence[Finding] = (),
+    update: str | None = None,
+    delete: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    ignored: Sequence[str] | None = None,
+    create: str | None = None,
+    has_previous_output: bool = False,
+) -> local.Command:
+    """Declare the local Command that runs a program of `components.programs` with a request.
+
+    The program prints its result on standard output, which is an output of the Command, and its
+    progress on standard error, which is all that the engine shows.
+
+    Args:
+        name: Name of the resource.
+        program: Name of the program.
+        action: The program's action for a new resource and for changed inputs.
+        request: Text for the program's standard input.
+        opts: Resource options.
+        findings: Findings of the inspection that make the engine run the program again.
+        update: Action for changed inputs, if it isn't `action`.
+        delete: Action for a deleted resource.
+        environment: Variables instead of those that `findings` give.
+        ignored: Inputs whose changes don't run the program, instead of those that `findings` give.
+        create: Shell line for a new resource, if it runs no program.
+        has_previous_output: True if the program reads what it printed at its last run.
+    """
+    told_environment, told_ignored = repair(findings)
+    return local.Command(
+        name,
+        create=create or command_line(program, action),
+        update=command_line(program, update or action),
+        delete=command_line(program, delete) if delete else None,
+        environment=told_environment if environment is None else environment,
+        logging=local.Logging.STDERR,
+        stdin=request,
+        add_previous_output_in_env=has_previous_output,
+        opts=pulumi.ResourceOptions.merge(
+            opts,
+            pulumi.ResourceOptions(
+                ignore_changes=list(told_ignored if ignored is None else ignored)
+            ),
+        ),
+    )
 
 
 def from_package() -> pulumi.ResourceTransformation:

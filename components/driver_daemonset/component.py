@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pulumi
-import pulumi_command as command
 
 from components.charts.images import PAUSE
 from components.desired.pool import POOL_LABEL
 from components.driver_daemonset.driver_daemonset import InstallersRequest
 from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
-from components.operation import command_line
+from components.operation import run_program
 from components.platforms.site import Site
 from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
@@ -208,12 +207,11 @@ class DriverInstaller(pulumi.ComponentResource):
             )
             for pool, manifest in sets.items()
         ]
-        line = command_line("driver-daemonset", "wait")
-        command.local.Command(
+        run_program(
             f"{name}-driver-daemonset",
-            create=line,
-            update=line,
-            stdin=write(
+            "driver-daemonset",
+            "wait",
+            write(
                 InstallersRequest(
                     context=site.context,
                     namespace=settings.namespace,
@@ -223,7 +221,7 @@ class DriverInstaller(pulumi.ComponentResource):
             ),
             # If an installer's DaemonSet changes, this Command waits for its pods again.
             environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},
-            add_previous_output_in_env=False,
+            ignored=(),
             opts=pulumi.ResourceOptions(parent=self, depends_on=made),
         )
         self.pools = pulumi.Output.from_input([pool.name for pool in site.gpu_pools])

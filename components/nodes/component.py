@@ -14,12 +14,11 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import pulumi
-import pulumi_command as command
 
 from components.desired.pool import DesiredScheduling
 from components.findings import Findings
 from components.manifest import Manifest
-from components.operation import command_line, repair
+from components.operation import run_program
 from components.requests import write
 
 
@@ -56,21 +55,17 @@ class NodeScheduling(pulumi.ComponentResource):
         for pool in (pools[each] for each in order if each in pools):
             if pool.pool in args.scheduling.by_rule:
                 continue
-            line = command_line("node-scheduling", "apply")
-            environment, ignored = repair(args.findings.get(pool.pool, ()))
-            made[pool.pool] = command.local.Command(
+            made[pool.pool] = run_program(
                 f"{name}-{pool.pool}",
-                create=line,
-                update=line,
-                environment=environment,
-                delete=command_line("node-scheduling", "release"),
-                stdin=write(pool),
-                add_previous_output_in_env=False,
-                opts=pulumi.ResourceOptions(
+                "node-scheduling",
+                "apply",
+                write(pool),
+                pulumi.ResourceOptions(
                     parent=self,
-                    ignore_changes=ignored,
                     depends_on=[made[each] for each in first.get(pool.pool, ()) if each in made],
                 ),
+                findings=args.findings.get(pool.pool, ()),
+                delete="release",
             )
         self.pools = pulumi.Output.from_input([pool.pool for pool in args.scheduling.pools])
         self.register_outputs({"pools": self.pools})

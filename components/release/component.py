@@ -15,13 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import pulumi
-import pulumi_command as command
 import pulumi_kubernetes as k8s
 
 from components.desired.pool import Members
 from components.findings import Findings, told
 from components.manifest import Manifest
-from components.operation import command_line
+from components.operation import run_program
 from components.platforms.base import ExtraObject, Installation, Platform
 from components.platforms.discovery import every
 from components.platforms.requests import HelmRelease
@@ -139,12 +138,13 @@ class GpuPlatform(pulumi.ComponentResource):
             needed += own_namespace(self, name, space)
         for program in installation.programs:
             needed.append(
-                command.local.Command(
+                run_program(
                     f"{name}-{program.key}",
-                    create=command_line(program.name, program.create),
-                    delete=command_line(program.name, program.delete),
-                    stdin=write(program.request),
-                    opts=pulumi.ResourceOptions(parent=self),
+                    program.name,
+                    program.create,
+                    write(program.request),
+                    pulumi.ResourceOptions(parent=self),
+                    delete=program.delete,
                 )
             )
         spaces = [manifest for manifest in needed if isinstance(manifest, Manifest)]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pulumi
-import pulumi_command as command
+from pulumi_command import local
 
 from components.findings import Findings
-from components.operation import command_line, repair
+from components.operation import run_program
 from components.platforms.requests import PresenceRequest
 from components.requests import write
 
@@ -23,7 +23,7 @@ def presence(
     findings: Findings,
     revision: pulumi.Output[int],
     opts: pulumi.ResourceOptions,
-) -> command.local.Command:
+) -> local.Command:
     """Return the Command that checks the platform's objects after the resources in `opts`.
 
     Its output contains the digest of Helm's record, so the Pulumi state can verify what is
@@ -36,12 +36,12 @@ def presence(
         revision: Helm's revision number of the release in the Pulumi state.
         opts: Resource options of the command.
     """
-    environment, ignored = repair(findings)
-    return command.local.Command(
+    return run_program(
         name,
-        create=command_line("presence", "check"),
-        update=command_line("presence", "restore"),
-        environment=environment,
-        stdin=revision.apply(lambda number: write(replace(declared, revision=number))),
-        opts=pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(ignore_changes=ignored)),
+        "presence",
+        "check",
+        revision.apply(lambda number: write(replace(declared, revision=number))),
+        opts,
+        findings=findings,
+        update="restore",
     )

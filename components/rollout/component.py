@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
-import pulumi_command as command
 
 from components.desired.host import DesiredHost, Upgrade
 from components.desired.rollout import (
@@ -37,7 +36,7 @@ from components.hosts.phases import (
 )
 from components.hosts.script import Declaration
 from components.kubernetes.resources import ALL_DISABLED
-from components.operation import FINDING, command_line
+from components.operation import FINDING, run_program
 from components.requests import write
 from components.rollout.plan import Plan, words
 
@@ -163,7 +162,6 @@ class Rollout(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.has_hosts:
-            line = command_line("rollout", "roll")
             rolled = bool(args.plan.changes)
             key = pulumi.Output.secret(args.private_key)
             # Register the files now: the engine may run this Command while the program declares the
@@ -172,20 +170,16 @@ class Rollout(pulumi.ComponentResource):
             for host, scripts in args.scripts.items():
                 for script in scripts.values():
                     copies.want(changing[host], script.bundles)
-            self.done = command.local.Command(
+            self.done = run_program(
                 name,
-                create=line if rolled else NOTHING,
-                update=line,
+                "rollout",
+                "roll",
+                key.apply(lambda text: write(rollout_request(args, text)) if rolled else ""),
+                pulumi.ResourceOptions(parent=self, hooks=copies.before(name, changing)),
+                create=None if rolled else NOTHING,
                 environment={FINDING: dated("; ".join(words(args.plan)))} if rolled else {},
-                stdin=key.apply(lambda text: write(rollout_request(args, text)) if rolled else ""),
-                logging=command.local.Logging.STDERR,
-                add_previous_output_in_env=False,
-                opts=pulumi.ResourceOptions(
-                    parent=self,
-                    hooks=copies.before(name, changing),
-                    # Ignore changed inputs if no host needs a rollout, so that Pulumi does not run
-                    # the Command.
-                    ignore_changes=["create", *(() if rolled else ("environment", "stdin"))],
-                ),
+                # Ignore changed inputs if no host needs a rollout, so that Pulumi does not run the
+                # Command.
+                ignored=("create", *(() if rolled else ("environment", "stdin"))),
             ).stdout
         self.register_outputs({})

@@ -12,12 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import pulumi
-import pulumi_command as command
 
 from components.desired.rollout import DesiredMigLayouts, DesiredRollout, MigLayoutsRequest
 from components.desired.validation import PoolValidation
 from components.findings import dated
-from components.operation import FINDING, command_line
+from components.operation import FINDING, run_program
 from components.requests import write
 from components.rollout.component import tolerant
 from components.rollout.mig_layouts_plan import MigLayoutsPlan, words
@@ -70,7 +69,6 @@ class MigLayouts(pulumi.ComponentResource):
     ) -> None:
         """Declare the Command that changes the nodes' MIG layouts."""
         super().__init__(self.TYPE, name, None, opts)
-        line = command_line("mig-layouts", "apply")
         found = "; ".join(words(args.plan)) if args.plan.names else ""
         # Without hosts there is no SSH private key, so the Command's input need not be a secret.
         given = (
@@ -78,16 +76,13 @@ class MigLayouts(pulumi.ComponentResource):
             if args.has_hosts
             else pulumi.Output.from_input("")
         )
-        command.local.Command(
+        run_program(
             name,
-            create=line,
-            update=line,
+            "mig-layouts",
+            "apply",
+            given.apply(lambda text: write(mig_layouts_request(args, text))),
+            pulumi.ResourceOptions(parent=self),
             environment={FINDING: dated(found)} if found else {},
-            stdin=given.apply(lambda text: write(mig_layouts_request(args, text))),
-            logging=command.local.Logging.STDERR,
-            add_previous_output_in_env=False,
-            opts=pulumi.ResourceOptions(
-                parent=self, ignore_changes=[] if found else ["environment"]
-            ),
+            ignored=() if found else ("environment",),
         )
         self.register_outputs({})

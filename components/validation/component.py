@@ -13,13 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pulumi
-import pulumi_command as command
 
 from components.desired.validation import DesiredValidation, PoolValidation
 from components.findings import Finding, Findings, Kind, Subject
 from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
-from components.operation import command_line, parsed, repair
+from components.operation import parsed, run_program
 from components.release.namespace import NamespaceArgs, own_namespace
 from components.requests import write
 from components.validation import selection
@@ -93,19 +92,14 @@ class Validation(pulumi.ComponentResource):
         results: list[pulumi.Output[list[dict[str, Any]]]] = []
         commands: list[pulumi.Resource] = []
         for pool in validation.pools:
-            line = command_line("validation", "validate")
-            environment, ignored = repair(args.findings.get(pool.pool, ()))
-            ran = command.local.Command(
+            ran = run_program(
                 f"{name}-{pool.pool}",
-                create=line,
-                update=line,
-                delete=command_line("validation", "forget"),
-                environment=environment,
-                # The program prints progress on standard error and its result on standard output.
-                logging=command.local.Logging.STDERR,
-                stdin=_with_key(pool, args.private_key),
-                add_previous_output_in_env=False,
-                opts=pulumi.ResourceOptions(parent=self, depends_on=needed, ignore_changes=ignored),
+                "validation",
+                "validate",
+                _with_key(pool, args.private_key),
+                pulumi.ResourceOptions(parent=self, depends_on=needed),
+                findings=args.findings.get(pool.pool, ()),
+                delete="forget",
             )
             commands.append(ran)
             results.append(
@@ -136,20 +130,15 @@ class Validation(pulumi.ComponentResource):
             Manifest(f"{name}-test-{gpus}-claim", claim, child)
             for gpus, claim in args.validation.test_claims.items()
         ]
-        line = command_line("tests", "measure")
-        environment, ignored = repair(_asked_tests())
-        ran = command.local.Command(
+        ran = run_program(
             f"{name}.tests",  # A pool's name has no dot, so no pool's Command can have this name.
-            create=line,
-            update=line,
-            environment=environment,
-            logging=command.local.Logging.STDERR,
-            stdin=write(measuring),
+            "tests",
+            "measure",
+            write(measuring),
+            pulumi.ResourceOptions(parent=self, depends_on=[*needed, *claims]),
+            findings=_asked_tests(),
             # Earlier measurements are kept until a test is run again.
-            add_previous_output_in_env=True,
-            opts=pulumi.ResourceOptions(
-                parent=self, depends_on=[*needed, *claims], ignore_changes=ignored
-            ),
+            has_previous_output=True,
         )
         return parsed(ran.stdout).apply(lambda result: list(result.get("tests", [])))
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-import pulumi_command as command
 import pulumi_kubernetes as k8s
 import yaml
+from pulumi_command import local
 
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
@@ -32,7 +32,7 @@ from components.hosts.kubeadm.scripts import (
     member_seconds,
 )
 from components.manifest import Manifest
-from components.operation import command_line, repair
+from components.operation import run_program
 from components.provider import kubernetes_provider
 from components.requests import write
 from components.settings.chart_source import ChartSource
@@ -115,7 +115,7 @@ class KubeadmCluster(pulumi.ComponentResource):
 
     def _context(
         self, name: str, context: str, said: pulumi.Output[Access], there: bool
-    ) -> command.local.Command:
+    ) -> local.Command:
         """Declare the cluster's context in the local kubeconfig; a missing context is rewritten."""
         gone = Finding(
             kind=Kind.DUE,
@@ -124,21 +124,18 @@ class KubeadmCluster(pulumi.ComponentResource):
             what="not on this machine",
             first=True,
         )
-        environment, ignored = repair(() if there else (gone,))
 
         def request(found: Access) -> str:
             return write(KubeconfigRequest(context=context, administrator=found.administrator))
 
-        line = command_line("kubeconfig", "apply")
-        return command.local.Command(
+        return run_program(
             f"{name}-kubeconfig",
-            create=line,
-            update=line,
-            delete=command_line("kubeconfig", "undo"),
-            environment=environment,
-            stdin=said.apply(request),
-            add_previous_output_in_env=False,
-            opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
+            "kubeconfig",
+            "apply",
+            said.apply(request),
+            pulumi.ResourceOptions(parent=self),
+            findings=() if there else (gone,),
+            delete="undo",
         )
 
     def _network(

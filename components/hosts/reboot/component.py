@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pulumi
-import pulumi_command as command
 
 from components.desired.host import DesiredHost, working
 from components.desired.rollout import DesiredRollout, RebootRequest
 from components.findings import Findings
 from components.hosts.phases import prepare_script
-from components.operation import command_line, repair
+from components.operation import run_program
 from components.requests import write
 
 
@@ -68,17 +67,14 @@ class Reboot(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.rollout.boots and args.hosts:
-            line = command_line("reboot", "apply")
             found = [finding for _, each in sorted(args.findings.items()) for finding in each]
-            environment, ignored = repair(found)
             key = pulumi.Output.secret(args.private_key)
-            self.done = command.local.Command(
+            self.done = run_program(
                 name,
-                create=line,
-                update=line,
-                environment=environment,
-                stdin=key.apply(lambda text: write(reboot_request(args, text))),
-                add_previous_output_in_env=False,
-                opts=pulumi.ResourceOptions(parent=self, ignore_changes=ignored),
+                "reboot",
+                "apply",
+                key.apply(lambda text: write(reboot_request(args, text))),
+                pulumi.ResourceOptions(parent=self),
+                findings=found,
             ).stdout
         self.register_outputs({})
