@@ -89,7 +89,8 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "infrastructureNamespaces": {
         **_TEXTS,
-        "description": "Namespaces of the GPU stack's own pods.",
+        "description": "Namespaces that the rules trust, in addition to kube-system and to those "
+        "that the stack creates or has adopted.",
     },
     "exemptions": {
         "type": "array",

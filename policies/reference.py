@@ -125,7 +125,7 @@ _CONFIGURATION = {
     "gpu-rules-mandatory": {
         "rules": {"GPU050": "mandatory", "GPU026": "off"},
         "maxGpusPerPod": 8,
-        "infrastructureNamespaces": ["kube-system", "monitoring"],
+        "infrastructureNamespaces": ["monitoring"],
         "exemptions": [
             {
                 "rules": ["GPU036"],
@@ -192,7 +192,10 @@ metadata:
 At admission, an exemption applies only if the namespace grants it for this rule, and only until
 the end date of the grant. Grants, and the label `gpu-cluster/guardrails: exempt`, which excludes a
 namespace, can be set by users that RBAC permits the verb `grant` on the resource `exemptions` of
-the group `guardrails.gpu-cluster`. The API server's audit log contains what was exempted.
+the group `guardrails.gpu-cluster`. Only these users may also create a namespace with a name that
+the rules trust: the namespaces that the stack creates or has adopted, `infrastructureNamespaces`,
+`excludedNamespaces`, and each name without `*` in an exemption. The API server's
+audit log contains what was exempted.
 
 Only schedulers may bind pods to nodes and allocate devices to claims: users that may create
 `pods/binding`, or update `resourceclaims/status`, in all namespaces. For an allocation, Kubernetes

@@ -14,7 +14,7 @@ from components.platforms.own_namespaces import OwnNamespace
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.nodes.pool import Pool as DeclaredPool
 from policies.rules import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
-from policies.rules.context import INFRASTRUCTURE_NAMESPACES, ExemptionFacts
+from policies.rules.context import ExemptionFacts
 
 
 def rules_context(
@@ -53,8 +53,8 @@ def rules_context(
         plugin=_plugin(platform),
         runtime_class=_runtime_class(platform),
         runtime_classes=platform.engines.runtime_classes,
-        infrastructure_namespaces=INFRASTRUCTURE_NAMESPACES.union(
-            space.name for space in namespaces
+        infrastructure_namespaces=frozenset(
+            {platform.installation.namespace, *(space.name for space in namespaces)}
         ),
     )
     return _with_guardrails(context, guardrails) if guardrails else context
@@ -65,7 +65,7 @@ def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Contex
     return replace(
         context,
         severities={rule: Severity(level) for rule, level in guardrails.rules.items()},
-        infrastructure_namespaces=context.infrastructure_namespaces.union(
+        infrastructure_namespaces=context.trusted_namespaces.union(
             guardrails.infrastructure_namespaces
         ),
         resource_names=frozenset(guardrails.resource_names),

@@ -142,7 +142,8 @@ class GuardrailsSettings(Model):
     """Settings of the admission policies with the GPU rules, and of GPU quotas.
 
     The policies skip namespaces with the label `gpu-cluster/guardrails: exempt`, the namespaces in
-    `excludedNamespaces`, `kube-system`, and the namespace of the device plugin or GPU Operator.
+    `excludedNamespaces`, `kube-system`, and the namespaces that the stack creates. Only users with
+    the verb `grant` can set the label, or create a namespace with such a name.
     """
 
     mode: GuardrailMode = Field(description="enforce, warn or audit", examples=["warn"])

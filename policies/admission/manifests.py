@@ -68,8 +68,19 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     return [
         *result,
         *placing.manifests(_LABELS, actions, failure_policy, namespaces),
-        *grants.manifests(_LABELS, actions, failure_policy),
+        *grants.manifests(_trusted(context, enforcement), _LABELS, actions, failure_policy),
     ]
+
+
+def _trusted(context: Context, enforcement: Enforcement) -> set[str]:
+    """Return the names of namespaces from which rules are lifted, by the settings or by a policy.
+
+    An exemption for a pattern such as `team-*` is left out: it is for namespaces that don't exist
+    yet, too.
+    """
+    exempt = (name for given in context.exemptions for name in given.namespaces)
+    named = {name for name in exempt if "*" not in name}
+    return {*context.trusted_namespaces, *enforcement.excluded, *named}
 
 
 def _actions(shape: Shape, actions: Sequence[str]) -> list[str]:

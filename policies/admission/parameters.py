@@ -74,7 +74,6 @@ def data(context: Context) -> dict[str, str]:
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
         "gpuNodes": _list({name for pool in pools for name in pool.node_names}),
         "gpuResources": _list(KNOWN | names),
-        "infrastructureNamespaces": _list(context.infrastructure_namespaces),
         "otherClaims": _list(context.other_claims),
         "pools": ",".join(pool.name for pool in pools),
         "resourceNames": _list(context.resource_names),
@@ -82,6 +81,7 @@ def data(context: Context) -> dict[str, str]:
         "sharedResources": _list({GPU_SHARED}),
         "sizesKnown": str(any(pool.nodes is not None for pool in context.pools)).lower(),
         "taints": _list(taints),
+        "trustedNamespaces": _list(context.trusted_namespaces),
     }
     optional = {
         "platform": context.platform,

@@ -246,8 +246,7 @@ def in_workloads(places: str) -> str:
     Args:
         places: CEL for the list of violations in all other namespaces.
     """
-    listed = parameter("infrastructureNamespaces")
-    return f"request.namespace in {listed} ? [] : ({places})"
+    return f"request.namespace in {parameter('trustedNamespaces')} ? [] : ({places})"
 
 
 def each_container(condition: str, found: str, containers: str = "variables.containers") -> str:

@@ -75,9 +75,8 @@ class PluginFacts:
     replicas: int = 1
 
 
-INFRASTRUCTURE_NAMESPACES = frozenset(
-    {"kube-system", "gpu-operator", "nvidia-device-plugin", "nvidia-gpu-operator"}
-)
+KUBE_SYSTEM = "kube-system"
+"""Namespace that each API server creates for Kubernetes itself, before anybody can log in."""
 
 
 # Users that create the pods of DaemonSets: the kube-controller-manager of kubernetes v1.34.4 with a
@@ -144,7 +143,8 @@ class Context:
         extended_resource_toleration: Whether the API server runs the admission plugin
             ExtendedResourceToleration; off by default (kubernetes v1.34.4
             pkg/kubeapiserver/options/plugins.go).
-        infrastructure_namespaces: Namespaces in which the GPU stack's own pods run.
+        infrastructure_namespaces: Namespaces that the rules trust in addition to `kube-system`:
+            those that the stack creates or declares; None if nobody has declared any.
         severities: Severities by rule id, which override the rules' defaults.
         plugin: Configuration of the device plugin, or None if not known.
         runtime_class: RuntimeClass that GPU pods must name; empty if nvidia is the default runtime,
@@ -167,7 +167,7 @@ class Context:
     platform: str | None = None
     resource_names: frozenset[str] = frozenset()
     extended_resource_toleration: bool = False
-    infrastructure_namespaces: frozenset[str] = INFRASTRUCTURE_NAMESPACES
+    infrastructure_namespaces: frozenset[str] | None = None
     severities: Mapping[str, Severity] = field(default_factory=dict)
     plugin: PluginFacts | None = None
     runtime_class: str | None = None
@@ -181,3 +181,8 @@ class Context:
     other_claims: frozenset[str] = frozenset()
     devices: DeviceFacts = DeviceFacts()
     today: date | None = None
+
+    @property
+    def trusted_namespaces(self) -> frozenset[str]:
+        """Return the namespaces in which the rules about workloads don't apply."""
+        return frozenset({KUBE_SYSTEM}) | (self.infrastructure_namespaces or frozenset())

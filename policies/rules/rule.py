@@ -117,7 +117,7 @@ class Subject:
 
     def is_workload(self, context: Context) -> bool:
         """Return whether the object is known to be outside the namespaces of the GPU stack."""
-        return self.namespace_known and self.namespace not in context.infrastructure_namespaces
+        return self.namespace_known and self.namespace not in context.trusted_namespaces
 
 
 @dataclass(frozen=True, slots=True)

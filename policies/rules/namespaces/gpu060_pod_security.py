@@ -17,7 +17,7 @@ _LEVELS = frozenset({"baseline", "restricted"})
 
 
 def _pod_security(subject: Subject, context: Context) -> Iterator[Finding]:
-    if subject.kind != "Namespace" or subject.name in context.infrastructure_namespaces:
+    if subject.kind != "Namespace" or subject.name in context.trusted_namespaces:
         return
     labels = at(subject.manifest, "metadata", "labels")
     level = at(labels, _ENFORCE)
@@ -47,7 +47,7 @@ _LEVEL = 'object.metadata.?labels[?"pod-security.kubernetes.io/enforce"].orValue
 
 TWIN = Twin(
     cel.unless_empty(
-        f"!(object.metadata.name in {cel.parameter('infrastructureNamespaces')}) && "
+        f"!(object.metadata.name in {cel.parameter('trustedNamespaces')}) && "
         f'!({_LEVEL} in ["baseline", "restricted"])',
         f'"found level " + ({_LEVEL} == "" ? "none" : {_LEVEL})',
     ),

@@ -128,7 +128,7 @@ def test_objects_that_name_no_namespace_are_judged_in_the_one_that_is_given(
     _write(tmp_path, operand=operand)
     rules = ("--rule", "GPU023=off")
     assert "GPU036" in check(str(tmp_path), rules=rules).output
-    done = check(str(tmp_path), "--namespace", "gpu-operator", rules=rules)
+    done = check(str(tmp_path), "--namespace", "kube-system", rules=rules)
     assert (done.code, "GPU036" in done.output) == (0, False)
     assert "GPU036" in check(str(tmp_path), "--namespace", "team", rules=rules).output
 

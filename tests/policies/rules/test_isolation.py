@@ -155,7 +155,7 @@ PRIVILEGES: list[tuple[str, Any, bool]] = [
     ("unknown capabilities", pod(gpus(**capable(UNKNOWN))), False),
     ("without GPUs", pod(container(**PRIVILEGED)), False),
     ("not privileged", pod(gpus(securityContext={"privileged": False})), False),
-    ("of the GPU stack", pod(gpus(**PRIVILEGED), namespace="gpu-operator"), False),
+    ("of the GPU stack", pod(gpus(**PRIVILEGED), namespace="kube-system"), False),
     ("in an unknown namespace", pod(gpus(**PRIVILEGED), namespace=UNKNOWN), False),
     ("unknown", pod(gpus(securityContext={"privileged": UNKNOWN})), False),
 ]
@@ -222,7 +222,7 @@ def test_privileged_containers(manifest: Any, refused: bool) -> None:
             {"stringData": {"NVIDIA_VISIBLE_DEVICES": "0"}},
             ["stringData[NVIDIA_VISIBLE_DEVICES]"],
         ),
-        ("ConfigMap", {"namespace": "gpu-operator", "data": {"NVIDIA_VISIBLE_DEVICES": "all"}}, []),
+        ("ConfigMap", {"namespace": "kube-system", "data": {"NVIDIA_VISIBLE_DEVICES": "all"}}, []),
         ("Service", {"data": {"NVIDIA_VISIBLE_DEVICES": "all"}}, []),
     ],
 )
@@ -238,7 +238,7 @@ NODE_PROCESSES: list[tuple[str, Any, list[str]]] = [
     ("off", pod(gpus(), hostPID=False), []),
     ("not known", pod(gpus(), hostPID=UNKNOWN), []),
     ("within the pod", pod(gpus(), shareProcessNamespace=True), []),
-    ("of the GPU stack", pod(gpus(), hostPID=True, namespace="gpu-operator"), []),
+    ("of the GPU stack", pod(gpus(), hostPID=True, namespace="kube-system"), []),
 ]  # fmt: skip
 
 
@@ -270,7 +270,7 @@ ADMIN = "spec.devices.requests[0].exactly.adminAccess"
         (claim(exactly(adminAccess=False)), []),
         (claim(exactly(adminAccess=UNKNOWN)), []),
         (claim(exactly()), []),
-        (claim(exactly(adminAccess=True), namespace="gpu-operator"), []),
+        (claim(exactly(adminAccess=True), namespace="kube-system"), []),
         (pod(gpus()), []),
     ],
 )
@@ -289,7 +289,7 @@ def annotated(*keys: str, **fields: Any) -> dict[str, Any]:
     [
         (annotated("gpu-fraction"), ["metadata.annotations[gpu-fraction]"]),
         (annotated("gpu-memory"), ["metadata.annotations[gpu-memory]"]),
-        (annotated("gpu-memory", namespace="gpu-operator"), []),
+        (annotated("gpu-memory", namespace="kube-system"), []),
         (annotated("example.com/gpu-memory"), []),
         (pod(container()), []),
         (resource("Service"), []),

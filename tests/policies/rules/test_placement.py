@@ -76,7 +76,7 @@ GPU_NODES = Context(pools=(replace(POOL, node_names=frozenset({"gpu-1"})), PoolF
             ["spec.runtimeClassName"],
         ),
         (pod(container(), runtimeClassName="nvidia", resourceClaims=UNKNOWN), []),
-        (pod(container(), runtimeClassName="nvidia", namespace="gpu-operator"), []),
+        (pod(container(), runtimeClassName="nvidia", namespace="kube-system"), []),
         (
             workload("DaemonSet", container(), pod_spec={"runtimeClassName": "nvidia"}),
             ["spec.template.spec.runtimeClassName"],

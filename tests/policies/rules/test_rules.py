@@ -343,7 +343,7 @@ def test_a_renamed_resource_is_a_gpu_where_the_cluster_advertises_it() -> None:
 def test_the_gpu_stack_itself_may_see_all_devices() -> None:
     manifest = pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]))
     assert ids(manifest) == ["GPU017"]
-    manifest["metadata"]["namespace"] = "gpu-operator"
+    manifest["metadata"]["namespace"] = "kube-system"
     assert ids(manifest) == []
     manifest["metadata"]["namespace"] = UNKNOWN
     assert ids(manifest) == []

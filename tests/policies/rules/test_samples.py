@@ -19,7 +19,6 @@ from components.loading.stack_file import load_stack_file
 from components.settings.cluster import Cluster
 from components.validation.job import job
 from policies.rules import Context, NodeTaint, PoolFacts, Severity, evaluate, evaluate_stack
-from policies.rules.context import INFRASTRUCTURE_NAMESPACES
 from tests.resolved import platform_of
 
 ROOT = Path(__file__).parents[3]
@@ -30,7 +29,8 @@ BARE = NodeTaint("nvidia.com/gpu")
 def context(platform: str, *taints: NodeTaint) -> Context:
     # Namespaces in the operator's assets, in its validator's manifests and in its tests.
     filled = {"FILLED BY THE OPERATOR", "FILLED_BY_THE_VALIDATOR", "test-operator"}
-    own = INFRASTRUCTURE_NAMESPACES | filled
+    software = {"gpu-operator", "nvidia-device-plugin", "nvidia-gpu-operator"}
+    own = frozenset(software | filled)
     pools = (PoolFacts("gpu", 8, taints),)
     return Context(pools=pools, platform=platform, infrastructure_namespaces=own)
 

@@ -207,7 +207,7 @@ QUOTAS: list[tuple[str, list[Any], list[str]]] = [
     ("a namespace of others", [USER], []),
     ("an unknown namespace", [TEAM, pod(gpus(), namespace=UNKNOWN)], []),
     ("no namespace", [TEAM, pod(gpus())], []),
-    ("the GPU stack's own", [resource("Namespace", name="gpu-operator"), pod(gpus(), namespace="gpu-operator")], []),
+    ("the GPU stack's own", [resource("Namespace", name="kube-system"), pod(gpus(), namespace="kube-system")], []),
     ("another kind of that name", [resource("Secret", name="team-a"), USER], []),
 ]  # fmt: skip
 
@@ -268,7 +268,7 @@ LEVEL = "pod-security.kubernetes.io/enforce"
         ("team-a", None, ["no level"]),
         ("team-a", UNKNOWN, []),
         ("team-a", {LEVEL: UNKNOWN}, []),
-        ("gpu-operator", {LEVEL: "privileged"}, []),
+        ("kube-system", {LEVEL: "privileged"}, []),
     ],
 )
 def test_pod_security(name: str, labels: Any, wanted: list[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -11,12 +12,13 @@ import pytest
 
 from lab.benchmarks.api_server import await_true
 from policies.admission import OPT_OUT, Enforcement, grants, manifests
-from policies.rules import Context, Severity
+from policies.rules import Context, Severity, evaluate
 from policies.rules.exemptions import GRANT, PREFIX
 from tests.policies.admission.cluster import (
     DAEMON_SET_CONTROLLER,
     EVERYTHING,
     GPU,
+    LABEL,
     LATEST,
     Answer,
     acting_as,
@@ -29,6 +31,9 @@ from tests.policies.admission.cluster import (
 )
 
 CONTEXT = Context(pools=EVERYTHING.pools[:1], platform="device-plugin")
+TRUSTED = "gpu-system"
+"""A namespace that the settings of the rules trust, and that doesn't exist yet."""
+TRUSTING = replace(CONTEXT, infrastructure_namespaces=frozenset({TRUSTED}))
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
 SPACE, TENANT, OFFICER = "tenant", "tenant", "officer"
 ANYWHERE = {"operator": "Exists"}
@@ -92,7 +97,7 @@ def tenants(api: httpx.Client) -> Iterator[httpx.Client]:
         apply(api, role)
     guard = [
         manifest
-        for manifest in manifests(CONTEXT, DENY)
+        for manifest in manifests(TRUSTING, DENY)
         if manifest["metadata"]["name"] == grants.NAME
     ]
     for manifest in guard:
@@ -185,6 +190,37 @@ def test_only_who_may_grant_lifts_rules_from_a_namespace(
         )
 
     assert edit(tenants, space(), lift, user=TENANT).status == 403
+
+
+WELL_KNOWN = ("gpu-operator", "nvidia-gpu-operator", "nvidia-device-plugin", "monitoring")
+
+
+@pytest.mark.parametrize("name", WELL_KNOWN)
+def test_the_name_of_gpu_software_makes_no_namespace_trusted(
+    tenants: httpx.Client, name: str
+) -> None:
+    """The stack declares none of these namespaces, so a tenant's namespace has the rules."""
+    assert create(tenants, space(name, labels={LABEL: SPACE}), dry=False, user=TENANT).taken
+    made = tolerant(namespace=name)
+    made["spec"]["containers"][0] |= {
+        "securityContext": {"privileged": True},
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+    }
+    made["spec"]["volumes"] = [{"name": "gpu", "hostPath": {"path": "/dev/nvidia0"}}]
+    refused = {"GPU017", "GPU032", "GPU036"}
+    # Admission policies see a new namespace only after a short delay.
+    await_true(name, lambda: create(tenants, made).rules >= refused, seconds=20)
+    assert {broken.rule.id for broken in evaluate(made, CONTEXT)} >= refused
+
+
+def test_only_who_may_grant_makes_a_namespace_that_the_settings_trust(
+    tenants: httpx.Client,
+) -> None:
+    said = create(tenants, space(TRUSTED), user=TENANT)
+    assert said.status == 403
+    assert "exemptions.guardrails.gpu-cluster" in said.text
+    assert create(tenants, space(f"{TRUSTED}-2"), user=TENANT).taken
+    assert create(tenants, space(TRUSTED), user=OFFICER).taken
 
 
 def test_a_tenant_edits_the_rest_of_his_namespace_and_gives_up_grants(
