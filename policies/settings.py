@@ -1,8 +1,8 @@
 """The cluster facts that the policy pack passes to the rules.
 
-The policy pack's configuration takes precedence over the stack's configuration key
-`gpu-cluster:cluster`. Only the Pulumi project of the stack can parse that key. The project passes
-the pack a function for this (`read_stacks_by`).
+A setting of the policy pack's configuration replaces that setting of the stack's configuration key
+`gpu-cluster:cluster`, and no other. Only the Pulumi project of the stack can parse that key. The
+project passes the pack a function for this (`read_stacks_by`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,6 @@ from .rules.registry import add_rules
 from .rules.secret import SECRET
 
 STACK_KEY = "gpu-cluster:cluster"
-# Settings that the stack's configuration also provides. If the pack's configuration sets all of
-# them, the stack's configuration is not parsed.
-STACK_SETTINGS = frozenset(
-    {"pools", "platform", "plugin", "runtimeClass", "infrastructureNamespaces"}
-)
 
 SCHEMA = PolicyConfigSchema(properties=dict(PROPERTIES))
 
@@ -108,8 +103,8 @@ def context_for(settings: Mapping[str, Any]) -> Context:
     """Return the cluster facts from the pack's settings, completed from the stack's configuration.
 
     Raises:
-        ValueError: The stack's `gpu-cluster:cluster` is needed, but it has faults (the message
-            lists all of them) or no function was set to read it.
+        ValueError: The stack's `gpu-cluster:cluster` has faults (the message lists all of them), or
+            no function was set to read it.
     """
     return _context(json.dumps(settings, sort_keys=True), stack_document())
 
@@ -123,17 +118,16 @@ def _context(settings_json: str, document: str) -> Context:
             add_rules(Path(settings[RULE_FOLDER]))
         except RuleError as error:
             raise ValueError(str(error)) from None
-    if document and not set(settings) >= STACK_SETTINGS:
+    if document:
         context = _stack_context(document)
     return context_by(settings, context)
 
 
 def _stack_context(document: str) -> Context:
     if not _readers:
-        missing = ", ".join(sorted(STACK_SETTINGS))
         raise ValueError(
             f"{STACK_KEY} is set, and this pack cannot read it: use the pack of the project that "
-            f"declares the cluster, or give all of these in the pack's configuration: {missing}"
+            "declares the cluster"
         )
     try:
         return _readers[0](document)

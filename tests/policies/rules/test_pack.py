@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pulumi_policy.policy as sdk
 import pytest
+import yaml
 from pulumi_policy import PolicyResourceOptions, ResourceValidationArgs
 from pulumi_policy.deserialize import SPECIAL_SECRET_SIG, SPECIAL_SIG_KEY
 from pulumi_policy.policy import (
@@ -19,9 +21,10 @@ from pulumi_policy.policy import (
 )
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
-from components.guardrails.stacks import context_of_document
+from components.guardrails.stacks import context_of_document, context_of_stack
 from policies import pack, settings
 from policies.admission import Enforcement, manifests
+from policies.parameters import PROPERTIES, RULE_FOLDER
 from policies.rules import RULES, UNKNOWN, Severity
 
 GPU = "nvidia.com/gpu"
@@ -33,14 +36,40 @@ CLUSTER = {
 }
 
 
-NAMED: dict[str, Any] = {
-    "pools": [{"name": "a100", "gpusPerNode": 4}],
-    "platform": "device-plugin",
-    "plugin": {},
-    "runtimeClass": "",
-    "infrastructureNamespaces": [],
+GUARDED = {
+    **CLUSTER,
+    "guardrails": {
+        "mode": "enforce",
+        "rules": {"GPU036": "advisory"},
+        "maxGpusPerPod": 4,
+        "resourceNames": ["nvidia.com/a100"],
+        "exemptions": [
+            {"rules": ["GPU022"], "until": "2100-01-01", "reason": "a driver", "namespaces": ["t"]}
+        ],
+    },
 }
-"""All settings that a stack file also provides."""
+"""A stack whose guardrails differ from the defaults."""
+
+SETTINGS: dict[str, tuple[str, Any]] = {
+    "exemptions": (
+        "exemptions",
+        [{"rules": ["GPU001"], "until": "2100-01-01", "reason": "a test"}],
+    ),
+    "extendedResourceToleration": ("extended_resource_toleration", True),
+    "infrastructureNamespaces": ("infrastructure_namespaces", ["other"]),
+    "maxGpusPerContainer": ("max_gpus_per_container", 3),
+    "maxGpusPerPod": ("max_gpus_per_pod", 3),
+    "otherClaims": ("other_claims", ["disk"]),
+    "platform": ("platform", "gpu-manager"),
+    "plugin": ("plugin", {"replicas": 2, "sharing": "time-slicing"}),
+    "pools": ("pools", [{"name": "t4", "gpusPerNode": 2}]),
+    "resourceNames": ("resource_names", ["nvidia.com/other"]),
+    "rules": ("severities", {"GPU001": "off"}),
+    "runtimeClass": ("runtime_class", "other"),
+    "runtimeClasses": ("runtime_classes", ["other"]),
+    "toolkitFloor": ("toolkit_floor", "1.99.0"),
+}
+"""Field of the context, and a value that the stack `GUARDED` doesn't have, by setting."""
 
 
 @pytest.fixture(autouse=True)
@@ -125,6 +154,33 @@ def test_settings_stand_before_the_stack(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (len(messages[pack.MANDATORY]), len(messages[pack.ADVISORY])) == (0, 1)
 
 
+@pytest.mark.parametrize("setting", sorted(PROPERTIES.keys() - {RULE_FOLDER}))
+def test_a_setting_of_the_pack_replaces_this_setting_of_the_stack_and_no_other(
+    monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(GUARDED)})
+    field, value = SETTINGS[setting]
+    stack = settings.context_for({})
+    both = settings.context_for({setting: value})
+    assert [
+        part.name for part in fields(stack) if getattr(stack, part.name) != getattr(both, part.name)
+    ] == [field]
+    others = {name: other for name, (_, other) in SETTINGS.items() if name != setting}
+    assert getattr(settings.context_for(others), field) == getattr(stack, field)
+
+
+def test_pack_and_checker_have_the_context_of_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(GUARDED)})
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(yaml.safe_dump({"config": {settings.STACK_KEY: GUARDED}}))
+    program = context_of_document(json.dumps(GUARDED))
+    assert program.severities == {"GPU036": Severity.ADVISORY}
+    assert settings.context_for({}) == program
+    assert context_of_stack("dev", tmp_path) == program
+
+
 def test_settings_reach_the_context() -> None:
     context = settings.context_for(
         {
@@ -164,8 +220,6 @@ def test_a_stack_that_nobody_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(CLUSTER)})
     (message,) = reported(arguments(pod(1)))[pack.MANDATORY]
     assert "this pack cannot read it" in message
-    assert "pools" in message
-    assert reported(arguments(pod(1), NAMED))[pack.MANDATORY] == []
 
 
 @pytest.mark.parametrize("type_", ["core/v1:Secret", "core/v1:ConfigMap", "helm.sh/v3:Release"])
