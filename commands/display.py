@@ -55,8 +55,12 @@ OPERATIONS: dict[str, Operation] = {
 }  # fmt: skip
 """The engine's operations, mapped to the words that users read.
 
-Operations that are not in this table, such as `same` and `read`, change nothing.
+Operations that are not in this table, such as `same` and `read`, change nothing. A resource that is
+replaced has three of them, in either order: `create-replacement`, `replace`, `delete-replaced`
+(pulumi v3.274.1, pkg/resource/deploy/step_generator.go).
 """
+PARTS = ("replace", "delete-replaced")
+"""Operations whose end gets no line, because `create-replacement` has one for the resource."""
 
 OURS = ("app.kubernetes.io/managed-by", "gpu-cluster")
 """The label of Kubernetes objects whose details this project generates, not the user."""
@@ -82,7 +86,6 @@ class Display:
         say: Function that prints one line.
         preview: Whether the run only shows what would change.
         clock: Function that returns a time in seconds; tests replace the function.
-        resources: The resources that changed or would change.
         rules: The findings of the policy pack, each with the name of the resource.
         messages: The messages of the run, each with severity and text.
     """
@@ -90,9 +93,9 @@ class Display:
     say: Callable[[str], None]
     preview: bool = False
     clock: Callable[[], float] = time.monotonic
-    resources: list[Resource] = field(default_factory=list)
     rules: list[tuple[Problem, str]] = field(default_factory=list)
     messages: list[dict[str, str]] = field(default_factory=list)
+    _resources: dict[str, Resource] = field(default_factory=dict)
     _running: dict[str, _Running] = field(default_factory=dict)
     _advice: list[tuple[str, str]] = field(default_factory=list)
     _ours: set[str] = field(default_factory=set)
@@ -101,6 +104,11 @@ class Display:
     def __post_init__(self) -> None:
         """Start the clock that measures how long no operation has been running."""
         self._quiet_since = self.clock()
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """Return the resources that changed or would change, each once."""
+        return tuple(self._resources.values())
 
     def show(self, event: EngineEvent) -> None:
         """Print the lines for the next event of the engine, if the event needs any."""
@@ -158,11 +166,11 @@ class Display:
         labels = (metadata or {}).get("labels") or {} if isinstance(metadata, dict | None) else {}
         if isinstance(labels, dict) and labels.get(OURS[0]) == OURS[1]:
             self._ours.add(step.urn)
-        operation = OPERATIONS.get(str(getattr(step.op, "value", step.op)))
+        operation = OPERATIONS.get(_op(step))
         if operation is None or not _is_custom(step):
             return
         if self.preview:
-            self._change(step, operation, SIGNS[operation], operation)
+            self._record(step, operation)
         else:
             name = step.urn.rsplit("::", 1)[-1]
             self._running[step.urn] = _Running(operation, name, self.clock())
@@ -175,22 +183,24 @@ class Display:
         if failed:
             self.say(f"! failed to {running.operation}  {step.type}  {running.name}")
             return
-        sign, done = SIGNS[running.operation], DONE[running.operation]
-        self._change(step, running.operation, sign, done, self.clock() - running.since)
+        self._record(step, running.operation)
+        if _op(step) not in PARTS and len(self._resources) <= MOST:
+            took = self.clock() - running.since
+            line = f"{SIGNS[running.operation]} {DONE[running.operation]}  {step.type}"
+            self.say(f"{line}  {running.name}{f'  {took:.0f} s' if took >= 1 else ''}")
 
-    def _change(
-        self, step: StepEventMetadata, operation: Operation, sign: str, word: str, took: float = 0.0
-    ) -> None:
+    def _record(self, step: StepEventMetadata, operation: Operation) -> None:
+        """Remember that a resource changes; a deletion counts only without another change of it."""
+        if operation == "delete" and step.urn in self._resources:
+            return
         name = step.urn.rsplit("::", 1)[-1]
         details: tuple[str, ...] = ()
         if operation in ("update", "replace") and step.old and step.new:
             found = differences(step.old.inputs or {}, step.new.inputs or {})
             details = tuple(map(printable, found)) if step.type.startswith(OBJECTS) else ()
-        self.resources.append(
-            Resource(operation=operation, type=step.type, name=name, details=details)
+        self._resources[step.urn] = Resource(
+            operation=operation, type=step.type, name=name, details=details
         )
-        if len(self.resources) <= MOST and not self.preview:
-            self.say(f"{sign} {word}  {step.type}  {name}{f'  {took:.0f} s' if took >= 1 else ''}")
 
     def _judge(self, event: Any) -> None:
         text = _plain(event.message)
@@ -228,6 +238,11 @@ class Display:
             lines = [*lines[:MOST_LINES], more]
         for line in lines:
             self.say(line)
+
+
+def _op(step: StepEventMetadata) -> str:
+    """Return the engine's name of a step's operation."""
+    return str(getattr(step.op, "value", step.op))
 
 
 def _is_custom(step: StepEventMetadata) -> bool:

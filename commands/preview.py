@@ -75,7 +75,7 @@ def run(stack: Stack) -> Document:
         stack.name,
         found,
         EngineSteps(
-            resources=tuple(display.resources),
+            resources=display.resources,
             steps=steps,
             rules=tuple(display.rules),
             errors=tuple(display.errors),

@@ -15,6 +15,7 @@ from commands.waiting import EVERY, FIRST, Reminder
 
 COMMAND = "command:local:Command"
 JOB = "kubernetes:batch/v1:Job"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
 
 
 def urn(name: str, kind: str = COMMAND) -> str:
@@ -70,6 +71,32 @@ def shown(*events: EngineEvent, preview: bool = False) -> list[str]:
         display.show(item)
     display.finish()
     return lines
+
+
+REPLACED = {
+    "created first": ("create-replacement", "replace", "delete-replaced"),
+    "deleted first": ("delete-replaced", "replace", "create-replacement"),
+}
+
+
+@pytest.mark.parametrize("steps", REPLACED.values(), ids=REPLACED)
+@pytest.mark.parametrize("preview", [True, False], ids=["preview", "up"])
+def test_a_replaced_object_counts_once(steps: tuple[str, ...], preview: bool) -> None:
+    lines: list[str] = []
+    display = Display(lines.append, preview=preview, clock=lambda: 0.0)
+    inputs = {"old": {"data": {"a": "1"}}, "new": {"data": {"a": "2"}}}
+    for op in steps:
+        display.show(step("resourcePreEvent", "config", op, CONFIG_MAP, **inputs))
+        display.show(step("resOutputsEvent", "config", op, CONFIG_MAP, **inputs))
+    (found,) = display.resources
+    assert (found.operation, found.name, found.details) == ("replace", "config", ("data.a: 1 → 2",))
+    assert lines == ([] if preview else [f"± replaced  {CONFIG_MAP}  config"])
+
+
+def test_an_object_that_goes_with_a_replaced_one_and_does_not_come_back_is_deleted() -> None:
+    display = Display(print, preview=True)
+    display.show(step("resourcePreEvent", "config", "delete-replaced", CONFIG_MAP))
+    assert [found.operation for found in display.resources] == ["delete"]
 
 
 def test_what_the_engine_says_of_plugins_and_what_programs_answer_is_not_shown() -> None:
