@@ -25,6 +25,7 @@ from components.hosts.copies import Copies
 from components.hosts.credentials import refused
 from components.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs
 from components.hosts.reboot.component import Reboot, RebootArgs
+from components.hosts.recorded import preparation_of, recorded_hosts
 from components.inspection.difference import Difference
 from components.inspection.observe import inspect, show_hosts, tell
 from components.kubernetes.kubeconfig_contexts import given, missing_context
@@ -216,7 +217,8 @@ class GpuCluster(pulumi.ComponentResource):
             _refuse(refused(self.desired.hosts, key, args.join_token))
             if kubeconfig is not None:
                 _refuse(filter(None, [missing_context(self.desired.context, args.source)]))
-            found, change = inspect(self._called, self.desired, key, args.source, unknown)
+            recorded = recorded_hosts(self._called) if Part.HOSTS in self.PARTS else ()
+            found, change = inspect(self._called, self.desired, key, args.source, unknown, recorded)
             show_hosts(self.desired.hosts, found, places)
             tell(change, self.desired.stack, args.source)
         return found.difference
@@ -327,7 +329,7 @@ class GpuCluster(pulumi.ComponentResource):
             gate=rolled.done,
         )
         prepared = HostPreparation(
-            f"{name}-host-preparation", replace(hosts, findings=difference.hosts.prepare), before()
+            preparation_of(name), replace(hosts, findings=difference.hosts.prepare), before()
         )
         rebooted = Reboot(
             f"{name}-reboot",

@@ -50,9 +50,10 @@ EFFECTS = {
         edits=("partitioned GPUs",),
     ),
     "hosts": Effect(
-        changes="A new host is prepared; a removed host gets back its former files.",
+        changes="A new host is prepared; a removed host gets back its former files, which its node "
+        "must not need any more.",
         disrupts=_NOTHING,
-        edits=("a host more", "a host fewer"),
+        edits=("a host more", "a host and its node fewer"),
     ),
     "maintenance": Effect(
         changes="Listed nodes and hosts are neither changed nor counted.",

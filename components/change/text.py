@@ -42,8 +42,6 @@ FULL: Mapping[str, str] = {
 """What it means that all GPUs are gone at the same time."""
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
-PREPARATION = "-host-preparation-"
-"""Part of the name of a resource that prepares a host; the name of the host follows."""
 SETTING = re.compile(r"[a-z][A-Za-z]*(\[\])?(\.[A-Za-z]+|\.\*)+")
 """Paths of settings in the stack file."""
 FILES = 3
@@ -410,20 +408,12 @@ def version_text(change: VersionChange) -> str:
 
 
 def object_lines(document: Document) -> Iterator[str]:
-    """Yield lines made from the Pulumi engine's steps: removed hosts, and Kubernetes objects."""
+    """Yield lines that count the Kubernetes objects in the Pulumi engine's steps."""
     found: dict[str, Counter[str]] = {}
     for resource in document.resources:
         if resource.type.startswith("kubernetes:"):
             kind = resource.type.rpartition(":")[2].removesuffix("Patch")
             found.setdefault(resource.operation, Counter())[kind] += 1
-    removed = [
-        host
-        for resource in document.resources
-        if resource.operation == "delete" and PREPARATION in resource.name
-        if (host := resource.name.rpartition(PREPARATION)[2])
-    ]
-    if removed:
-        yield f"hosts no longer declared, whose preparation is undone: {listed(removed)}"
     for operation, kinds in found.items():
         each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         yield printable(f"objects: {operation} {each}")

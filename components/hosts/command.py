@@ -19,23 +19,18 @@ import pulumi_command as command
 from components.desired.host import DesiredHost
 from components.findings import Findings
 from components.hosts.copies import Copies
+from components.hosts.recorded import COMMAND, recorded_names
 from components.hosts.script import Declaration
 from components.operation import repair_line
 from components.ssh.answers import Channel, P, T, Unreadable
 from components.workarounds import untraced
 from policies.faults import FaultError
 
-COMMAND = "command:remote:Command"
 INPUTS = [
     "connection", "create", "update", "delete", "stdin", "triggers", "logging",
     "addPreviousOutputInEnv",
 ]  # fmt: skip
 """All inputs that this module sets on a Command, for options such as `ignoreChanges`."""
-READ = "pulumi:pulumi:readStackResourceOutputs"
-"""Name of the Pulumi function that returns the resources in a stack's state.
-
-Source: pulumi v3.250, pkg/resource/deploy/builtins.go.
-"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +200,7 @@ def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHos
     """
     if not any(host.in_maintenance for host in hosts):
         return hosts
-    known = _recorded()
+    known = recorded_names()
     return tuple(
         host
         for host in hosts
@@ -224,13 +219,6 @@ def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
         return {"ignore_changes": ignored}
     # Deleting the Command of a host in maintenance undoes nothing on the host.
     return {"ignore_changes": INPUTS, "retain_on_delete": True}
-
-
-def _recorded() -> set[str]:
-    """Return the type and name (`type::name`) of each resource in the stack's state."""
-    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
-    outputs = pulumi.runtime.invoke(READ, {"stackName": stack}).value or {}
-    return {str(urn).rsplit("$", 1)[-1] for urn in outputs.get("outputs") or {}}
 
 
 def answer(

@@ -8,6 +8,7 @@ settings that were last applied to them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.change.document import Cause, Loss
@@ -46,6 +47,8 @@ class Difference:
 
     Attributes:
         hosts: Differences of hosts.
+        removed: Hosts that an earlier run prepared and the stack file no longer declares, each with
+            the name of its node. The run undoes their preparation.
         scheduling: Differences of nodes' labels and taints, and the number of GPUs before and
             after.
         validation: Nodes that must be validated.
@@ -60,6 +63,7 @@ class Difference:
     """
 
     hosts: HostDifference = field(default_factory=HostDifference)
+    removed: Mapping[str, str] = field(default_factory=dict)
     scheduling: SchedulingDifference = field(default_factory=SchedulingDifference)
     validation: ValidationDifference = field(default_factory=ValidationDifference)
     rollout: Plan = field(default_factory=Plan)

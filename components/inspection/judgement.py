@@ -17,7 +17,7 @@ from components.host_facts import HostFacts
 from components.hosts.difference import compare
 from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
-from components.inspection import moves
+from components.inspection import moves, removed
 from components.inspection.difference import Difference
 from components.inspection.ends import HOSTNAME, outlived
 from components.inspection.losses import LossesSeen
@@ -42,12 +42,14 @@ class Seen:
     Attributes:
         hosts: Facts of the inspected hosts, by name.
         cluster: State of the cluster.
+        recorded: Names of the hosts that an earlier run prepared.
         problems: Problems that prevented the inspection and must stop the run.
         reasons: Reasons why a part of the inspection has no result.
     """
 
     hosts: Mapping[str, HostFacts] = field(default_factory=dict)
     cluster: ClusterSeen = field(default_factory=ClusterSeen)
+    recorded: tuple[str, ...] = ()
     problems: tuple[str, ...] = ()
     reasons: str = ""
 
@@ -110,11 +112,15 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         )
     running = cluster.surroundings.version if cluster.surroundings else ""
     findings += moves.warnings(cluster.validation, running)
+    gone = removed.removed_hosts(seen.recorded, desired.hosts, cluster.prepared)
+    findings += removed.faults(gone, desired.hosts, desired.validation, _names(cluster.members))
     site, day = desired.platform.site, today or date.today()
     findings += outlived(site, desired.hosts, facts, running, cluster.members, day)
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     differing = compare(desired.hosts, desired.kubeadm, facts, cluster.cordoned, cluster.prepared)
+    undone = {**differing.prepare, **removed.findings(gone)}
+    differing = replace(differing, prepare=undone)
     return Inspection(
         unreachable=printable_lines("; ".join(filter(None, (cluster.unreachable, seen.reasons)))),
         hosts=facts,
@@ -128,6 +134,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         },
         difference=Difference(
             hosts=differing,
+            removed=gone,
             scheduling=cluster.scheduling or declared_gpus(desired.scheduling.pools),
             validation=_after(
                 cluster.validation,
@@ -139,6 +146,14 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
             groups=frozenset(cluster.surroundings.groups if cluster.surroundings else ()),
         ),
     )
+
+
+def _names(members: Mapping[str, list[Mapping[str, str]]]) -> dict[str, set[str]]:
+    """Return the names of each pool's nodes in the cluster."""
+    return {
+        pool: {labels[HOSTNAME] for labels in listed if HOSTNAME in labels}
+        for pool, listed in members.items()
+    }
 
 
 def _kernels_elsewhere(

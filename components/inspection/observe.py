@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,13 +27,13 @@ from components.hosts.kubeadm.component import UNKNOWN
 from components.hosts.kubeadm.kubeconfig import is_there
 from components.hosts.observed.inspect import inspecting_key, observe_hosts
 from components.hosts.observed.table import table
-from components.inspection import losses
+from components.inspection import losses, removed
 from components.inspection.bounds import bounded, completed
 from components.inspection.document import ChangeCollector
 from components.inspection.extent import EXTENT, Extent
 from components.inspection.judgement import Inspection, Seen, judged, with_losses
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
-from components.inspection.plans import planned_mig_layouts, planned_rollout
+from components.inspection.plans import Ask, planned_mig_layouts, planned_rollout
 from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
 from components.rollout.inspect import NodesSeen, observe_nodes
 from policies.faults import Fault, FaultError
@@ -43,7 +43,12 @@ RESTING = "in maintenance, not inspected"
 
 
 def inspect(
-    name: str, desired: Desired, private_key: str | None, source: str = "", unknown: str = ""
+    name: str,
+    desired: Desired,
+    private_key: str | None,
+    source: str = "",
+    unknown: str = "",
+    recorded: Sequence[str] = (),
 ) -> tuple[Inspection, ClusterChange]:
     """Inspect hosts and cluster; return the result, and what a run would change.
 
@@ -56,6 +61,7 @@ def inspect(
             inspected.
         source: Name of the settings in messages. Empty: the stack file.
         unknown: Why the cluster can't be inspected yet. Empty: it can.
+        recorded: Names of the hosts that an earlier run prepared, from the stack's state.
 
     Raises:
         RunError: No kubeconfig has the context.
@@ -66,7 +72,7 @@ def inspect(
         require_context(desired.context, desired.stack, source)
     asked = desired.question if there else None
     seen = observe(desired.hosts, desired.registries, asked, private_key, extent)
-    inspection = judged(desired, seen)
+    inspection = judged(desired, replace(seen, recorded=tuple(recorded)))
     # A run can repair a cluster that the stack makes; any other cluster must answer.
     must_answer = there and extent.has_cluster and desired.kubeadm is None
     if is_lost := must_answer and seen.cluster.nodes is None:
@@ -76,7 +82,11 @@ def inspect(
     differing = replace(inspection.difference, context=there, unknown=reason)
     inspection = replace(inspection, difference=differing)
     if extent is not Extent.OFF and there and not is_lost:
-        inspection = with_plans(desired.hosts, desired.rollout, inspection, seen.cluster, extent)
+        ask = nodes_of(desired.rollout)
+        drained = ask if extent is Extent.ALL else _unseen
+        inspection = with_plans(
+            desired.hosts, desired.rollout, inspection, seen.cluster, drained, ask
+        )
     if extent.has_cluster and there and not is_lost:
         site = desired.platform.site
         pods = losses.question(
@@ -228,16 +238,32 @@ def with_plans(
     rollout: DesiredRollout,
     inspection: Inspection,
     cluster: ClusterSeen,
-    extent: Extent,
+    pods: Ask,
+    ask: Ask,
 ) -> Inspection:
-    """Return the inspection with the plans of the rollout and of the MIG layout changes."""
-    ask = nodes_of(rollout)
-    pods = ask if extent is Extent.ALL else _unseen
+    """Return the inspection with the plans of the rollout and of the MIG layout changes.
+
+    It is a fault if pods run on the node of a removed host.
+
+    Args:
+        hosts: Hosts of the stack.
+        rollout: Settings for taking nodes out of use.
+        inspection: The inspection.
+        cluster: The inspected cluster.
+        pods: Inspects nodes whose hosts change.
+        ask: Inspects nodes whose MIG layout changes.
+    """
     waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
     layouts, reason = planned_mig_layouts(rollout, cluster.layouts, ask)
+    gone = inspection.difference.removed
+    seen = pods([*gone.values()]) if gone else NodesSeen()
+    faults = tuple(map(str, removed.undrained(gone, seen.views, rollout.context)))
     return replace(
         inspection,
-        unreachable="; ".join(filter(None, (inspection.unreachable, why, reason))),
+        problems=(*inspection.problems, *faults),
+        unreachable="; ".join(
+            filter(None, (inspection.unreachable, why, reason, printable_lines(seen.unreachable)))
+        ),
         difference=replace(inspection.difference, rollout=waves, layouts=layouts),
     )
 
@@ -255,7 +281,7 @@ def _unseen(_: list[str]) -> NodesSeen:
     return NodesSeen(unreachable="the pods of nodes that change were not inspected")
 
 
-def nodes_of(rollout: DesiredRollout) -> Callable[[list[str]], NodesSeen]:
+def nodes_of(rollout: DesiredRollout) -> Ask:
     """Return a function that gets the names of nodes and inspects these nodes in the cluster."""
 
     def ask(names: list[str]) -> NodesSeen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import pytest
 
@@ -20,6 +20,7 @@ _ANSWER = re.compile(
     r"test_a_(temporary_answer|refusal)_\w+\[(?P<forge>github|gitlab)-(?P<answer>.+)\]$"
 )
 
+_CLAIM = re.compile(r"test_an_edit_does_what_its_preview_claims\[(?P<edit>.+)\]$")
 _PAGE = re.compile(r"test_axe_finds_no_violation\[(?P<nodes>\d+)-(light|dark)\]$")
 _PROCEDURE = re.compile(r"test_the_preview_of_a_procedure_is_what_its_edit_gives\[(?P<name>.+)\]$")
 
@@ -46,8 +47,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             *_pages(passed),
             *_ratios(),
             *_procedures(passed),
+            *_claims(reporter.stats),
         ]
         reporter.write_line(f"change: {', '.join(parts)}")
+
+
+def _claims(stats: Mapping[str, Sequence[pytest.TestReport]]) -> Iterator[str]:
+    """Yield how many of the edits that were run did what their preview claims."""
+    found = {
+        outcome: sum(bool(_CLAIM.search(each.nodeid)) for each in stats.get(outcome, ()))
+        for outcome in ("passed", "failed", "error")
+    }
+    if total := sum(found.values()):
+        yield f"{found['passed']} of {total} edits as claimed"
 
 
 def _pages(passed: Collection[str]) -> Iterator[str]:

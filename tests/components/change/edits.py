@@ -273,6 +273,13 @@ EDITS: dict[str, Edit] = {
     "a package": Edit(base(), _base(packages={"install": ["pciutils"]})),
     "a host more": Edit(base(), _base(hosts=_hosts("gpu-1", "gpu-2", "gpu-3")), _bare("gpu-3")),
     "a host fewer": Edit(base(), _base(hosts=_hosts("gpu-1"))),
+    "a host and its node fewer": Edit(
+        base(),
+        _base(
+            hosts=_hosts("gpu-1"),
+            pools=[{"name": "a100", "nodes": ["gpu-1", "gpu-[3-4]"], "gpusPerNode": 8}],
+        ),
+    ),
     "reboots allowed, and one is pending": Edit(
         base(), _base(reboot={"when": "required"}), _host("gpu-2", reboot=("kernel 6.8.0-62",))
     ),

@@ -72,9 +72,8 @@ def test_many_ranges_are_counted() -> None:
     assert listed([f"n-{n}" for n in range(0, 40, 2)]).endswith(" and 14 more")
 
 
-def test_what_only_the_engine_knows_has_a_line_for_hosts_and_one_for_objects() -> None:
+def test_objects_that_only_the_engine_knows_are_counted() -> None:
     made: list[tuple[Operation, str, str]] = [
-        ("delete", "command:remote:Command", "gpu-cluster-host-preparation-gpu-2"),
         ("update", "command:local:Command", "gpu-cluster-validation-a100"),
         ("create", "kubernetes:core/v1:ConfigMap", "a"),
         ("create", "kubernetes:core/v1:ConfigMap", "b"),
@@ -83,7 +82,6 @@ def test_what_only_the_engine_knows_has_a_line_for_hosts_and_one_for_objects() -
     resources = tuple(Resource(operation=o, type=t, name=n) for o, t, n in made)
     document = Document(stack="dev", outcome=Outcome.CHANGED, resources=resources)
     assert list(object_lines(document)) == [
-        "hosts no longer declared, whose preparation is undone: gpu-2",
         "objects: create 2 ConfigMap",
         "objects: update 1 Release",
     ]

@@ -20,8 +20,8 @@ from components.hosts.phases import preparation_disrupts, runtime_disrupts
 from components.inspection import losses
 from components.inspection.document import ChangeCollector
 from components.inspection.judgement import Inspection, Seen, judged, with_losses
+from components.inspection.observe import with_plans
 from components.inspection.observed_cluster import ClusterSeen, with_members
-from components.inspection.plans import planned_mig_layouts, planned_rollout
 from components.loading.loader import load
 from components.nodes import applied, record
 from components.platforms.findings import Surroundings
@@ -212,12 +212,12 @@ class World:
                 if _member(node, pool) and (each := validation_compare(node, pool, [])):
                     found[pool.pool] = (*found.get(pool.pool, ()), *each)
         seen = replace(seen, validation=ValidationDifference(pools=found))
-        inspection = judged(desired, Seen(hosts=self.hosts, cluster=seen))
-        waves, _ = planned_rollout(
-            desired.hosts, desired.rollout, self.hosts, (), self.views(desired)
+        inspection = judged(
+            desired, Seen(hosts=self.hosts, cluster=seen, recorded=tuple(self.hosts))
         )
-        layouts, _ = planned_mig_layouts(desired.rollout, seen.layouts, self.views(desired))
-        difference = replace(inspection.difference, rollout=waves, layouts=layouts)
+        ask = self.views(desired)
+        inspection = with_plans(desired.hosts, desired.rollout, inspection, seen, ask, ask)
+        difference = inspection.difference
         asked = losses.question(
             desired.context,
             difference,
@@ -231,8 +231,7 @@ class World:
             losses=losses.losses(asked, pods, self.claims),
             unseen=losses.unseen(asked, pods, self.claims),
         )
-        whole = replace(inspection, difference=difference)
-        return with_losses(whole, seen_pods, desired.platform.site.platform)
+        return with_losses(inspection, seen_pods, desired.platform.site.platform)
 
     def pods_by_node(self) -> dict[str, list[Json]]:
         found: dict[str, list[Json]] = {}

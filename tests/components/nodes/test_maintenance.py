@@ -15,7 +15,7 @@ from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.host import working
 from components.desired.pool import Members
 from components.desired.resolve import resolve
-from components.hosts import command
+from components.hosts import recorded
 from components.hosts.reboot.component import reboot_request
 from components.kubernetes.api import ClusterError
 from components.monitoring.values import _cluster
@@ -113,7 +113,9 @@ class Recording(Recorder):
     """Recorder with a Pulumi state that has one prepared host."""
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> dict[str, Any]:
-        assert args.token == command.READ
+        if args.token == recorded.OUTPUTS:
+            return {"outputs": {"gpus": {}}}
+        assert args.token == recorded.RESOURCES
         name = "gpu-cluster-host-preparation-rack-1"
         urn = f"urn:pulumi:test::gpu-cluster::a$b$command:remote:Command::{name}"
         return {"outputs": {urn: {}}}

@@ -139,4 +139,10 @@ def test_a_new_host_gets_its_key_by_one_scan_that_somebody_confirms(up: Project)
     assert figures(up.up())[:2] == (32, 32)
     # Take the host out while its machine runs: `destroy` could not undo its preparation later.
     up.edit(lambda cluster: cluster["hosts"].pop(), hardware=False)
-    assert figures(up.up())[:2] == (32, 32)
+    refused = up.command("up")
+    assert refused.returncode == 1
+    assert "host gpu-3: found not declared any more, while its node stays" in refused.stdout
+    up.edit(
+        lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-2]", "gpu-4"]), hardware=False
+    )
+    assert figures(up.up())[:2] == (24, 24)

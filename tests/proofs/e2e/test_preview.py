@@ -80,7 +80,7 @@ EDITS: dict[str, tuple[Callable[[Json], None], str]] = {
     "another name": (pool(name="h100"), "create"),
     "the GPU Operator": (section(platform="gpu-operator"), r"preview: .*"),
     "DRA": (section(platform="dra"), r"preview: .*"),
-    "a host fewer": (lambda cluster: cluster["hosts"].pop(), "delete"),
+    "a host fewer": (lambda cluster: cluster["hosts"].pop(), "while its node stays in pool a100"),
     "a wrong port": (host(port=1), "host gpu-2: found .*; wanted: a reachable host"),
     "the port of another host": (swapped, "host gpu-1"),
     "another user": (host(user="somebody"), "host gpu-2"),

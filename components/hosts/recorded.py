@@ -1,0 +1,61 @@
+"""Hosts that the Pulumi state records, because an earlier run prepared them.
+
+The engine deletes the Commands of a host that is no longer declared after everything else in the
+run, and this deletion undoes the host's preparation. The inspection runs before, so it needs the
+names of these hosts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+
+COMMAND = "command:remote:Command"
+RESOURCES = "pulumi:pulumi:readStackResourceOutputs"
+"""Name of the Pulumi function that returns the resources in a stack's state.
+
+The engine crashes if it reads a stack that no run has ever changed (pulumi v3.274.1,
+pkg/backend/backend.go, GetStackResourceOutputs).
+"""
+OUTPUTS = "pulumi:pulumi:readStackOutputs"
+"""Name of the Pulumi function that returns the outputs of a stack; empty before the first run.
+
+Source of both names: pulumi v3.274.1, pkg/resource/deploy/builtins.go.
+"""
+
+
+def preparation_of(cluster: str) -> str:
+    """Return the name of the component that prepares the hosts of a `GpuCluster`.
+
+    The names of its Commands are this name, a hyphen and the host's name.
+    """
+    return f"{cluster}-host-preparation"
+
+
+def recorded_hosts(cluster: str) -> tuple[str, ...]:
+    """Return the names of the hosts whose preparation the stack's state records, sorted.
+
+    The result is empty if the stack exports no outputs, because such a stack may be new.
+
+    Args:
+        cluster: Name of the component `GpuCluster`.
+    """
+    if not _read(OUTPUTS):
+        return ()
+    start = f"{COMMAND}::{preparation_of(cluster)}-"
+    return tuple(
+        sorted(name.removeprefix(start) for name in recorded_names() if name.startswith(start))
+    )
+
+
+def recorded_names() -> frozenset[str]:
+    """Return the type and name (`type::name`) of each resource in the stack's state."""
+    return frozenset(str(urn).rsplit("$", 1)[-1] for urn in _read(RESOURCES))
+
+
+def _read(function: str) -> dict[str, Any]:
+    stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    argument = "name" if function == OUTPUTS else "stackName"
+    result = pulumi.runtime.invoke(function, {argument: stack}).value or {}
+    return dict(result.get("outputs") or {})

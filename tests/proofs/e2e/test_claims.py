@@ -1,0 +1,126 @@
+"""What a preview claims is what a run does, measured at the API server and on the hosts.
+
+Each edit is deployed before, then edited, previewed and run. The quantities are read again after
+the cluster has settled, because the engine deletes last what is no longer declared, and simulated
+kubelets need seconds to notice it. GPU_CLUSTER_EDITS_SEED chooses the sample; FULL=1 runs all.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from components.change.document import Document
+from components.change.file import VARIABLE
+from components.loading.loader import load
+from tests.guard import own_name
+from tests.proofs.e2e import claims
+from tests.proofs.e2e.claims import Edit, Quantities
+from tests.proofs.e2e.edits import EDITS
+from tests.proofs.e2e.kills import chance
+from tests.proofs.e2e.project import LIMIT, Json, Project, started
+
+pytestmark = pytest.mark.full
+
+SEED = "GPU_CLUSTER_EDITS_SEED"
+HOSTS = ("gpu-1", "gpu-2")
+
+
+def chosen() -> list[str]:
+    """Return the names of the edits to run: one of each kind, or all with FULL=1."""
+    if os.environ.get("FULL") == "1":
+        return list(EDITS)
+    rng = chance(os.environ.get(SEED, "1"))
+    kinds: dict[str, list[str]] = {}
+    for name, edit in EDITS.items():
+        kinds.setdefault(edit.kind, []).append(name)
+    return [rng.choice(names) for names in kinds.values()]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    made = Project.make(tmp_path_factory.mktemp("claims"), own_name("claims"))
+    with started(made):
+        made.request("POST", "namespaces", body={"metadata": {"name": "claims"}})
+        yield made
+
+
+@pytest.fixture(scope="module")
+def first(project: Project) -> Json:
+    """Return the project's first stack file."""
+    return project.read()
+
+
+def nodes(document: Json) -> dict[str, tuple[str, ...]]:
+    """Return the nodes of each pool that a stack file lists, without nodes in maintenance."""
+    cluster = load(document)
+    resting = cluster.nodes_in_maintenance
+    return {
+        pool.name: tuple(name for name in pool.node_names if name not in resting)
+        for pool in cluster.pools
+    }
+
+
+def previewed(project: Project, file: Path) -> tuple[Document, str]:
+    done = project.command("preview", **{VARIABLE: str(file)})
+    return Document.read(file.read_bytes()), done.stdout
+
+
+def ran(project: Project) -> subprocess.CompletedProcess[str]:
+    """Run `make up` with JSON=1; standard output has only its document."""
+    return subprocess.run(
+        ["venv/bin/python", "-m", "commands.up"],
+        cwd=project.root,
+        env={**project.environment, "JSON": "1"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def measured(project: Project, before: Json, after: Json) -> tuple[Quantities, str]:
+    """Run an edited stack file, and return what happened, with the run's output."""
+    was, pods = claims.advertised(project, nodes(before)), claims.running(project)
+    validated, files = claims.records(project), claims.files(project, HOSTS)
+    with claims.cordons(project) as cordoned:
+        done = ran(project)
+        succeeds = done.returncode == 0
+        pools = nodes(after if succeeds else before)
+        now = claims.settled(lambda: claims.advertised(project, pools))
+    left, proofs = claims.running(project), claims.records(project)
+    return Quantities(
+        succeeds=succeeds,
+        before=was,
+        after=now,
+        evicted={name for name, uid in pods.items() if left.get(name) != uid},
+        drained=cordoned,
+        validated={name for name, since in proofs.items() if validated.get(name) != since},
+        files=claims.changed_files(files, claims.files(project, HOSTS)),
+        resources=claims.resources(done.stdout),
+    ), done.stderr
+
+
+@pytest.mark.promise("What a preview says of GPUs, pods, nodes and objects is what the run does.")
+@pytest.mark.parametrize("name", chosen())
+def test_an_edit_does_what_its_preview_claims(
+    project: Project, first: Json, tmp_path: Path, name: str
+) -> None:
+    edit: Edit = EDITS[name]
+    project.write(first, hardware=False)
+    project.edit(edit.before, hardware=False)
+    deployed = project.read()
+    done = project.command("up")
+    assert done.returncode == 0, done.stdout
+    claims.settled(lambda: claims.advertised(project, nodes(deployed)))
+    with claims.workloads(project, edit.workloads):
+        project.edit(edit.after, hardware=False)
+        document, said = previewed(project, tmp_path / "change.json")
+        found, told = measured(project, deployed, project.read())
+    wrong = list(claims.differences(claims.claimed(document), found))
+    assert not wrong, "\n".join([*wrong, "preview:", said, "run:", told])
