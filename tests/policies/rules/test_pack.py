@@ -176,7 +176,7 @@ def test_pack_and_checker_have_the_context_of_the_program(
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(yaml.safe_dump({"config": {settings.STACK_KEY: GUARDED}}))
     program = context_of_document(json.dumps(GUARDED))
-    assert program.severities == {"GPU036": Severity.ADVISORY}
+    assert program.severities["GPU036"] == Severity.ADVISORY
     assert settings.context_for({}) == program
     assert context_of_stack("dev", tmp_path) == program
 
