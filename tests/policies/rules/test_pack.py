@@ -36,17 +36,17 @@ CLUSTER = {
 }
 
 
-GUARDED = {
-    **CLUSTER,
+GUARDED = CLUSTER | {
     "guardrails": {
         "mode": "enforce",
-        "rules": {"GPU036": "advisory"},
         "maxGpusPerPod": 4,
-        "resourceNames": ["nvidia.com/a100"],
-        "exemptions": [
-            {"rules": ["GPU022"], "until": "2100-01-01", "reason": "a driver", "namespaces": ["t"]}
-        ],
-    },
+        "rules": {"GPU050": "mandatory", "GPU049": "off"},
+        "infrastructureNamespaces": ["monitoring"],
+        "resourceNames": ["example.com/npu"],
+        "runtimeClasses": ["kata"],
+        "otherClaims": ["odd"],
+        "exemptions": [{"rules": ["GPU051"], "until": "2030-12-31", "reason": "why"}],
+    }
 }
 """A stack whose guardrails differ from the defaults."""
 
@@ -176,7 +176,7 @@ def test_pack_and_checker_have_the_context_of_the_program(
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(yaml.safe_dump({"config": {settings.STACK_KEY: GUARDED}}))
     program = context_of_document(json.dumps(GUARDED))
-    assert program.severities["GPU036"] == Severity.ADVISORY
+    assert program.severities["GPU049"] == Severity.OFF
     assert settings.context_for({}) == program
     assert context_of_stack("dev", tmp_path) == program
 
@@ -365,19 +365,6 @@ def test_what_no_rule_reads_is_told_as_advice() -> None:
     ]
     (advice,) = reported(arguments(unknown, {"rules": {"GPU050": "off"}}))[pack.ADVISORY]
     assert "resourceNames" in advice
-
-
-GUARDED = CLUSTER | {
-    "guardrails": {
-        "mode": "enforce",
-        "rules": {"GPU050": "mandatory", "GPU049": "off"},
-        "infrastructureNamespaces": ["monitoring"],
-        "resourceNames": ["example.com/npu"],
-        "runtimeClasses": ["kata"],
-        "otherClaims": ["odd"],
-        "exemptions": [{"rules": ["GPU051"], "until": "2030-12-31", "reason": "why"}],
-    }
-}
 
 
 @pytest.mark.promise(
