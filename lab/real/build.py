@@ -15,6 +15,7 @@ import subprocess
 from pathlib import Path
 
 from lab.real.parts import (
+    ARITHMETIC,
     CRI_O,
     KUBERNETES,
     MOCK,
@@ -98,6 +99,11 @@ def _files(part: str, module: str) -> Path:
 def build_node() -> dict[str, Path]:
     """Build kubelet, kubeadm and kubectl; return their paths by program name."""
     return _built(KUBERNETES)
+
+
+def build_arithmetic() -> Path:
+    """Build the program that answers with Kubernetes' own functions; return its path."""
+    return _built(ARITHMETIC)["arithmetic"]
 
 
 def build_crio() -> Path:

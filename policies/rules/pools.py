@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..kube import taints
+from ..kube.node_selectors import OPERATORS, meets
 from ..kube.taints import NodeTaint, TaintEffect
 from .context import Context, PoolFacts
 from .pod_spec import Pod
@@ -55,27 +56,8 @@ def _expression(expression: object, labels: Mapping[str, str]) -> bool:
     key, values = text(at(expression, "key")), at(expression, "values")
     if holds_unknown(values) or key not in labels:
         return True
-    value, wanted = labels[key], [text(entry) for entry in sequence(values)]
-    match at(expression, "operator"):
-        case "In":
-            return value in wanted
-        case "NotIn":
-            return value not in wanted
-        case "DoesNotExist":
-            return False
-        case "Gt" | "Lt" as operator:
-            return _compares(value, wanted, operator)
-        # The term's operator is Exists, which any label value matches, or it is not known yet.
-        case _:
-            return True
-
-
-def _compares(value: str, wanted: list[str], operator: object) -> bool:
-    try:
-        have, bound = int(value), int(wanted[0])
-    except (ValueError, IndexError):
-        return False
-    return have > bound if operator == "Gt" else have < bound
+    operator, wanted = text(at(expression, "operator")), [text(each) for each in sequence(values)]
+    return operator not in OPERATORS or meets(labels[key], operator, wanted)
 
 
 def untolerated(

@@ -46,7 +46,7 @@ def test_every_function_of_the_header_has_a_stub() -> None:
 
 def test_each_part_is_built_from_a_module_that_names_its_version() -> None:
     every = map(parts.kubernetes, pins.KUBERNETES_MODULES)
-    for part in (*parts.PARTS, parts.MOCK, *every):
+    for part in (*parts.PARTS, parts.MOCK, parts.ARITHMETIC, *every):
         text = (part.folder / "go.mod").read_text(encoding="utf-8")
         assert f" v{part.version}" in text
         assert (part.folder / "go.sum").is_file()

@@ -2,8 +2,8 @@
 
 Each part of the test writes a file to `tests/results`: `api-server.json`, `admission.json` (from
 `admission-1.json` and so on), `world.json`, `agents.json`, `mutation.json`,
-`exports-gatekeeper.json` and `exports-kyverno.json`. `python -m tests.proofs.rules.results` prints
-the summary line, and names the parts that have not run.
+`exports-gatekeeper.json`, `exports-kyverno.json` and `arithmetic.json`. `python -m
+tests.proofs.rules.results` prints the summary line, and names the parts that have not run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ PARTS = (
     "mutation",
     "exports-gatekeeper",
     "exports-kyverno",
+    "arithmetic",
 )
 EXPORTS = ("admission", "exports-gatekeeper", "exports-kyverno")
 """The parts that judge by an export: by the API server, by Gatekeeper and by Kyverno."""
@@ -81,6 +82,8 @@ def line() -> str:
     if mutation:
         share = 100 * mutation["killed"] / mutation["mutants"]
         parts.append(f"{int(share)} % of mutants killed")
+    if arithmetic := found["arithmetic"]:
+        parts.append(f"arithmetic of Kubernetes {arithmetic['cases']} cases agree")
     missing = [part for part, result in found.items() if result is None]
     return f"rules: {', '.join(parts)}" + (f" (not run: {', '.join(missing)})" if missing else "")
 
