@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..rules import RULES, Context
-from ..rules.cel import text, texts
+from ..rules.cel import OR_LIST, text, texts
 from ..rules.context import ExemptionFacts
 from ..rules.exemptions import GRANT, PREFIX, RULE_ID, YEARS, pattern
 
@@ -61,8 +61,8 @@ VARIABLES: Final[Mapping[str, str]] = {
     # applies. An update that only removes fields gets no entry from the API server, so there a
     # user's entry counts; the pods made from it are checked by their creation time. `dyn` is
     # needed because the times are strings here, but the type check takes them for timestamps.
-    "before": "dyn(oldObject).metadata.?managedFields.orValue([]).filter(m, m.?time.hasValue())",
-    "stamps": "dyn(object).metadata.?managedFields.orValue([])"
+    "before": f"dyn(oldObject).metadata.?managedFields{OR_LIST}.filter(m, m.?time.hasValue())",
+    "stamps": f"dyn(object).metadata.?managedFields{OR_LIST}"
     ".filter(m, m.?time.hasValue() && !(m in variables.before)).map(m, string(m.time))",
     "today": 'request.operation != "UPDATE" ? '
     "string(dyn(object).metadata.creationTimestamp).substring(0, 10) : "
@@ -107,10 +107,10 @@ def _matches(given: ExemptionFacts, pod: str) -> str:
         parts.append(f"({' || '.join(has)})")
     if given.images:
         images = text(pattern(given.images))
-        containers = f"(dyn({pod}).spec.containers + dyn({pod}).spec.?initContainers.orValue([]))"
+        containers = f"(dyn({pod}).spec.containers + dyn({pod}).spec.?initContainers{OR_LIST})"
         parts.append(f'{containers}.all(c, c.?image.orValue("").matches({images}))')
     if given.host_paths:
-        volumes = f"dyn({pod}).spec.?volumes.orValue([])"
+        volumes = f"dyn({pod}).spec.?volumes{OR_LIST}"
         mounted = f'{volumes}.filter(v, v.?hostPath.?path.orValue("") != "")'
         plain = '("/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))'
         paths = text(pattern(given.host_paths))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
-from ..rules.cel import text, texts
+from ..rules.cel import OR_MAP, text, texts
 from ..rules.exemptions import GRANT, PREFIX
 from .objects import bound_policy, resource_rule
 
@@ -33,7 +33,7 @@ def _label(owner: str) -> str:
 
 
 def _annotations(owner: str) -> str:
-    return f"{owner}.metadata.?annotations.orValue({{}})"
+    return f"{owner}.metadata.?annotations{OR_MAP}"
 
 
 _TOUCHED = (

@@ -7,6 +7,8 @@ from typing import Final
 
 from ..rules.cel import (
     NAMES,
+    OR_LIST,
+    OR_MAP,
     OWN_DEVICES,
     POOL_TAINTS,
     SIDECAR,
@@ -48,7 +50,7 @@ _MEMORY = size(effective('"memory"'))
 _LABELS = 'variables.facts[p + ".labels"].split(",")'
 _TERMS = (
     "variables.spec.?affinity.?nodeAffinity.?requiredDuringSchedulingIgnoredDuringExecution"
-    ".?nodeSelectorTerms.orValue([])"
+    f".?nodeSelectorTerms{OR_LIST}"
 )
 
 
@@ -74,36 +76,36 @@ _CANDIDATE = (
     f"variables.nodeSelector.all(k, {_LABELS}.all(l, "
     '!l.startsWith(k + "=") || l == k + "=" + variables.nodeSelector[k])) && '
     "(size(variables.terms) == 0 || variables.terms.exists(t, "
-    "size(t.?matchExpressions.orValue([])) + size(t.?matchFields.orValue([])) > 0 && "
-    f"t.?matchExpressions.orValue([]).all(e, {_FITS})))"
+    f"size(t.?matchExpressions{OR_LIST}) + size(t.?matchFields{OR_LIST}) > 0 && "
+    f"t.?matchExpressions{OR_LIST}.all(e, {_FITS})))"
 )
 _OTHER = of_other_devices_cel(claim_name("r"))
 _USES_CLAIM = (
-    "c.?resources.?claims.orValue([]).exists(u, variables.gpuClaims.exists(r, r.name == u.name))"
+    f"c.?resources.?claims{OR_LIST}.exists(u, variables.gpuClaims.exists(r, r.name == u.name))"
 )
 
 POD_VARIABLES: Final[Mapping[str, str]] = {
-    "init": "variables.spec.?initContainers.orValue([])",
+    "init": f"variables.spec.?initContainers{OR_LIST}",
     # `dyn` is needed because the type check gives containers and init containers different types.
     "containers": "dyn(variables.spec.containers) + dyn(variables.init)",
     "judged": "variables.containers",
     "overhead": resources("variables.spec", "overhead"),
-    "tolerations": "variables.spec.?tolerations.orValue([])",
-    "nodeSelector": "variables.spec.?nodeSelector.orValue({})",
+    "tolerations": f"variables.spec.?tolerations{OR_LIST}",
+    "nodeSelector": f"variables.spec.?nodeSelector{OR_MAP}",
     "terms": _TERMS,
-    "volumes": "variables.spec.?volumes.orValue([])",
+    "volumes": f"variables.spec.?volumes{OR_LIST}",
     "hostPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "")'
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
     # The host paths that at least one container mounts without readOnly.
     "writtenPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "" && '
-    "variables.containers.exists(c, c.?volumeMounts.orValue([]).exists(m, m.name == v.name && "
+    f"variables.containers.exists(c, c.?volumeMounts{OR_LIST}.exists(m, m.name == v.name && "
     "!m.?readOnly.orValue(false))))"
     '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
     "gpuResources": parameter("gpuResources"),
     "ownDevices": OWN_DEVICES,
     # CEL can't read the claim, which is another object. So each claim counts as a GPU claim, unless
     # the cluster facts say that it is for other devices.
-    "gpuClaims": f"variables.spec.?resourceClaims.orValue([]).filter(r, !{_OTHER})",
+    "gpuClaims": f"variables.spec.?resourceClaims{OR_LIST}.filter(r, !{_OTHER})",
     "gpuContainers": f"variables.containers.filter(c, {asks_for(is_gpu('n'))} || {_USES_CLAIM})",
     **GPUS_VARIABLES,
     # The names are computed once and kept in a variable, because the order of a map's keys differs

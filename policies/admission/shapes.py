@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..rules.cel import changed, parameter, texts
+from ..rules.cel import OR_LIST, OR_MAP, changed, parameter, texts
 from ..rules.twin import Scope, Twin
 from . import exemptions
 from .objects import Json
@@ -92,8 +92,8 @@ _BOTH = ("CREATE", "UPDATE")
 _NAMESPACES = rule_of(
     "", _BOTH, "namespaces", "namespaces/finalize", "namespaces/status", scope="Cluster"
 )
-_OWN = {"ownAnnotations": "object.metadata.?annotations.orValue({})"}
-_GRANTS = {"grants": "namespaceObject.?metadata.?annotations.orValue({})"}
+_OWN = {"ownAnnotations": f"object.metadata.?annotations{OR_MAP}"}
+_GRANTS = {"grants": f"namespaceObject.?metadata.?annotations{OR_MAP}"}
 _BARE = {**_OWN, "annotations": "variables.ownAnnotations"}
 _OBJECT = {**_BARE, **_GRANTS, **exemptions.VARIABLES}
 _POD = {**_OBJECT, "spec": "object.spec", **POD_VARIABLES}
@@ -104,7 +104,7 @@ _TEMPLATE = {
     "template": 'dyn(object).kind == "PodTemplate" ? dyn(object).template : '
     'dyn(object).kind == "CronJob" ? dyn(object).spec.jobTemplate.spec.template : '
     "dyn(object).spec.template",
-    "annotations": "variables.template.?metadata.?annotations.orValue({})",
+    "annotations": f"variables.template.?metadata.?annotations{OR_MAP}",
     **_GRANTS,
     **exemptions.VARIABLES,
     "spec": "variables.template.spec",
@@ -128,8 +128,8 @@ _TEMPLATE = {
     **POD_VARIABLES,
 }
 _NEW_EPHEMERAL = (
-    "object.spec.?ephemeralContainers.orValue([]).filter(c, "
-    "!oldObject.spec.?ephemeralContainers.orValue([]).exists(o, o.name == c.name))"
+    f"object.spec.?ephemeralContainers{OR_LIST}.filter(c, "
+    f"!oldObject.spec.?ephemeralContainers{OR_LIST}.exists(o, o.name == c.name))"
 )
 _GPU_RESOURCES = {**_OBJECT, "gpuResources": parameter("gpuResources")}
 
@@ -137,7 +137,7 @@ _GPU_RESOURCES = {**_OBJECT, "gpuResources": parameter("gpuResources")}
 # CEL for the spec of a device claim. `dyn` switches off the type check, because a
 # ResourceClaimTemplate has the claim's spec one level deeper than a ResourceClaim.
 _CLAIM = 'dyn(object).kind == "ResourceClaim" ? dyn(object).spec : dyn(object).spec.spec'
-_REQUESTS = f"({_CLAIM}).?devices.?requests.orValue([])"
+_REQUESTS = f"({_CLAIM}).?devices.?requests{OR_LIST}"
 
 SHAPES: Final = (
     Shape(

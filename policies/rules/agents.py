@@ -50,7 +50,7 @@ def writable(pod: Pod) -> Iterator[str]:
 OF_DAEMON_SET: Final = (
     '(dyn(object).kind == "DaemonSet" || '
     f'(request.?userInfo.?username.orValue("") in {cel.parameter("daemonSetControllers")} && '
-    'object.metadata.?ownerReferences.orValue([]).exists(o, o.kind == "DaemonSet" && '
+    f'object.metadata.?ownerReferences{cel.OR_LIST}.exists(o, o.kind == "DaemonSet" && '
     "o.?controller.orValue(false))))"
 )
 IS_AGENT: Final = f"({OF_DAEMON_SET} && !variables.mayHaveGpus)"

@@ -28,6 +28,15 @@ devices.
 """
 
 
+# The API server writes some empty lists as null, such as the requests of a ResourceClaim without
+# any, and a manifest that other programs judge may have null anywhere.
+_PRESENT: Final = ".optFlatMap(present, optional.ofNonZeroValue(present))"
+OR_LIST: Final = f"{_PRESENT}.orValue([])"
+"""CEL that makes the list of an optional field, which is empty if the field is missing or null."""
+OR_MAP: Final = f"{_PRESENT}.orValue({{}})"
+"""CEL that makes the map of an optional field, which is empty if the field is missing or null."""
+
+
 def text(value: str) -> str:
     """Return a text as a CEL string literal."""
     return json.dumps(value, ensure_ascii=False)
@@ -53,7 +62,7 @@ def resources(owner: str, field: str) -> str:
     `dyn` is needed because the type check does not know maps of quantities and would warn of a
     missing field (seen on an API server 1.34.4).
     """
-    return f"dyn({owner}).?{field}.orValue({{}})"
+    return f"dyn({owner}).?{field}{OR_MAP}"
 
 
 def limits(container: str) -> str:
@@ -210,7 +219,7 @@ def changed(*fields: str) -> str:
 
 def annotation_set(prefix: str) -> str:
     """Return CEL that is true if an update adds or changes an annotation with a prefix."""
-    own, old = (f"{root}.metadata.?annotations.orValue({{}})" for root in ("object", "oldObject"))
+    own, old = (f"{root}.metadata.?annotations{OR_MAP}" for root in ("object", "oldObject"))
     return f"{own}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {own}[k]))"
 
 
@@ -219,7 +228,7 @@ def annotation_set(prefix: str) -> str:
 PLACE_CHANGED: Final = changed("spec.?tolerations", "spec.?nodeSelector", "spec.?affinity")
 IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
-    for field in (".containers", ".?initContainers.orValue([])")
+    for field in (".containers", f".?initContainers{OR_LIST}")
 )
 # The fields that a resize of a pod can change: kubernetes v1.36.3 pkg/registry/core/pod/strategy.go
 # dropNonResizeUpdates.
@@ -229,7 +238,7 @@ SIZES_CHANGED: Final = " || ".join(
         *(
             f"dyn(object).spec{field}.map(c, c.?resources) != "
             f"dyn(oldObject).spec{field}.map(c, c.?resources)"
-            for field in (".containers", ".?initContainers.orValue([])")
+            for field in (".containers", f".?initContainers{OR_LIST}")
         ),
     )
 )

@@ -35,7 +35,7 @@ CHANNELS: Final = r"imex\.nvidia\.com|compute-domain-[a-z-]+\.nvidia\.com"
 """Pattern of the DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between
 nodes: NVIDIA/k8s-dra-driver-gpu deployments/helm/nvidia-dra-driver-gpu/templates.
 """
-CHOICES: Final = "(has(r.exactly) ? [r.exactly] : r.?firstAvailable.orValue([]))"
+CHOICES: Final = f"(has(r.exactly) ? [r.exactly] : r.?firstAvailable{cel.OR_LIST})"
 """CEL for the alternatives of the request `r` of a claim."""
 OF_GPUS: Final = (
     f'((x.?deviceClassName.orValue("").matches({cel.text(SOUNDS_LIKE_GPU)}) && '

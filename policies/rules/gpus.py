@@ -108,7 +108,7 @@ _NO_NETWORK = f"!n.lowerAscii().matches({cel.text(NETWORK)})"
 GPUS_VARIABLES: Final = {
     "hasGpus": f"variables.containers.exists(c, {cel.asks_for(cel.is_gpu('n'))}) || {_OVERHEAD}",
     "mayHaveGpus": "variables.hasGpus || "
-    f"variables.spec.?resourceClaims.orValue([]).exists(r, {_UNPROVEN}) || "
+    f"variables.spec.?resourceClaims{cel.OR_LIST}.exists(r, {_UNPROVEN}) || "
     f"variables.containers.exists(c, {cel.asks_for(_SOUNDS)})",
     "asksForGpus": "variables.hasGpus || size(variables.gpuClaims) > 0",
     "belongsOnGpuNodes": "variables.asksForGpus || "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from .cel import LIMITS, REQUESTS, resources, text, texts, tolerates
+from .cel import LIMITS, OR_LIST, OR_MAP, REQUESTS, resources, text, texts, tolerates
 from .resource_names import GPU
 
 
@@ -36,17 +36,17 @@ class Sign:
     on: On = On.POD
 
 
-INIT: Final = "object.spec.?initContainers.orValue([])"
+INIT: Final = f"object.spec.?initContainers{OR_LIST}"
 CONTAINERS: Final = f"(dyn(object.spec.containers) + dyn({INIT}))"
-ANNOTATIONS: Final = "object.metadata.?annotations.orValue({})"
-VOLUMES: Final = "object.spec.?volumes.orValue([])"
+ANNOTATIONS: Final = f"object.metadata.?annotations{OR_MAP}"
+VOLUMES: Final = f"object.spec.?volumes{OR_LIST}"
 HAS_GPUS: Final = f"{text(GPU)} in {LIMITS}"
 
 _NATIVE: Final = texts(("cpu", "memory", "ephemeral-storage"))
-_SELECTOR = "object.spec.?nodeSelector.orValue({})"
+_SELECTOR = f"object.spec.?nodeSelector{OR_MAP}"
 _GPU = "facts.ordinaryGpu"
 _TAINTS = 'facts.taints.split(",")'
-_COVERED = f"object.spec.?tolerations.orValue([]).exists(o, {tolerates('o', 't')})"
+_COVERED = f"object.spec.?tolerations{OR_LIST}.exists(o, {tolerates('o', 't')})"
 _OF_A_POOL = (
     'facts.pools.split(",").exists(p, p != "" && '
     f'{_SELECTOR}.all(k, k + "=" + {_SELECTOR}[k] in facts[p + ".labels"].split(",")))'
@@ -73,7 +73,7 @@ PLACE: Final = Sign(
 that it can be scheduled to.
 """
 
-CLAIMS: Final = Sign("size(object.spec.?resourceClaims.orValue([])) > 0")
+CLAIMS: Final = Sign(f"size(object.spec.?resourceClaims{OR_LIST}) > 0")
 """Sign: a pod claims devices (DRA)."""
 
 NO_LIMIT: Final = Sign(f'{REQUESTS}.exists(n, n.contains("kubernetes.io/"))', On.CONTAINER)

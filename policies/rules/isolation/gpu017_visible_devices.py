@@ -60,18 +60,18 @@ RULE = Rule(
 )
 
 PREFIXED: Final = (
-    'c.?envFrom.orValue([]).exists(e, e.?prefix.orValue("") != "" && '
+    f'c.?envFrom{cel.OR_LIST}.exists(e, e.?prefix.orValue("") != "" && '
     f'"{VARIABLE}".startsWith(e.prefix))'
 )
 
 _SIGN = Sign(
-    f"c.?env.orValue([]).exists(e, e.name == {cel.text(VARIABLE)}) || {PREFIXED}", On.CONTAINER
+    f"c.?env{cel.OR_LIST}.exists(e, e.name == {cel.text(VARIABLE)}) || {PREFIXED}", On.CONTAINER
 )
 
 TWIN = pods(
     cel.in_workloads(
         cel.each_container(
-            f'c.?env.orValue([]).exists(e, e.name == "{VARIABLE}" && (has(e.valueFrom) || '
+            f'c.?env{cel.OR_LIST}.exists(e, e.name == "{VARIABLE}" && (has(e.valueFrom) || '
             f'!(e.?value.orValue("") in {cel.texts(NO_DEVICES)}))) || {PREFIXED}',
             f'"{VARIABLE} set by the pod"',
             "variables.judged",

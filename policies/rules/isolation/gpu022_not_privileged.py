@@ -51,7 +51,7 @@ RULE = Rule(
 
 PRIVILEGED: Final = (
     f"({IS_PRIVILEGED} || "
-    "c.?securityContext.?capabilities.?add.orValue([])"
+    f"c.?securityContext.?capabilities.?add{cel.OR_LIST}"
     f".exists(a, a.upperAscii() in {cel.texts(ALL_DEVICES)}))"
 )
 

@@ -68,7 +68,7 @@ RULE = Rule(
 
 _ENCODED = cel.texts(b64encode(value.encode()).decode() for value in NO_DEVICES)
 
-_VALUES = "dyn(object).?data.orValue({})"
+_VALUES = f"dyn(object).?data{cel.OR_MAP}"
 
 _NONE = f'(dyn(object).kind == "Secret" ? {_ENCODED} : {cel.texts(NO_DEVICES)})'
 

@@ -92,7 +92,7 @@ _GIVES = (
     f"{cel.positive(f'{_MAX}[n]')})",
 )
 TWIN = Twin(
-    'object.spec.limits.filter(i, (i.type == "Container" && ('
+    f'object.spec.?limits{cel.OR_LIST}.filter(i, (i.type == "Container" && ('
     + " || ".join(_GIVES)
     + ')) || (i.type == "Pod" && ('
     + " || ".join(map(_names_cel, ("max", "min")))

@@ -102,13 +102,13 @@ _MEMORY_VOLUMES = (
 )
 
 _SHARED_MEMORY = (
-    'c.?volumeMounts.orValue([]).exists(m, m.mountPath.matches("^/dev/shm/*$") && '
+    f'c.?volumeMounts{cel.OR_LIST}.exists(m, m.mountPath.matches("^/dev/shm/*$") && '
     f"{_MEMORY_VOLUMES}.exists(v, v.name == m.name))"
 )
 
 _SIGN = Sign(
     f'{cel.LIMITS}[{cel.text(GPU)}] != "1" && !('
-    'c.?volumeMounts.orValue([]).exists(m, m.mountPath == "/dev/shm" && '
+    f'c.?volumeMounts{cel.OR_LIST}.exists(m, m.mountPath == "/dev/shm" && '
     f'{VOLUMES}.exists(v, v.name == m.name && v.?emptyDir.?medium.orValue("") == "Memory")))',
     On.GPU_CONTAINER,
 )
