@@ -19,7 +19,7 @@ from components.desired.pool import Members
 from components.kubernetes.api import Client, Json, Refused
 from components.kubernetes.resources import DRA_DRIVER, is_gpu
 from components.nodes.drain import ready
-from components.nodes.gpu_holders import FINISHED, allocated
+from components.nodes.gpu_holders import FINISHED, allocated, list_pods
 from components.nodes.inspect import count_devices, gpus
 from policies.kube.pod_resources import device_requests
 from policies.printable import printable
@@ -162,7 +162,7 @@ async def listed(client: Client) -> Listed:
         ClusterError: Nodes or pods can't be listed.
     """
     nodes = await client.list("nodes")
-    pods = await client.list("pods")
+    pods = await list_pods(client)
     found: dict[str, list[Json]] = {"resourceclaims": [], "resourceslices": []}
     reasons = []
     for kind in found:

@@ -30,6 +30,16 @@ kubectl uses the same values (client-go v0.35.3 rest/request.go, request; rest/w
 ENDED = (httpx.RemoteProtocolError, httpx.ReadError)
 """Errors of an API server that restarts, or that closed the connection while it was in use."""
 
+LARGEST = 64 * 1024 * 1024
+"""Maximum size of a response in bytes, after decompression. An object has at most 3 MiB."""
+IDLE, LONGEST = 60.0, 120.0
+"""Seconds in which the next bytes of a response must come, and in which all of them must."""
+PAGE, SMALL_PAGE = 500, 16
+"""Objects of a page of a list; and after a page of more than `LARGEST` bytes."""
+MOST_ITEMS, MOST_BYTES, LIST_SECONDS = 200_000, 1024**3, 600.0
+"""Limits of a whole list. A cluster has at most 150,000 pods (kubernetes.io, "Considerations for
+large clusters")."""
+
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
 
@@ -44,6 +54,10 @@ AGENT = "gpu-cluster/program"
 
 class ClusterError(FaultError):
     """An error in a cluster or in the connection to the cluster."""
+
+
+class Excessive(ClusterError):
+    """A response or a list of the API server is larger than this program reads."""
 
 
 class Refused(ClusterError):
@@ -76,7 +90,7 @@ def _refused(request: str, code: int, text: str) -> Refused:
     """Return the error for a response of the API server, or of a proxy in front of it."""
     try:
         status = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         status = None
     if not isinstance(status, dict):
         status = {"message": text}
@@ -98,6 +112,33 @@ def _path(method: str, url: str, path: str) -> str:
     )
 
 
+def _excessive(request: str, found: str) -> Excessive:
+    cure = "find out which server responds, and who created so much (`kubectl get apiservices`)"
+    return Excessive(Fault(request, found, "a shorter response", cure))
+
+
+def _parsed(request: str, text: str) -> Any:
+    """Return the JSON value of a response."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        found = f"a response that is no JSON ({printable(text, 80)})"
+        cure = "find out which server responds at the address in the kubeconfig"
+        raise ClusterError(Fault(request, found, "JSON", cure)) from None
+
+
+def _page(request: str, value: Any) -> tuple[list[Json], str]:
+    """Return the objects of a page of a list, and the token of the next page."""
+    if isinstance(value, dict):
+        items, metadata = value.get("items") or [], value.get("metadata") or {}
+        if isinstance(items, list) and isinstance(metadata, dict):
+            token = metadata.get("continue") or ""
+            if isinstance(token, str) and all(isinstance(item, dict) for item in items):
+                return items, token
+    cure = "find out which server responds at the address in the kubeconfig"
+    raise ClusterError(Fault(request, "a response that is no list", "a list of objects", cure))
+
+
 def _silent(request: str, error: httpx.HTTPError) -> ClusterError:
     """Return the error for a request without a response."""
     found = f"no response from the API server ({error or type(error).__name__})"
@@ -107,7 +148,11 @@ def _silent(request: str, error: httpx.HTTPError) -> ClusterError:
 
 
 class Client:
-    """Client that sends raw requests to one API server, with credentials from kr8s."""
+    """Client that sends raw requests to one API server, with credentials from kr8s.
+
+    Each response and each list has limits in bytes and in time. No redirect is followed, so that no
+    other server gets the credentials.
+    """
 
     def __init__(self, session: httpx.AsyncClient, credentials: Any) -> None:
         """Create a client from an authenticated session.
@@ -157,15 +202,14 @@ class Client:
             )
         except httpx.TransportError as error:
             raise _silent(f"{method} {url}", error) from error
-        if response.is_error:
+        if not response.is_success:
             raise _refused(f"{method} {url}", response.status_code, response.text)
-        return json.loads(response.text) if parse else response.text
+        return _parsed(f"{method} {url}", response.text) if parse else response.text
 
     async def read(self, path: str, most: int) -> bytes:
         """Return the body of a response that the API server may only forward.
 
-        Such a response comes from another server, so its length is limited while it arrives, and a
-        redirect is not followed. The request is sent once.
+        Such a response comes from another server. The request is sent once.
 
         Args:
             path: Path of the request.
@@ -176,33 +220,21 @@ class Client:
             ClusterError: A part of the path is not a valid name, no response came, or the response
                 is longer.
         """
-        path, body = _path("GET", path, path), b""
-        name = self._credentials.tls_server_name
-        asked = self._session.build_request(
-            "GET", path, extensions={"sni_hostname": name} if name else {}
-        )
+        path = _path("GET", path, path)
         try:
-            response = await self._session.send(asked, stream=True, follow_redirects=False)
-            try:
-                async for part in response.aiter_bytes():
-                    body += part
-                    if len(body) > most:
-                        found, wanted = f"more than {most} bytes", "a shorter response"
-                        cure = "find out which server responds (`kubectl get apiservices`)"
-                        raise ClusterError(Fault(f"GET {path}", found, wanted, cure))
-            finally:
-                await response.aclose()
-        except (httpx.TransportError, httpx.DecodingError) as error:
+            response = await self._send("GET", path, most=most)
+        except httpx.TransportError as error:
             raise _silent(f"GET {path}", error) from error
         if not response.is_success:
-            raise _refused(f"GET {path}", response.status_code, body.decode(errors="replace"))
-        return body
+            raise _refused(f"GET {path}", response.status_code, response.text)
+        return response.content
 
     async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:
         """Return the response to a request; expired credentials are read again.
 
         Raises:
             httpx.TransportError: No response came.
+            ClusterError: The response is too large.
         """
         response = await self._repeated(method, path, **sent)
         if response.status_code != UNAUTHORIZED:
@@ -221,10 +253,33 @@ class Client:
             left -= 1
             await asyncio.sleep(PAUSE)
 
-    async def _send(self, method: str, path: str, **sent: Any) -> httpx.Response:
+    async def _send(
+        self, method: str, path: str, *, most: int | None = None, **sent: Any
+    ) -> httpx.Response:
+        """Send a request once, and return the whole response.
+
+        Raises:
+            httpx.TransportError: No whole response came in `LONGEST` seconds.
+            ClusterError: The response has more than `most` bytes.
+        """
         name = self._credentials.tls_server_name
         extensions = {"sni_hostname": name} if name else {}
-        return await self._session.request(method, path, extensions=extensions, **sent)
+        request = self._session.build_request(method, path, extensions=extensions, **sent)
+        try:
+            async with asyncio.timeout(LONGEST):
+                response = await self._session.send(request, stream=True)
+                try:
+                    body = await _body(response, most or LARGEST)
+                finally:
+                    await response.aclose()
+        except TimeoutError:
+            raise httpx.ReadTimeout(f"no end in {LONGEST:.0f} s") from None
+        except httpx.DecodingError as error:
+            raise httpx.TransportError(str(error)) from error
+        kind = {"content-type": response.headers.get("content-type", "application/json")}
+        return httpx.Response(
+            response.status_code, headers=kind, content=body, request=response.request
+        )
 
     async def aclose(self) -> None:
         """Close the session."""
@@ -255,19 +310,64 @@ class Client:
             raise
         return item
 
+    async def pages(
+        self, url: str, *, base: str = "", version: str = "v1", **params: str
+    ) -> AsyncIterator[list[Json]]:
+        """Yield the items of a list, page by page; raise errors as `list`."""
+        request, latest = f"GET {url}", asyncio.get_running_loop().time() + LIST_SECONDS
+        params = {"limit": str(PAGE), **params}
+        number = size = 0
+        while True:
+            try:
+                text = await self.request(
+                    "GET", url, base=base, version=version, params=params, parse=False
+                )
+            except Excessive:
+                if params["limit"] != str(PAGE):
+                    raise
+                params["limit"] = str(SMALL_PAGE)
+                continue
+            items, token = _page(request, _parsed(request, text))
+            number, size = number + len(items), size + len(text)
+            if number > MOST_ITEMS or size > MOST_BYTES:
+                found = f"a list of more than {MOST_ITEMS} objects, or of {MOST_BYTES} bytes"
+                raise _excessive(request, found)
+            if asyncio.get_running_loop().time() > latest:
+                raise _excessive(request, f"a list without an end in {LIST_SECONDS:.0f} s")
+            yield items
+            if not token:
+                return
+            params["continue"] = token
+
     async def list(
         self, url: str, *, base: str = "", version: str = "v1", **params: str
     ) -> list[Json]:
-        """Return all items of a list, which is read in pages of 500 items."""
-        items: list[Json] = []
-        params = {"limit": "500", **params}
-        while True:
-            page = await self.request("GET", url, base=base, version=version, params=params)
-            items += page["items"]
-            token = page["metadata"].get("continue")
-            if not token:
-                return items
-            params["continue"] = token
+        """Return all items of a list, which is read in pages.
+
+        Raises:
+            Refused: The API server rejected a request.
+            ClusterError: The list is too long, or doesn't end in `LIST_SECONDS`.
+        """
+        pages = self.pages(url, base=base, version=version, **params)
+        return [item async for page in pages for item in page]
+
+
+async def _body(response: httpx.Response, most: int) -> bytes:
+    """Return the body of a response, after decompression.
+
+    Raises:
+        Excessive: The body has more than `most` bytes.
+        httpx.DecodingError: The body can't be decompressed, or is compressed several times.
+    """
+    request, body = f"{response.request.method} {response.request.url.path}", bytearray()
+    if response.headers.get("content-encoding", "identity").lower() not in ("gzip", "identity"):
+        # A few bytes that are compressed twice can be gigabytes in one step.
+        raise httpx.DecodingError("a response in an encoding that was not requested")
+    async for part in response.aiter_bytes():
+        body += part
+        if len(body) > most:
+            raise _excessive(request, f"more than {most} bytes")
+    return bytes(body)
 
 
 async def _session(credentials: Any) -> httpx.AsyncClient:
@@ -279,15 +379,14 @@ async def _session(credentials: Any) -> httpx.AsyncClient:
     """
     try:
         await credentials.reauthenticate()
-        headers = {"User-Agent": AGENT}
+        headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
         if credentials.token:
             headers["Authorization"] = f"Bearer {credentials.token}"
         return httpx.AsyncClient(
             base_url=credentials.server,
             headers=headers,
             verify=await credentials.ssl_context(),
-            timeout=None,  # noqa: S113 -- the callers have their own timeouts
-            follow_redirects=True,
+            timeout=IDLE,
             proxy=credentials.proxy,
         )
     finally:

@@ -20,6 +20,8 @@ SINGLE = 20
 """Maximum number of nodes whose pods are listed by one request per node.
 
 For more nodes, one request lists all pods of the cluster."""
+UNREAD = ("args", "command", "env", "envFrom", "managedFields", "volumeMounts")
+"""Parts of pods and of containers that say nothing about GPUs of a node or about scheduling."""
 NAMED = 5
 """Maximum number of holders that one message names; other holders are only counted."""
 
@@ -131,11 +133,33 @@ async def holders_by_node(
     return {node: holders_of(pods, names) for node, pods in found.items()}
 
 
+async def list_pods(client: Client) -> list[Json]:
+    """Return all pods of the cluster, without the parts of `UNREAD`, page by page.
+
+    A tenant can make pods of more than a mebibyte; most of it is in these parts.
+    """
+    pods = []
+    async for page in client.pages("pods"):
+        for pod in page:
+            _remove_unread(pod)
+        pods += page
+    return pods
+
+
+def _remove_unread(pod: Json) -> None:
+    parts: list[Json] = [pod["metadata"]]
+    for key in ("containers", "initContainers", "ephemeralContainers"):
+        parts += pod["spec"].get(key) or []
+    for part in parts:
+        for key in UNREAD:
+            part.pop(key, None)
+
+
 async def pods_by_node(client: Client, nodes: Collection[str]) -> dict[str, list[Json]]:
     """Return the pods of each of some nodes."""
     found: dict[str, list[Json]] = {name: [] for name in nodes}
     if len(found) > SINGLE:
-        every = [await client.list("pods")]
+        every = [await list_pods(client)]
     else:
         every = await gather(
             lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), found

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gzip
 import json
 import threading
-from http.server import BaseHTTPRequestHandler, HTTPServer
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import pytest
@@ -75,6 +80,114 @@ def test_a_forwarded_response_is_read_up_to_a_limit_and_follows_no_redirect() ->
     with pytest.raises(ClusterError, match="a name that can't be one"):
         read("/apis/x/../y", 2)
     assert asked == ["/apis/x/pods/*/y", "/apis/x", "/moved"]
+
+
+MEBI = 1024 * 1024
+
+
+async def _stream(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for part in parts:
+        yield part
+
+
+def _bomb(request: httpx.Request) -> httpx.Response:
+    packed = gzip.compress(b"[" * 100 * MEBI)
+    parts = (packed[start : start + 4096] for start in range(0, len(packed), 4096))
+    return httpx.Response(200, headers={"content-encoding": "gzip"}, content=_stream(parts))
+
+
+def _twice(request: httpx.Request) -> httpx.Response:
+    packed = gzip.compress(gzip.compress(b"[" * 8 * MEBI))
+    headers = {"content-encoding": "gzip, gzip"}
+    return httpx.Response(200, headers=headers, content=_stream([packed]))
+
+
+def _endless(request: httpx.Request) -> httpx.Response:
+    items: list[dict[str, str]] = [{}] * 20_000
+    return httpx.Response(200, json={"items": items, "metadata": {"continue": "x"}})
+
+
+def _nested(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, content=b"[" * MEBI)
+
+
+def _moved(request: httpx.Request) -> httpx.Response:
+    return httpx.Response(302, headers={"location": "http://elsewhere/"})
+
+
+@pytest.mark.promise("An API server's answers have limits in bytes, in objects and in time.")
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (_bomb, "found more than 67108864 bytes"),
+        (_twice, "an encoding that was not requested"),
+        (_endless, "found a list of more than 200000 objects"),
+        (_nested, "found a response that is no JSON"),
+        (_moved, "HTTP status 302"),
+        (lambda _: httpx.Response(200, content=b"<html>"), "found a response that is no JSON"),
+        (lambda _: httpx.Response(200, json=[]), "found a response that is no list"),
+        (lambda _: httpx.Response(200, json={"items": [1]}), "found a response that is no list"),
+        (lambda _: httpx.Response(200, json={"items": {}, "metadata": 1}), "is no list"),
+    ],
+)
+def test_a_hostile_api_server_is_named_and_not_obeyed(
+    answer: Callable[[httpx.Request], httpx.Response], found: str
+) -> None:
+    with pytest.raises(ClusterError, match=rf"GET (/api/v1/)?pods: .*{found}"):
+        asyncio.run(client(answer).list("pods"))
+
+
+class Trickle(BaseHTTPRequestHandler):
+    """API server that sends a response byte by byte, without an end."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b" ")
+                time.sleep(0.01)
+
+    def log_message(self, *_: object) -> None:
+        """Print nothing, because the server would log each request."""
+
+
+def test_a_response_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api, "LONGEST", 0.2)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+
+        async def ask_once() -> None:
+            address = f"http://127.0.0.1:{server.server_port}"
+            async with httpx.AsyncClient(base_url=address, trust_env=False) as session:
+                await api.Client(session, SimpleNamespace(tls_server_name=None)).list("pods")
+
+        try:
+            with pytest.raises(ClusterError, match=r"no response .*no end in 0 s"):
+                asyncio.run(ask_once())
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_page_that_is_too_large_is_read_in_smaller_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(api, "LARGEST", 1000)
+    pods = [{"metadata": {"name": f"p{number}"}} for number in range(40)]
+    limits = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        start, limit = int(request.url.params.get("continue", 0)), int(request.url.params["limit"])
+        limits.append(limit)
+        end = start + limit
+        token = str(end) if end < len(pods) else ""
+        body = {"items": pods[start:end], "metadata": {"continue": token}}
+        return httpx.Response(200, json=body)
+
+    assert asyncio.run(client(answer).list("pods")) == pods
+    assert limits == [500, 16, 16, 16]
 
 
 @pytest.mark.parametrize("error", [httpx.ConnectError, httpx.ConnectTimeout])

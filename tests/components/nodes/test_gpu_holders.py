@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import httpx
 import pytest
 
-from components.nodes.gpu_holders import free, holders_of
+from components.nodes.gpu_holders import free, holders_of, list_pods
 from components.nodes.inspect import advertised, gpus, shortfall
 from components.nodes.pods import pod_on_node
 from components.platforms.base import Offer
+from tests.fixtures.api import client
 
 GPU = "nvidia.com/gpu"
 
@@ -78,3 +81,20 @@ def test_a_thousand_devices_are_counted_however_the_api_server_writes_them(
 @pytest.mark.parametrize("written", ["", "many", "-1", "1e1000", "16Ei", "9" * 5000])
 def test_what_no_node_can_have_counts_as_none(written: str) -> None:
     assert gpus(node(written)) == 0
+
+
+def test_a_list_of_all_pods_leaves_out_what_nobody_reads() -> None:
+    heavy = {"env": [{"name": "a", "value": "x" * 1_000}], "args": ["x"], "command": ["x"]}
+    large = pod("1", init=(container("2", **heavy),))
+    large["spec"]["containers"][0] |= heavy
+    large["metadata"] |= {
+        "managedFields": [{}],
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+    }
+    light = pod("1", init=(container("2"),))
+    light["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "x"}
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json={"items": [large], "metadata": {}})
+
+    assert asyncio.run(list_pods(client(answer))) == [light]
