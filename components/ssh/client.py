@@ -18,8 +18,12 @@ MODERN: dict[str, Any] = {
     "kex_algs": "-*sha1,gss-*",
     "mac_algs": "-hmac-sha1*",
     "signature_algs": "-ssh-rsa",
+    "compression_algs": ["none"],
 }
-"""Algorithms of a connection: AsyncSSH's defaults without SHA-1, as in OpenSSH since 8.8."""
+"""Algorithms of a connection: AsyncSSH's defaults without SHA-1, as in OpenSSH since 8.8.
+
+Nothing is compressed: a few bytes of a host could become hundreds of megabytes in memory.
+"""
 KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
 """Keepalive settings: a connection without a reply for 3 × 5 s is lost.
 

@@ -26,6 +26,7 @@ WEAK: dict[str, dict[str, Any]] = {
         "encryption_algs": ["aes128-ctr"],
     },
     "signature": {"signs_by": b"ssh-rsa"},
+    "compression": {"compression_algs": ["zlib@openssh.com"]},
 }
 
 
@@ -148,7 +149,7 @@ def test_a_host_is_shown_no_key_that_was_not_declared_for_it() -> None:
 @pytest.mark.filterwarnings("ignore:Diffie-Hellman over finite fields")
 @pytest.mark.parametrize("weak", WEAK.values(), ids=WEAK.keys())
 @pytest.mark.parametrize("log_in", [by_plugin(None), by_inspection], ids=["plugin", "inspection"])
-def test_nothing_rests_on_sha1(log_in: Any, weak: dict[str, Any]) -> None:
+def test_nothing_rests_on_sha1_and_nothing_is_compressed(log_in: Any, weak: dict[str, Any]) -> None:
     async def run() -> None:
         async with served(b"rsa-sha2-256" if "signs_by" in weak else b"") as server:
             await log_in(server)

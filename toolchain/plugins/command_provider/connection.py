@@ -17,8 +17,15 @@ KEEPALIVE_INTERVAL = 15
 KEEPALIVE_COUNT = 4
 """Number of unanswered keepalive messages after which a connection is lost: 15 s × 4 = 60 s."""
 
-MODERN = {"kex_algs": "-*sha1,gss-*", "mac_algs": "-hmac-sha1*", "signature_algs": "-ssh-rsa"}
-"""The algorithms that a connection may use: AsyncSSH's defaults without SHA-1.
+MODERN: dict[str, Any] = {
+    "kex_algs": "-*sha1,gss-*",
+    "mac_algs": "-hmac-sha1*",
+    "signature_algs": "-ssh-rsa",
+    "compression_algs": ["none"],
+}
+"""The algorithms that a connection may use: AsyncSSH's defaults without SHA-1 and compression.
+
+A few compressed bytes could become hundreds of megabytes in memory.
 
 OpenSSH has disabled SHA-1 signatures too since version 8.8.
 """
