@@ -141,7 +141,8 @@ class Forge(ABC):
         except httpx.TransportError as error:
             raise Temporary(f"{where}: {type(error).__name__}") from None
         except httpx.HTTPError as error:
-            raise ForgeError(f"{where}: found an answer with {type(error).__name__}") from None
+            found = f"a response with {type(error).__name__}"
+            raise ForgeError(f"{where}: found {found}; cure: check the address") from None
         if answer.is_success or (missing and answer.status_code == 404):
             return answer
         said = printable(answer.text, 200)
@@ -163,9 +164,14 @@ class Forge(ABC):
             for part in answer.iter_bytes():
                 content += part
                 if len(content) > LARGEST:
-                    raise ForgeError(f"{method} {path}: found more than {LARGEST} bytes")
+                    raise ForgeError(
+                        f"{method} {path}: found more than {LARGEST} bytes; cure: find out what "
+                        "wrote so much"
+                    )
                 if time.monotonic() > latest:
-                    raise ForgeError(f"{method} {path}: found no end in {LONGEST_ANSWER:.0f} s")
+                    raise ForgeError(
+                        f"{method} {path}: found no end in {LONGEST_ANSWER:.0f} s; cure: run again"
+                    )
         return httpx.Response(
             answer.status_code,
             headers={k: v for k, v in answer.headers.items() if k in KEPT},

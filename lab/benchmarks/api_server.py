@@ -17,7 +17,7 @@ import yaml
 
 import toolchain
 from lab.benchmarks.measure import BenchmarkError
-from lab.simulator.control_plane import with_ports
+from lab.simulator.control_plane import on_loopback
 from lab.simulator.kubectl import write_kubectl
 from toolchain.pins import KUBERNETES
 
@@ -92,7 +92,7 @@ class _Kwokctl:
         tools = toolchain.ensure(*names, "kwok")
         write_kubectl(self.folder / "programs")
         config = self.folder / "config.yaml"
-        config.write_text(yaml.safe_dump(with_ports({"kubeAuthorization": True})))
+        config.write_text(yaml.safe_dump(on_loopback({"kubeAuthorization": True})))
         arguments = [f"--config={config}", "--runtime=binary", f"--wait={WAIT}s"]
         arguments += [f"--{tool}-binary={tools[tool].path}" for tool in names]
         arguments += [f"--kwok-controller-binary={tools['kwok'].path}", "--disable-kube-scheduler"]
@@ -172,4 +172,4 @@ def _client(kubeconfig: Path) -> httpx.Client:
     # on loopback.
     context.verify_mode = ssl.CERT_NONE
     context.load_cert_chain(user["client-certificate"], user["client-key"])
-    return httpx.Client(base_url=cluster["server"], verify=context, timeout=60)
+    return httpx.Client(base_url=cluster["server"], verify=context, timeout=60, trust_env=False)

@@ -91,13 +91,11 @@ PORTS = (
 #: until the leases of the killed kwok expire. Instead, nodes send a status update every 10 minutes
 #: (see `stages`), and the grace period of the node monitor is one hour.
 OPTIONS = {
-    "bindAddress": "127.0.0.1",
     "kubeApiserverCertSANs": [kubelets.SERVICE],
     # kwokctl multiplies this value by 5, which gives one hour.
     "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,
 }
 PATCHES = [
-    {"name": "kube-apiserver", "extraArgs": ADVERTISED},
     {"name": "kube-controller-manager", "extraArgs": ALONE},
     {"name": "kube-scheduler", "extraArgs": ALONE},
     {
@@ -113,13 +111,19 @@ PATCHES = [
 ]
 
 
-def with_ports(options: Mapping[str, object]) -> dict[str, Any]:
-    """Return kwokctl options with a free port for each component, in addition to `options`."""
+def on_loopback(options: Mapping[str, object], *patches: Mapping[str, object]) -> dict[str, Any]:
+    """Return kwokctl's configuration of a cluster on loopback, with a free port per component.
+
+    Args:
+        options: Further options of kwokctl.
+        patches: Further arguments of the components.
+    """
     ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
     return {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
         "kind": "KwokctlConfiguration",
-        "options": {**options, **ports},
+        "options": {"bindAddress": "127.0.0.1", **options, **ports},
+        "componentsPatches": [{"name": "kube-apiserver", "extraArgs": ADVERTISED}, *patches],
     }
 
 
@@ -343,10 +347,10 @@ class ControlPlane:
         return False
 
     def _create(self, tools: dict[str, Tool]) -> None:
-        settings = with_ports({**OPTIONS, **self._audit()})
+        settings = on_loopback({**OPTIONS, **self._audit()}, *PATCHES)
         pki = self.cluster / "pki"
-        secured = [*etcd.patches(settings["options"], pki), *kubelets.patches(pki)]
-        settings["componentsPatches"] = [*PATCHES, *secured]
+        settings["componentsPatches"] += etcd.patches(settings["options"], pki)
+        settings["componentsPatches"] += kubelets.patches(pki)
         documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
         config = self.directory / "kwok.yaml"
         config.write_text(yaml.safe_dump_all(documents, sort_keys=False))

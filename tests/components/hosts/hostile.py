@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 
@@ -20,6 +21,8 @@ VALUE = st.one_of(
     st.sampled_from(HOSTILE),
     st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60),
 )
+# With a locale that a machine lacks, bash prints a warning.
+ENVIRONMENT = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
 SHELLS = [shell for shell in ("dash", "bash", "busybox") if shutil.which(shell)]
 
 
@@ -31,7 +34,12 @@ def shown(shell: str, values: list[str]) -> list[str]:
     script += f'{show}row() {{ printf \'%s\\0\' "$1" "$2"; }}\nrows row\n'
     command = ["busybox", "sh"] if shell == "busybox" else [shell]
     done = subprocess.run(
-        [*command, "-s"], input=script.encode(), capture_output=True, timeout=20, check=True
+        [*command, "-s"],
+        input=script.encode(),
+        env=ENVIRONMENT,
+        capture_output=True,
+        timeout=20,
+        check=True,
     )
     assert done.stderr == b""
     return done.stdout.decode().split("\0")[:-1]
@@ -48,6 +56,7 @@ def variables(shell: str, script: str, show: list[str]) -> list[str]:
     done = subprocess.run(
         [shell, "-s"],
         input=(rest + "\n".join([*show, ""])).encode(),
+        env=ENVIRONMENT,
         capture_output=True,
         timeout=20,
         check=True,
