@@ -79,7 +79,7 @@ class EmbeddedCluster:
         """Return simulated hardware that matches the stack's pools, hosts and driver."""
         declared = self.stack.cluster
         hosts = declared.hosts
-        return hardware_of(declared.pools, hosts, declared.driver, with_hosts=with_hosts)
+        return hardware_of(declared.pools, hosts, with_hosts=with_hosts)
 
     def note_absent_machines(self) -> None:
         """Print which declared machines are missing from the simulated hardware file."""

@@ -161,7 +161,7 @@ class GpuCluster(pulumi.ComponentResource):
             settings = self._settings(args)
             self.desired = resolve(settings, pulumi.get_stack()).narrowed(self.PARTS)
             self._check(args)
-        for warning in (*warnings(settings.hosts, self.desired.platform), *self._missing(args)):
+        for warning in (*warnings(settings), *self._missing(args)):
             pulumi.log.warn(str(warning))
         key, kubeconfig = args.private_key, args.kubeconfig
         self.ready: pulumi.Output[list[pulumi.Resource]]

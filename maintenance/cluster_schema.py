@@ -10,7 +10,8 @@ from pydantic.json_schema import GenerateJsonSchema
 from components.base.model import FrozenDict
 from components.base.yaml_file import parse
 from components.loading.stack_file import KEY
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
+from maintenance.setting_effects import EFFECTS
 from policies.faults import InputError
 
 Json = dict[str, Any]
@@ -30,7 +31,8 @@ def cluster_schema() -> Json:
 
     The schema accepts each document that loads; rules between sections are only in the program.
     """
-    schema = Cluster.model_json_schema(by_alias=True, schema_generator=_Generator)
+    schema = ClusterSettings.model_json_schema(by_alias=True, schema_generator=_Generator)
+    schema["properties"] = {name: schema["properties"][name] for name in EFFECTS}
     models = schema["$defs"]
     # The pydantic models convert these short forms to the long forms before validation.
     models["Taint"] = {"anyOf": [{"type": "string", "description": _TAINT}, models["Taint"]]}

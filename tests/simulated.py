@@ -9,7 +9,7 @@ from lab.simulator.hardware import Hardware, hardware_of
 
 def declared_hardware(declared: Cluster, *, with_hosts: bool = True) -> Hardware:
     """Return simulated hardware on which every machine of a declared cluster exists."""
-    return hardware_of(declared.pools, declared.hosts, declared.driver, with_hosts=with_hosts)
+    return hardware_of(declared.pools, declared.hosts, with_hosts=with_hosts)
 
 
 def simulate(name: str, declared: Cluster) -> simulator.Embedded:

@@ -84,7 +84,7 @@ def made(stack: Stack, document: Document, today: date) -> Report:
         stack=stack.name,
         document=document,
         pools=pools_of(desired.scheduling, desired.validation, nodes, resting),
-        software=software_of(nodes, desired.platform.site.driver.version or "", today),
+        software=software_of(nodes, desired.nodes.driver_versions, today),
         figures=figures,
         day=today,
         unknown=(*unread, *unknown),

@@ -44,17 +44,16 @@ class Software:
     ended: bool = False
 
 
-def software_of(nodes: Iterable[Json], driver: str, today: date) -> tuple[Software, ...]:
+def software_of(nodes: Iterable[Json], drivers: Iterable[str], today: date) -> tuple[Software, ...]:
     """Return the versions that nodes run and that the stack file declares, by software.
 
     Args:
         nodes: Node objects.
-        driver: Driver version that the stack file declares. Empty: it declares none.
+        drivers: Driver versions that the stack file declares.
         today: Current date; a version whose last day is before this date is unsupported.
     """
     found: dict[tuple[str, str], list[str]] = {}
-    if driver:
-        found["driver", driver] = []
+    found |= {("driver", version): [] for version in drivers}
     for node in nodes:
         for part, version in _versions(node):
             found.setdefault((part, version), []).append(printable(node["metadata"]["name"]))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from components.settings.hosts.host import Role
 from components.settings.hosts.kubernetes_packages import Join
 from components.settings.hosts.sections import HostSections
-from components.settings.hosts.ssh import Bastion, SshSettings
+from components.settings.hosts.ssh import Bastion, SshLimits
 
 
 class Upgrade(StrEnum):
@@ -72,7 +72,7 @@ class DesiredHost(Target):
         validation_image: Image that runs a CUDA kernel on the host's GPUs.
     """
 
-    ssh: SshSettings
+    ssh: SshLimits
     sections: HostSections
     in_maintenance: bool
     joins: bool

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from policies.kube.taints import NodeTaint
-
 Json = dict[str, Any]
 
 POOL_LABEL = "gpu-cluster/pool"
@@ -40,7 +38,7 @@ class Members:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnScheduling:
-    """Labels and taints of one node in addition to those of its pool."""
+    """All labels and taints of one node."""
 
     labels: Mapping[str, str]
     taints: tuple[Json, ...]
@@ -60,7 +58,7 @@ class PoolScheduling(Members):
         namespace: Namespace of the validation pods.
         hands_over: Keys of labels whose field ownership is transferred, mapped to the new field
             manager.
-        by_node: Additional labels and taints by node.
+        by_node: Labels and taints of nodes that override those of the pool, by node.
         stack: Name of the stack.
         gpus: Number of GPUs of each node.
         gpus_by_node: Number of healthy GPUs, by name of each node with unhealthy GPUs.
@@ -83,11 +81,8 @@ class PoolScheduling(Members):
         return self.gpus_by_node.get(name, self.gpus)
 
     def of_node(self, name: str) -> OwnScheduling:
-        """Return a node's labels and taints: those of the pool, overridden by the node's own."""
-        own = self.by_node.get(name, OwnScheduling(labels={}, taints=()))
-        taints = [NodeTaint.of(taint) for taint in own.taints]
-        shared = (t for t in self.taints if not any(map(NodeTaint.of(t).is_same, taints)))
-        return OwnScheduling(labels={**self.labels, **own.labels}, taints=(*shared, *own.taints))
+        """Return the labels and taints of a node."""
+        return self.by_node.get(name) or OwnScheduling(labels=self.labels, taints=self.taints)
 
 
 @dataclass(frozen=True, kw_only=True)

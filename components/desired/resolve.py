@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from components.charts.availability import WantedChart
 from components.desired.host import DesiredHost, Upgrade, working
 from components.desired.kubeadm_cluster import DesiredKubeadmCluster
 from components.desired.monitoring import DesiredMonitoring, WatchedPool
+from components.desired.nodes import DesiredNode, DesiredNodes
 from components.desired.parts import Part
 from components.desired.pod_template import pod_spec, template
 from components.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
@@ -51,7 +52,7 @@ from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.reboot import RebootWhen
-from components.settings.hosts.sections import HostSections
+from components.settings.hosts.sections import HostSections, NodeSections, StackSections
 from components.settings.monitoring import MonitoringSettings
 from components.settings.nodes.pool import Pool
 from components.settings.validation import ValidationSettings
@@ -70,6 +71,7 @@ class Desired:
         identifier: Identifier that distinguishes the cluster from another cluster with the same
             context.
         hosts: All hosts, in the order of the stack file.
+        nodes: Settings of all nodes, after stack, pool, host and node are laid over each other.
         platform: The platform that advertises GPUs, with its settings.
         kubeadm: The cluster that the stack creates; None if the cluster exists without the stack.
         rollout: Limits of changes that make nodes unavailable.
@@ -97,6 +99,7 @@ class Desired:
     context: str
     identifier: str
     hosts: tuple[DesiredHost, ...]
+    nodes: DesiredNodes
     platform: Platform
     kubeadm: DesiredKubeadmCluster | None
     rollout: DesiredRollout
@@ -205,12 +208,10 @@ class _Resolver:
             context=cluster.kubernetes.context,
             platform=name,
             pools=cluster.pools,
-            node_taints=cluster.scheduling.node_taints,
+            nodes=cluster.scheduling.nodes,
             more_tolerations=cluster.scheduling.tolerations,
             has_hosts=bool(cluster.hosts),
             plugin_memory=installer.plugin_memory if installer else None,
-            runtime=cluster.runtime,
-            driver=cluster.driver,
             registry=cluster.registry,
             proxy=cluster.proxy,
             adopted=cluster.adopted,
@@ -241,6 +242,7 @@ class _Resolver:
             context=self.cluster.kubernetes.context,
             identifier=self.cluster.kubernetes.identifier,
             hosts=self.hosts,
+            nodes=self.nodes,
             platform=self.platform,
             kubeadm=self.kubeadm(),
             rollout=self.rollout(),
@@ -263,7 +265,7 @@ class _Resolver:
             installer=self.cluster.installer,
             charts=self.cluster.charts,
             wanted=Declared(
-                host_nodes=frozenset(host.node for host in self.hosts),
+                engines={host.node: host.sections.runtime.engine for host in self.hosts},
                 node_features=self.cluster.scheduling.node_features,
                 guardrails=self.cluster.guardrails is not None,
             ),
@@ -289,7 +291,10 @@ class _Resolver:
             host_key=host.host_key,
             bastion=host.bastion,
             ssh=cluster.ssh,
-            sections=self.sections(host),
+            sections=HostSections.model_construct(  # Each section is validated already.
+                **{name: getattr(cluster, name) for name in StackSections.model_fields},
+                **{name: getattr(host, name) for name in NodeSections.model_fields},
+            ),
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
             upgrade=upgrade,
@@ -308,23 +313,15 @@ class _Resolver:
             validation_image=cluster.validation.image,
         )
 
-    def sections(self, host: Host | None) -> HostSections:
-        """Return the settings for a host's preparation, without a host those of the stack.
-
-        A host without a section has the stack's; `load` merged all overrides.
-        """
-        own = {name: getattr(host, name, None) for name in HostSections.model_fields}
-        each = {name: own[name] or getattr(self.cluster, name) for name in own}
-        return HostSections.model_construct(**each)  # Each section is validated already.
-
     @cached_property
     def takes_a_job(self) -> bool:
         """Return True if some node can run kubeadm's Job, which tolerates control-plane taints."""
         tainted = {
             node
             for pool in self.cluster.pools
-            if any(taint.node_taint.is_hard for taint in pool.taints)
-            for node in pool.node_names
+            for part in self.platform.site.parts(pool)
+            if any(taint.node_taint.is_hard for taint in part.taints)
+            for node in part.node_names
         }
         return any(host.node not in tainted for host in self.cluster.hosts)
 
@@ -425,6 +422,7 @@ class _Resolver:
                     f"nvidia-driver-installer-{pool.name}",
                 )
                 for pool in self.platform.site.gpu_pools
+                if pool.driver.managed_by_daemonset
             ]
         return PresenceRequest(
             context=self.cluster.kubernetes.context,
@@ -463,10 +461,32 @@ class _Resolver:
             labels=dict(part.split("=", 1) for part in installation.servers.pods.split(",")),
         )
 
-    @property
+    @cached_property
     def counted_pools(self) -> tuple[Pool, ...]:
-        """Return the GPU pools, split so that all nodes of a pool advertise the same devices."""
-        return tuple(part for pool in self.platform.site.gpu_pools for part in pool.equal_parts)
+        """Return the GPU pools, split so that all nodes of a pool advertise the same devices.
+
+        Nodes with unhealthy GPUs, and nodes whose own labels change what they advertise, become
+        separate pools with the number of GPUs in their name.
+        """
+        return tuple(
+            part for pool in self.platform.site.gpu_pools for part in self.equal_parts(pool)
+        )
+
+    def equal_parts(self, pool: Pool) -> Iterator[Pool]:
+        """Yield the parts of a pool whose nodes all advertise the same devices."""
+
+        def advertised(part: Pool) -> str:
+            return _digest([asdict(offer) for offer in self.platform.offers(part)])
+
+        parts: dict[tuple[int, str], list[Pool]] = {}
+        for part in self.platform.site.parts(pool):
+            parts.setdefault((part.gpus_per_node, advertised(part)), []).append(part)
+        for (gpus, offers), equal in parts.items():
+            name = pool.name if gpus == pool.gpus_per_node else f"{pool.name}-x{gpus}"
+            if offers != advertised(pool.model_copy(update={"gpus_per_node": gpus})):
+                name = f"{pool.name}-x{gpus}-{offers[:4]}"
+            nodes = tuple(node for part in equal for node in part.nodes or ()) or None
+            yield equal[0].model_copy(update={"name": name, "nodes": nodes})
 
     @property
     def layouts_manager(self) -> str:
@@ -506,7 +526,7 @@ class _Resolver:
         if self.platform.layouts:
             # Another program changes the MIG label, in waves (`components.rollout.mig_layouts`).
             declared.pop(MIG_LABEL, None)
-        if self.cluster.driver.managed_by_daemonset and pool.selector is None:
+        if pool.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name
         return declared
 
@@ -537,8 +557,12 @@ class _Resolver:
 
     def pool_scheduling(self, pool: Pool) -> PoolScheduling:
         """Return the labels and taints of a pool's nodes."""
-        own = self.cluster.scheduling.nodes
-        offers = self.platform.offers(pool) if pool.has_startup_taint else ()
+        parts = self.platform.site.parts(pool)
+        offers = {
+            offer.resource: offer
+            for part in parts
+            for offer in (self.platform.offers(part) if pool.has_startup_taint else ())
+        }
         handed = {MIG_LABEL: self.layouts_manager} if self.platform.layouts else {}
         return PoolScheduling(
             **self.members(pool),
@@ -546,7 +570,7 @@ class _Resolver:
             labels=self.labels(pool),
             taints=tuple(taint.plain for taint in pool.taints),
             startup_taint=pool.has_startup_taint,
-            resources=tuple(offer.resource for offer in offers),
+            resources=tuple(offers),
             namespace=self.cluster.validation.namespace,
             hands_over=handed,
             stack=self.stack,
@@ -557,21 +581,50 @@ class _Resolver:
             },
             by_node={
                 name: OwnScheduling(
-                    labels=dict(own[name].labels),
-                    taints=tuple(taint.plain for taint in own[name].taints),
+                    labels=self.nodes.by_name[name].labels, taints=self.nodes.by_name[name].taints
                 )
                 for name in pool.node_names
-                if name in own
+                if name in self.cluster.scheduling.nodes
             },
         )
 
-    def proven(self, pool: Pool, host: Host | None = None) -> dict[str, str]:
+    @cached_property
+    def nodes(self) -> DesiredNodes:
+        """Return the settings of all nodes, each with those of its pool and its host."""
+        hosts = {host.node: host for host in self.cluster.hosts}
+        by_name = {
+            node: DesiredNode(pool="", gpus=int(host.role.has_gpus), sections=host)
+            for node, host in hosts.items()
+        }
+        for pool in self.cluster.pools:
+            for part in self.platform.site.parts(pool):
+                shared = self.node(part)
+                for name in part.node_names:
+                    gpus, host = pool.on_the_bus(name), hosts.get(name, part)
+                    by_name[name] = replace(shared, gpus=gpus, sections=host)
+        by_pool = {pool.name: self.node(pool) for pool in self.cluster.pools}
+        return DesiredNodes(by_pool=by_pool, by_name=by_name)
+
+    def node(self, pool: Pool) -> DesiredNode:
+        """Return the settings that the nodes of a pool share."""
+        return DesiredNode(
+            pool=pool.name,
+            gpus=pool.gpus_per_node,
+            sections=pool,
+            labels=self.labels(pool),
+            taints=tuple(taint.plain for taint in pool.taints),
+        )
+
+    def proven(self, pool: Pool, sections: NodeSections) -> dict[str, str]:
         """Return the settings that a node's validation depends on; long values as short digests.
 
         If one of these settings changes, the node must be validated again.
+
+        Args:
+            pool: Pool of the node.
+            sections: Sections of the node's host, or of the pool.
         """
-        cluster, sections = self.cluster, self.sections(host)
-        driver, runtime = sections.driver, sections.runtime
+        cluster, driver, runtime = self.cluster, sections.driver, sections.runtime
         platforms = {key: getattr(cluster, name, None) for key, name in SECTIONS.items()}
         return {
             "gpusPerNode": str(pool.gpus_per_node),
@@ -611,7 +664,7 @@ class _Resolver:
 
     def pool_validation(self, pool: Pool) -> PoolValidation:
         """Return the validation of a pool whose nodes all advertise the same devices."""
-        validation, settings = self.cluster.validation, self.proven(pool)
+        validation, settings = self.cluster.validation, self.proven(pool, pool)
         hosts = {host.node: host for host in self.cluster.hosts}
         names = set(pool.node_names) if pool.nodes is not None else set(hosts)
         proven = {node: self.proven(pool, hosts[node]) for node in names & hosts.keys()}
@@ -638,8 +691,8 @@ class _Resolver:
     def spaces(self) -> tuple[str, ...]:
         """Return the namespaces of the DaemonSets that provide GPUs to containers."""
         namespaces = {self.platform.installation.namespace}
-        if self.cluster.driver.managed_by_daemonset:
-            namespaces.add(self.cluster.driver_installer.namespace)
+        if installer := self.cluster.installer:
+            namespaces.add(installer.namespace)
         return tuple(sorted(namespaces))
 
     def pod(self, pool: Pool) -> Json:

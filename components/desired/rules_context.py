@@ -6,13 +6,16 @@ settings.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from components.base.model import FrozenDict
 from components.platforms.base import Delivery, Platform, RunningPlugin
 from components.platforms.own_namespaces import OwnNamespace
+from components.platforms.site import Site
 from components.settings.guardrails import GuardrailsSettings
-from components.settings.nodes.pool import Pool as DeclaredPool
+from components.settings.nodes.pool import Pool
+from components.settings.nodes.taint import Taint
 from policies.rules import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
 from policies.rules.context import ExemptionFacts
 
@@ -35,20 +38,9 @@ def rules_context(
         namespaces: Namespaces that the stack creates.
         guardrails: Section `guardrails`, or None.
     """
-    pools = tuple(
-        PoolFacts(
-            name=pool.name,
-            gpus_per_node=pool.gpus_per_node,
-            taints=tuple(taint.node_taint for taint in pool.taints),
-            labels=dict(pool.labels),
-            nodes=pool.size - sum(name in maintenance for name in pool.node_names),
-            gpu_memory_mib=pool.gpu_memory_mib,
-            node_names=frozenset(pool.node_names if pool.nodes else ()),
-        )
-        for pool in platform.site.pools
-    )
+    site = platform.site
     context = Context(
-        pools=pools,
+        pools=tuple(facts for pool in site.pools for facts in _pool_facts(pool, site, maintenance)),
         platform=platform.site.platform,
         plugin=_plugin(platform),
         runtime_class=_runtime_class(platform),
@@ -58,6 +50,30 @@ def rules_context(
         ),
     )
     return _with_guardrails(context, guardrails) if guardrails else context
+
+
+def _pool_facts(pool: Pool, site: Site, maintenance: Collection[str]) -> Iterator[PoolFacts]:
+    """Yield the facts of a pool; nodes that override its labels or taints are pools of their own.
+
+    Labels that a node has in addition to the pool's don't count: the rules expect more labels on
+    nodes than the stack sets.
+    """
+    parts: dict[tuple[FrozenDict[str, str], tuple[Taint, ...]], list[str]] = {}
+    for part in site.parts(pool):
+        labels = FrozenDict({key: part.labels[key] for key in pool.labels})
+        parts.setdefault((labels, part.taints), []).extend(part.node_names)
+    for (labels, taints), names in parts.items():
+        is_plain = labels == pool.labels and taints == pool.taints
+        size = len(names) if names else pool.size
+        yield PoolFacts(
+            name=pool.name if is_plain else f"{pool.name}-{names[0].replace('.', '-')}",
+            gpus_per_node=pool.gpus_per_node,
+            taints=tuple(taint.node_taint for taint in taints),
+            labels=dict(labels),
+            nodes=size - sum(name in maintenance for name in names),
+            gpu_memory_mib=pool.gpu_memory_mib,
+            node_names=frozenset(names),
+        )
 
 
 def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Context:
@@ -105,13 +121,14 @@ def _runtime_class(platform: Platform) -> str | None:
 def _plugin(platform: Platform) -> PluginFacts | None:
     """Return the device plugin's configuration if all pools with GPUs share it, else None."""
     described = {
-        _plugin_of(plugin, pool) if (plugin := platform.plugin(pool)) else None
+        _plugin_of(plugin, part) if (plugin := platform.plugin(part)) else None
         for pool in platform.site.gpu_pools
+        for part in platform.site.parts(pool)
     }
     return described.pop() if len(described) == 1 else None
 
 
-def _plugin_of(plugin: RunningPlugin, pool: DeclaredPool) -> PluginFacts:
+def _plugin_of(plugin: RunningPlugin, pool: Pool) -> PluginFacts:
     strategy = Mig(plugin.mig_strategy)
     if strategy is Mig.SINGLE and not pool.mig:
         # Without MIG devices, the strategy `single` advertises whole GPUs, as `none` does.

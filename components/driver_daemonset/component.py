@@ -75,7 +75,7 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
     GoogleCloudPlatform/container-engine-accelerators, nvidia-driver-installer/ubuntu
     (entrypoint.sh, daemonset.yaml), which kubespray deploys.
     """
-    version = settings.version_of(pool.name, site.driver.version) or ""
+    version = settings.version_of(pool.name, pool.driver.version) or ""
     url = settings.url_of(pool.name, version)
     name = f"nvidia-driver-installer-{pool.name}"
     labels = {INSTALLER: pool.name}
@@ -198,7 +198,11 @@ class DriverInstaller(pulumi.ComponentResource):
             credentials=args.registry_credentials,
         )
         needed = own_namespace(self, name, space)
-        sets = {pool.name: daemon_set(settings, site, pool) for pool in site.gpu_pools}
+        sets = {
+            pool.name: daemon_set(settings, site, pool)
+            for pool in site.gpu_pools
+            if pool.driver.managed_by_daemonset
+        }
         made = [
             Manifest(
                 f"{name}-{pool}",
@@ -224,5 +228,5 @@ class DriverInstaller(pulumi.ComponentResource):
             ignored=(),
             opts=pulumi.ResourceOptions(parent=self, depends_on=made),
         )
-        self.pools = pulumi.Output.from_input([pool.name for pool in site.gpu_pools])
+        self.pools = pulumi.Output.from_input(list(sets))
         self.register_outputs({"pools": self.pools})

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
-from components.settings.hosts.driver import DriverSettings
 from policies.faults import Fault
 
 # Operating systems for which the operator's image tag has only the major version (gpu-operator
@@ -20,37 +19,28 @@ def image_tag(facts: HostFacts) -> str:
     return facts.os + (version.split(".")[0] if facts.os in MAJOR_ONLY else version)
 
 
-def judge_all(
-    driver: DriverSettings, hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
-) -> list[Fault]:
-    """Return the faults of inspected hosts that can't run the GPU Operator's driver container."""
-    if not driver.managed_by_operator:
-        return []
-    reached = {
-        host.name: facts[host.name]
-        for host in hosts
-        if host.role.has_gpus and host.name in facts and not facts[host.name].error
-    }
-    return _one_system(driver, reached)
-
-
-def _one_system(driver: DriverSettings, reached: Mapping[str, HostFacts]) -> list[Fault]:
+def judge_all(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> list[Fault]:
     """Return a fault for each host whose operating system differs from that of the first host.
 
     With a ClusterPolicy, the GPU Operator uses the driver image for the first node's operating
     system on all nodes. An image digest identifies the image for one operating system, too.
+    Only hosts with GPUs that the operator's driver container runs on are compared.
     """
-    if driver.resource and driver.digest is None:
-        return []
     first: tuple[str, str] | None = None
     faults = []
-    for name, facts in reached.items():
-        first = first or (name, image_tag(facts))
-        if image_tag(facts) != first[1]:
+    for host in hosts:
+        driver, seen = host.sections.driver, facts.get(host.name)
+        of_system = driver.resource and driver.digest is None
+        if seen is None or seen.error or not host.role.has_gpus or of_system:
+            continue
+        if not driver.managed_by_operator:
+            continue
+        first = first or (host.name, image_tag(seen))
+        if image_tag(seen) != first[1]:
             faults.append(
                 Fault(
-                    f"host {name}",
-                    f"{image_tag(facts)}, and {first[1]} on {first[0]}",
+                    f"host {host.name}",
+                    f"{image_tag(seen)}, and {first[1]} on {first[0]}",
                     "one system on all GPU nodes: with a ClusterPolicy, the operator uses the "
                     "driver"
                     " image of the first node for all nodes",

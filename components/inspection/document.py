@@ -27,6 +27,7 @@ from components.change.document import (
     VersionChange,
 )
 from components.desired.host import DesiredHost
+from components.desired.nodes import DesiredNodes
 from components.desired.rollout import DesiredRollout
 from components.desired.validation import DesiredValidation
 from components.findings import Finding, Kind, Subject
@@ -39,9 +40,8 @@ from components.kubernetes.gather import CONCURRENCY
 from components.nodes.difference import NodeGpus
 from components.platforms.base import Platform
 from components.platforms.discovery import SECTIONS
-from components.platforms.site import Site
 from components.rollout import plan
-from components.settings.hosts.driver import DriverSource
+from components.settings.hosts.driver import DriverSettings, DriverSource
 from policies.facts.parts import operator_part
 from policies.kube.taints import HARD_EFFECTS
 from policies.printable import printable
@@ -71,6 +71,7 @@ class ChangeCollector:
 
     Attributes:
         hosts: Hosts of the stack.
+        nodes: Settings of all nodes.
         platform: Platform that advertises the GPUs.
         validation: Pools and tests to validate.
         rollout: Limits of changes that make nodes unavailable.
@@ -79,6 +80,7 @@ class ChangeCollector:
     """
 
     hosts: tuple[DesiredHost, ...]
+    nodes: DesiredNodes
     platform: Platform
     validation: DesiredValidation
     rollout: DesiredRollout
@@ -254,8 +256,11 @@ class ChangeCollector:
         for why, names in layouts.items():
             yield from gap(why, names, mig_waves)
         found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
-        in_container = self.platform.site.driver.in_container
-        containers = [each.name for each in found if each.what in IN_CONTAINER and in_container]
+        containers = [
+            each.name
+            for each in found
+            if each.what in IN_CONTAINER and self._driver_of(each.name).in_container
+        ]
         replaced = [each for each in found if each.what == PLATFORM]
         if replaced:
             names = [each.name for each in replaced]
@@ -371,13 +376,17 @@ class ChangeCollector:
         for (part, was, now), names in pairs.items():
             yield _version(part, tuple(names), was, now)
 
+    def _driver_of(self, node: str) -> DriverSettings:
+        change = self._nodes.get(node)
+        return self.nodes.driver_of(node, (change and change.pool) or "")
+
     def _drivers(self) -> Iterator[tuple[str, str, str]]:
         """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
         hosts = {host.node: host for host in self.hosts}
         names = [node for node, each in self._nodes.items() if each.pool and each.after]
         for name in dict.fromkeys((*names, *(host.node for host in self.hosts if host.gpus))):
             host = hosts.get(name)
-            wanted = _driver(self.platform.site, host, self.platform.version)
+            wanted = _driver(self._driver_of(name), host, self.platform.version)
             facts = self.inspection.hosts.get(host.name) if host else None
             loaded = (facts.driver if facts and not facts.error else "") or ""
             was = loaded or self.inspection.drivers.get(name, "")
@@ -478,9 +487,8 @@ def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[s
     return [*by_driver, *(edits[:REASONS] if edits else others)]
 
 
-def _driver(site: Site, host: DesiredHost | None, chart: str) -> str:
+def _driver(driver: DriverSettings, host: DesiredHost | None, chart: str) -> str:
     """Return the version of the driver that the run installs; empty if it installs none."""
-    driver = host.sections.driver if host else site.driver
     if driver.source is DriverSource.PREINSTALLED or (driver.by_preparation and host is None):
         return ""
     if driver.managed_by_operator and not driver.version:

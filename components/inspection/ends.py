@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from components.desired.host import DesiredHost
+from components.desired.nodes import DesiredNodes
 from components.host_facts import HostFacts
 from components.hosts.observed.hardware import place
 from components.kubernetes.resources import DRIVER_LABEL
-from components.platforms.site import Site
 from components.settings.support import ended, supported
 from policies.facts.floors import Software, below, wanted
 from policies.faults import Fault, Severity
@@ -28,7 +28,8 @@ _CURES = {
 
 
 def outlived(
-    site: Site,
+    context: str,
+    nodes: DesiredNodes,
     hosts: Sequence[DesiredHost],
     facts: Mapping[str, HostFacts],
     kubernetes: str,
@@ -41,7 +42,8 @@ def outlived(
     run no real software.
 
     Args:
-        site: Facts about the cluster that the platform depends on.
+        context: Context of the kubeconfig.
+        nodes: Settings of all nodes.
         hosts: Hosts of the stack.
         facts: Facts of the inspected hosts, by name.
         kubernetes: Version of the cluster. Empty if it was not inspected.
@@ -49,21 +51,24 @@ def outlived(
         today: Current date; a version whose last day is before this date is unsupported.
     """
     package = hosts[0].sections.kubernetes_packages.version if hosts else None
-    driver = site.driver.version or ""
-    yield from _ended(f"cluster {site.context}", "kubernetes", kubernetes, "Kubernetes", today)
+    drivers = nodes.driver_versions
+    yield from _ended(f"cluster {context}", "kubernetes", kubernetes, "Kubernetes", today)
     if package and package != kubernetes.removeprefix("v"):
         yield from _ended("kubernetesPackages.version", "kubernetes", package, "", today)
-    yield from _ended("driver.version", "driver", driver, "driver", today)
-    yield from _hosts(facts, driver, today)
+    for version, where in drivers.items():
+        yield from _ended(where, "driver", version, "driver", today)
+    yield from _hosts(facts, drivers, today)
     inspected = {host.node for host in hosts if host.name in facts}
-    yield from _nodes(members, inspected, driver, today)
+    yield from _nodes(members, inspected, drivers, today)
 
 
-def _hosts(facts: Mapping[str, HostFacts], declared: str, today: date) -> Iterator[Fault]:
+def _hosts(
+    facts: Mapping[str, HostFacts], declared: Container[str], today: date
+) -> Iterator[Fault]:
     found: dict[tuple[str, str], list[str]] = {}
     for name, host in facts.items():
         for part, version in _versions(host):
-            if (part, version) != ("driver", declared):
+            if part != "driver" or version not in declared:
                 found.setdefault((part, version), []).append(name)
     for (part, version), names in found.items():
         yield from _ended(place(names), part, version, part, today)
@@ -80,7 +85,9 @@ def _versions(host: HostFacts) -> Iterable[tuple[str, str]]:
     return ((part, version) for part, version in found if version)
 
 
-def _nodes(members: Members, inspected: set[str], declared: str, today: date) -> Iterator[Fault]:
+def _nodes(
+    members: Members, inspected: set[str], declared: Container[str], today: date
+) -> Iterator[Fault]:
     """Yield warnings about drivers that labels name, for nodes whose hosts were not inspected."""
     found: dict[str, set[str]] = {}
     for labels in (labels for pool in members.values() for labels in pool):
@@ -93,7 +100,7 @@ def _nodes(members: Members, inspected: set[str], declared: str, today: date) ->
             fixed = wanted(Software.DRIVER, version, border)
             cure = f"install or declare that version: {border}"
             yield Fault(where, f"driver {version}", fixed, cure, Severity.WARNING)
-        if version != declared:
+        if version not in declared:
             yield from _ended(where, "driver", version, "driver", today)
 
 

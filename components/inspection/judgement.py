@@ -92,10 +92,11 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         if host.name in facts
         for finding in validate_host(host, facts[host.name])
     ]
-    findings += judge_all(desired.platform.site.driver, desired.hosts, facts)
+    findings += judge_all(desired.hosts, facts)
     findings += misfits(
         desired.platform,
         desired.validation,
+        desired.nodes,
         _kernels_elsewhere(cluster.kernels, desired.hosts, desired.scheduling.pools),
     )
     findings += hardware.warnings(facts)
@@ -114,8 +115,15 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += moves.warnings(cluster.validation, running)
     gone = removed.removed_hosts(seen.recorded, desired.hosts, cluster.prepared)
     findings += removed.faults(gone, desired.hosts, desired.validation, _names(cluster.members))
-    site, day = desired.platform.site, today or date.today()
-    findings += outlived(site, desired.hosts, facts, running, cluster.members, day)
+    findings += outlived(
+        desired.context,
+        desired.nodes,
+        desired.hosts,
+        facts,
+        running,
+        cluster.members,
+        today or date.today(),
+    )
     errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
     warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
     differing = compare(desired.hosts, desired.kubeadm, facts, cluster.cordoned, cluster.prepared)

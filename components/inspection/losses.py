@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from components.change.document import Cause, Loss
 from components.desired.host import DesiredHost
+from components.desired.nodes import DesiredNodes
 from components.desired.pool import PoolScheduling
 from components.findings import Kind
 from components.inspection.difference import Difference, PodLoss
@@ -25,7 +26,6 @@ from components.nodes.pods import (
     pod_on_node,
     with_gpus,
 )
-from components.platforms.site import Site
 from policies.kube.taints import TaintEffect
 
 IN_CONTAINER = ("driver.version", "driver.source")
@@ -109,7 +109,8 @@ def question(
     difference: Difference,
     pools: Sequence[PoolScheduling],
     hosts: Iterable[DesiredHost],
-    site: Site,
+    nodes: DesiredNodes,
+    platform: str,
     *,
     boots: bool,
 ) -> LossesQuestion:
@@ -120,20 +121,23 @@ def question(
         difference: What the run changes.
         pools: Desired labels and taints.
         hosts: Hosts of the stack.
-        site: Settings of the stack that platforms use.
+        nodes: Settings of all nodes.
+        platform: Name of the platform.
         boots: Whether the run reboots hosts.
     """
     reboots = {host.node for host in hosts if boots and host.name in difference.hosts.reboot}
-    by_claims = site.platform == DRA
+    by_claims = platform == DRA
     wanted = {pool.pool: pool for pool in pools}
-    taking = {PLATFORM: Cause.PLATFORM}
-    taking |= dict.fromkeys(IN_CONTAINER, Cause.DRIVER) if site.driver.in_container else {}
+    pool_of = {node.node: node.pool for node in difference.scheduling.nodes}
     replaced: dict[str, Cause] = {}
     for finding in difference.validation.findings:
-        if finding.kind is Kind.CHANGE and finding.what in taking:
-            first = replaced.setdefault(finding.name, taking[finding.what])
-            driver = Cause.DRIVER in (first, taking[finding.what])
-            replaced[finding.name] = Cause.DRIVER if driver else first
+        if finding.kind is not Kind.CHANGE:
+            continue
+        driver = nodes.driver_of(finding.name, pool_of.get(finding.name) or "")
+        if finding.what in IN_CONTAINER and driver.in_container:
+            replaced[finding.name] = Cause.DRIVER
+        elif finding.what == PLATFORM:
+            replaced.setdefault(finding.name, Cause.PLATFORM)
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:
         key, _, effect = finding.what.removeprefix("taint ").rpartition(":")

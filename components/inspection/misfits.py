@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from components.desired.nodes import DesiredNodes
 from components.desired.validation import DesiredValidation
 from components.hosts.compatibility import (
     cuda_of,
@@ -18,6 +19,7 @@ from components.hosts.compatibility import (
     version,
 )
 from components.platforms.base import Platform
+from components.settings.hosts.driver import DriverSettings
 from policies.facts.parts import operator_part
 from policies.faults import Fault
 from policies.printable import printable, shortened
@@ -29,25 +31,35 @@ NAMED = 8
 
 
 def misfits(
-    platform: Platform, validation: DesiredValidation, kernels: Mapping[str, str]
+    platform: Platform,
+    validation: DesiredValidation,
+    nodes: DesiredNodes,
+    kernels: Mapping[str, str],
 ) -> Iterator[Fault]:
     """Yield a fault for each pair of versions that is known not to work together.
 
     Args:
         platform: Platform that advertises the GPUs.
         validation: Pools and tests to validate.
+        nodes: Settings of all nodes.
         kernels: Kernel of each node of the GPU pools that is not declared as a host, by node.
     """
-    settings = platform.site.driver
-    if not settings.in_container:
-        return
-    driver = settings.version or ""
-    if settings.managed_by_operator and not driver:
-        driver = operator_part(platform.version, "driver")
-    if not driver:
-        return
-    yield from _cuda(validation, driver)
-    yield from _kernels(driver, kernels)
+    drivers: dict[str, dict[str, str]] = {
+        _in_container(pool.driver, platform): {} for pool in nodes.by_pool.values() if pool.gpus
+    }
+    for node, kernel in kernels.items():
+        drivers.setdefault(_in_container(nodes.driver_of(node), platform), {})[node] = kernel
+    for driver, booted in drivers.items():
+        if driver:
+            yield from _cuda(validation, driver)
+            yield from _kernels(driver, booted)
+
+
+def _in_container(driver: DriverSettings, platform: Platform) -> str:
+    """Return the version of a driver that a container installs; empty for other drivers."""
+    if driver.managed_by_operator and not driver.version:
+        return operator_part(platform.version, "driver")
+    return (driver.version or "") if driver.in_container else ""
 
 
 def _cuda(validation: DesiredValidation, driver: str) -> Iterator[Fault]:

@@ -88,18 +88,19 @@ def inspect(
             desired.hosts, desired.rollout, inspection, seen.cluster, drained, ask
         )
     if extent.has_cluster and there and not is_lost:
-        site = desired.platform.site
         pods = losses.question(
             desired.context,
             inspection.difference,
             desired.scheduling.pools,
             desired.hosts,
-            site,
+            desired.nodes,
+            desired.platform.site.platform,
             boots=desired.rollout.boots,
         )
-        inspection = _with_losses(pods, inspection, site.platform)
+        inspection = _with_losses(pods, inspection, desired.platform.site.platform)
     collector = ChangeCollector(
         hosts=desired.hosts,
+        nodes=desired.nodes,
         platform=desired.platform,
         validation=desired.validation,
         rollout=desired.rollout,

@@ -18,6 +18,7 @@ from components.loading import (
     validate_kubeadm_cluster,
     validate_namespaces,
     validate_scheduling,
+    validate_shared,
 )
 from components.platforms.discovery import named
 from components.settings.dra import DraSettings
@@ -31,8 +32,12 @@ from policies.faults import Fault, Location, fault, show
 from policies.printable import shortened
 
 
-def validate(sections: ValidSections) -> Iterator[Fault]:
-    """Yield all faults between sections."""
+def validate(sections: ValidSections) -> tuple[Fault, ...]:
+    """Return all faults between sections; pools and hosts that inherit a fault share it."""
+    return tuple(dict.fromkeys(_faults(sections)))
+
+
+def _faults(sections: ValidSections) -> Iterator[Fault]:
     yield from _pools(sections)
     yield from _hosts(sections)
     yield from _membership(sections)
@@ -45,6 +50,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from validate_kubeadm_cluster.validate(sections)
     yield from _tests(sections)
     yield from validate_adopted.validate(sections)
+    yield from validate_shared.validate(sections)
     if sections.platform is not None:
         yield from named(sections.platform).validate_settings(sections)
 
@@ -150,11 +156,11 @@ def _platform(sections: ValidSections) -> Iterator[Fault]:
 def _names(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for pool names in other sections that no pool has."""
     pools = [pool.name for pool in sections.pools.values()]
-    dra, installer = sections.sections.get("dra"), sections.sections.get("driver_installer")
+    dra, installer = sections.section(DraSettings), sections.section(DriverInstallerSettings)
     named: list[tuple[Location, str]] = []
-    if isinstance(dra, DraSettings):
+    if dra is not None:
         named += [(("dra", "selectors", name), name) for name in dra.selectors]
-    if isinstance(installer, DriverInstallerSettings):
+    if installer is not None:
         named += [(("driverInstaller", "pools", name), name) for name in installer.pools]
     for location, name in named:
         if name not in pools and sections.complete:
@@ -185,8 +191,8 @@ def _maintenance(sections: ValidSections) -> Iterator[Fault]:
 
 def _tests(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for user-defined tests that need more GPUs than any node has."""
-    validation = sections.sections.get("validation")
-    if not isinstance(validation, ValidationSettings) or not sections.complete:
+    validation = sections.section(ValidationSettings)
+    if validation is None or not sections.complete:
         return
     most = max((pool.gpus_per_node for pool in sections.pools.values()), default=0)
     for name, test in validation.tests.items():

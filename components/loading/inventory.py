@@ -2,7 +2,8 @@
 
 `resolved` changes the document before the models read it, so that each section of a host is
 validated as a whole: a host that sets only `driver.version` still has the stack's `driver.source`.
-Mappings are merged key by key, and lists are replaced.
+Mappings are merged key by key, and lists are replaced. A section that a pool or host doesn't write
+is inherited as a whole, after the models have read the document (`levels`, `completed`).
 """
 
 from __future__ import annotations
@@ -14,21 +15,19 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
-from components.settings.hosts.driver import ON_HOSTS_ONLY, DriverSource
-from components.settings.hosts.ssh import SshSettings
+from components.base.model import Model
+from components.settings.hosts.driver import SOURCES_OF, DriverSource
+from components.settings.hosts.host import Host
+from components.settings.hosts.sections import NodeSections
+from components.settings.hosts.ssh import Reach, SshSettings
 from components.settings.nodes.node_range import expand
+from components.settings.nodes.pool import Pool
+from components.settings.valid_sections import Level
 from policies.faults import Fault
 
-OVERRIDABLE = ("driver", "kernel", "cuda", "runtime", "system")
+OVERRIDABLE = tuple(NodeSections.model_fields)
 """Sections of the stack that a pool and a host can override."""
-LEAVING = frozenset(source.value for source in DriverSource) - {"package", "runfile"}
-"""Driver sources with which this program installs no driver on hosts.
-
-If a pool or a host overrides the source with one of these, the settings of drivers on hosts that it
-would inherit from the stack are dropped.
-"""
-ON_HOSTS = frozenset(to_camel(name) for name in ON_HOSTS_ONLY) | {"runfile"}
-REACH = ("user", "port", "bastion")
+REACH = tuple(Reach.model_fields)
 """Keys that override the stack's `ssh`: in the `ssh` of a pool, or directly in a host."""
 
 Document = Mapping[str, Any]
@@ -69,11 +68,19 @@ def _merged(document: Document, *levels: Document) -> dict[str, Any]:
             continue
         merged: Any = document.get(section, {})
         for override in given:
-            if section == "driver" and override.get("source") in LEAVING:
-                merged = {key: value for key, value in merged.items() if key not in ON_HOSTS}
+            if section == "driver" and "source" in override:
+                merged = _without_effect(merged, override["source"])
             merged = _over(merged, override)
         sections[section] = merged
     return sections
+
+
+def _without_effect(driver: Any, source: object) -> Any:
+    """Return the driver's inherited settings without those that another source doesn't use."""
+    if not isinstance(driver, Mapping) or source not in set(DriverSource):
+        return driver
+    dropped = {to_camel(name) for name, sources in SOURCES_OF.items() if source not in sources}
+    return {key: value for key, value in driver.items() if key not in dropped}
 
 
 def _over(below: Any, above: Any) -> Any:
@@ -117,6 +124,46 @@ def _pool_of(pools: Mapping[str, Document], host: Document) -> Document:
 def _items(document: Document, key: str) -> list[Any]:
     value = document.get(key)
     return list(value) if isinstance(value, list | tuple) else []
+
+
+def levels(
+    stack: Mapping[str, Model],
+    pools: Mapping[int, Pool],
+    hosts: Mapping[int, Host],
+    *,
+    all_pools: bool,
+) -> tuple[Level, ...]:
+    """Return the sections of each pool and each host, which the sections of the stack complete.
+
+    Args:
+        stack: Valid sections of the stack.
+        pools: Valid pools by their position in the document.
+        hosts: Valid hosts by their position in the document.
+        all_pools: True if every pool is valid; if not, hosts outside of these pools are left out.
+    """
+    base = Level(written=stack)
+    of_pools = {
+        i: Level(written=_written(pool), location=("pools", i), below=base, pool=pool)
+        for i, pool in pools.items()
+    }
+    by_node = {node: of_pools[i] for i, pool in pools.items() for node in pool.node_names}
+    return (
+        *of_pools.values(),
+        *(
+            Level(
+                written=_written(host),
+                location=("hosts", i),
+                below=by_node.get(host.node, base),
+                host=host,
+            )
+            for i, host in hosts.items()
+            if all_pools or host.node in by_node
+        ),
+    )
+
+
+def _written(member: NodeSections) -> dict[str, Model]:
+    return {name: getattr(member, name) for name in OVERRIDABLE if name in member.model_fields_set}
 
 
 def origins(document: Document) -> dict[str, dict[str, str]]:

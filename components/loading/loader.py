@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter, ValidationError
@@ -14,18 +14,14 @@ from components.base.confidential import in_addresses
 from components.base.explain import explain_all
 from components.base.model import Model
 from components.loading.cross import validate
-from components.loading.inventory import own_problems, resolved
+from components.loading.inventory import OVERRIDABLE, levels, own_problems, resolved
 from components.platforms.discovery import named
-from components.settings.cluster import Cluster
-from components.settings.device_plugin import DevicePluginSettings
-from components.settings.gpu_operator import GpuOperatorSettings
-from components.settings.hosts.driver import DriverSettings
+from components.settings.cluster import Cluster, ClusterSettings
 from components.settings.hosts.host import Host
-from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.node_range import NODE_LIMIT, NodeNames, count_names
 from components.settings.nodes.pool import Pool
 from components.settings.platform import NAMES
-from components.settings.valid_sections import SECTIONS, ValidSections
+from components.settings.valid_sections import ValidSections
 from policies.faults import ConfigError, Fault, fault, show
 
 _loaded: WeakValueDictionary[int, Cluster] = WeakValueDictionary()
@@ -58,14 +54,24 @@ def load(document: Mapping[str, Any]) -> Cluster:
         raise ConfigError(excess)
     document = with_derived_defaults(document)
     faults = list(in_addresses(document))
-    cluster = None
+    settings = None
     try:
-        cluster = Cluster.model_validate(document, by_alias=True, by_name=False)
+        settings = ClusterSettings.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults += explain_all(Cluster, error.errors(include_url=False))
-    faults += validate(_parts(document) if cluster is None else cluster.parts())
-    if cluster is None or faults:
+        faults += explain_all(ClusterSettings, error.errors(include_url=False))
+    parts = _parts(document) if settings is None else sections_of(settings)
+    faults += validate(parts)
+    if settings is None or faults:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
+    level_at = {level.location: level for level in parts.levels}
+    members = {
+        name: tuple(
+            member.with_inherited(level_at[name, i].sections)
+            for i, member in enumerate(getattr(settings, name))
+        )
+        for name in ("pools", "hosts")
+    }
+    cluster = settings.model_copy(update=members)
     _loaded[id(cluster)] = cluster
     return cluster
 
@@ -122,30 +128,56 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     return filled
 
 
+def sections_of(cluster: Cluster) -> ValidSections:
+    """Return the sections of a cluster, as input of the checks that compare several sections."""
+    fields = type(cluster).model_fields
+    pools, hosts = dict(enumerate(cluster.pools)), dict(enumerate(cluster.hosts))
+    sections = {name: value for name, value in cluster if isinstance(value, Model)}
+    stack = {name: sections.pop(name) for name in OVERRIDABLE if name in sections}
+    return ValidSections(
+        pools=pools,
+        hosts=hosts,
+        levels=levels(stack, pools, hosts, all_pools=True),
+        maintenance=cluster.maintenance,
+        platform=cluster.platform,
+        sections=sections,
+        given=frozenset(fields[name].alias or name for name in cluster.model_fields_set),
+    )
+
+
 def _parts(document: Mapping[str, Any]) -> ValidSections:
     """Return the sections that are valid on their own, as input for the checks between sections."""
     pools = dict(_valid(Pool, document.get("pools")))
     hosts = dict(_valid(Host, document.get("hosts")))
-    driver = _one(DriverSettings, document.get("driver", {}))
     platform = document.get("platform")
-    declared, listed = document.get("pools"), document.get("hosts", ())
+    complete = _all_valid(pools, document.get("pools"))
+    sections = {}
+    for name, model, is_optional in _section_models():
+        written = document.get(to_camel(name), None if is_optional else {})
+        if written is not None and (section := _one(model, written)) is not None:
+            sections[name] = section
+    stack = {name: sections.pop(name) for name in OVERRIDABLE if name in sections}
     return ValidSections(
         pools=pools,
         hosts=hosts,
+        levels=levels(stack, pools, hosts, all_pools=complete),
         platform=platform if isinstance(platform, str) and platform in NAMES else None,
-        driver=driver,
-        runtime=_one(RuntimeSettings, document.get("runtime", {})),
-        device_plugin=_one(DevicePluginSettings, document.get("devicePlugin", {})),
-        gpu_operator=_one(GpuOperatorSettings, document.get("gpuOperator", {})),
+        sections=sections,
         given=frozenset(document),
-        complete=_all_valid(pools, declared),
-        maintenance=_maintenance(document) if _all_valid(hosts, listed or ()) else (),
-        sections={
-            name: section
-            for name, model in SECTIONS.items()
-            if (section := _one(model, document.get(to_camel(name), {}))) is not None
-        },
+        complete=complete,
+        maintenance=(
+            _maintenance(document) if _all_valid(hosts, document.get("hosts", ()) or ()) else ()
+        ),
     )
+
+
+def _section_models() -> Iterator[tuple[str, type[Model], bool]]:
+    """Yield name and model of each section of the stack file, and whether it is optional."""
+    for name, field in ClusterSettings.model_fields.items():
+        options = get_args(field.annotation) or (field.annotation,)
+        models = [o for o in options if isinstance(o, type) and issubclass(o, Model)]
+        if models and get_origin(field.annotation) is not tuple:
+            yield name, models[0], len(options) > 1
 
 
 M = TypeVar("M", bound=Model)

@@ -9,7 +9,6 @@ from pydantic.alias_generators import to_camel
 
 from components.charts.extra_values import plain
 from components.settings.adopted import AdoptedSettings
-from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
 
@@ -29,8 +28,8 @@ _ENVIRONMENT = "envvar"
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for settings that have no effect on adopted software, or break it."""
-    adopted, platform = sections.sections.get("adopted"), sections.platform
-    if not isinstance(adopted, AdoptedSettings) or platform is None:
+    adopted, platform = sections.section(AdoptedSettings), sections.platform
+    if adopted is None or platform is None:
         return
     possible = _OF_OBJECTS if adopted.objects else frozenset(_DESCRIBING)
     if platform not in possible:
@@ -44,7 +43,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         )
         return
     name = platform.replace("-", "_")
-    section = sections.section(name)
+    section = sections.sections.get(name)
     given = section.model_fields_set if section is not None else set()
     for field in sorted(given - _DESCRIBING[platform]):
         yield fault(
@@ -66,17 +65,17 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
 
 def _devices(sections: ValidSections, adopted: AdoptedSettings) -> Iterator[Fault]:
     """Yield a fault if prepared hosts might ignore the GPUs that the adopted plugin passes."""
-    runtime = sections.runtime or RuntimeSettings()
-    prepared = any(host.role.has_gpus for host in sections.hosts.values())
-    declared = "devices_by_environment" in runtime.model_fields_set
-    if prepared and not declared and passes_by_environment(adopted):
-        yield fault(
-            ("runtime", "devicesByEnvironment"),
-            "nothing, with hosts and an adopted plugin that passes GPUs by a variable",
-            "true or false: by default, hosts give no container GPUs by NVIDIA_VISIBLE_DEVICES",
-            'write "devicesByEnvironment: true"; false only if the plugin passes GPUs by mounts or '
-            "CDI",
-        )
+    for level in sections.host_levels:
+        runtime = level.runtime
+        declared = runtime is None or "devices_by_environment" in runtime.model_fields_set
+        if level.has_gpus and not declared and passes_by_environment(adopted):
+            yield fault(
+                level.place("runtime", "devices_by_environment"),
+                "nothing, with hosts and an adopted plugin that passes GPUs by a variable",
+                "true or false: by default, hosts give no container GPUs by NVIDIA_VISIBLE_DEVICES",
+                'write "devicesByEnvironment: true"; false only if the plugin passes GPUs by '
+                "mounts or CDI",
+            )
 
 
 def passes_by_environment(adopted: AdoptedSettings) -> bool:

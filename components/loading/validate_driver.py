@@ -2,94 +2,119 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from components.platforms.base import Trait
 from components.platforms.discovery import named
+from components.settings.device_plugin import DevicePluginSettings
 from components.settings.driver_installer import DriverInstallerSettings
-from components.settings.hosts.driver import DriverSettings, KernelModule
+from components.settings.hosts.driver import (
+    OPERATOR_ONLY,
+    SOURCES_OF,
+    DriverSettings,
+    DriverSource,
+    KernelModule,
+)
 from components.settings.platform import NAMES
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
-
-_CONTAINER_DRIVER = {
-    "precompiled": "precompiled",
-    "resource": "resource",
-    "image_repository": "imageRepository",
-    "image": "image",
-    "digest": "digest",
-}
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults of the driver's settings."""
     if sections.platform is not None:
         yield from _source(sections, sections.platform)
-    yield from _container(sections)
+    yield from _without_effect(sections)
+    yield from _one_container(sections)
     yield from _excluded(sections)
     yield from _installer(sections)
 
 
 def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
-    """Yield faults for a driver source that does not fit the platform."""
-    managed = sections.driver is not None and sections.driver.managed_by_operator
+    """Yield faults for driver sources that don't fit the platform."""
     brings = Trait.BRINGS_DRIVER in named(platform).traits
-    if managed and not brings:
-        able = next((name for name in NAMES if Trait.BRINGS_DRIVER in named(name).traits), "")
-        yield fault(
-            ("driver", "source"),
-            f"operator with platform {platform}",
-            f"driver source operator only with platform {able}",
-            f'write "source: preinstalled", or "platform: {able}"',
-        )
-    by_daemonset = sections.driver is not None and sections.driver.managed_by_daemonset
-    if by_daemonset and brings:
-        yield fault(
-            ("driver", "source"),
-            f"daemonset with platform {platform}",
-            "one that brings the driver: the operator has its own driver container",
-            'write "source: operator"',
-        )
-    if "driverInstaller" in sections.given and sections.driver is not None and not by_daemonset:
+    for level in sections.gpu_levels:
+        driver = level.driver
+        if driver is not None and driver.managed_by_operator and not brings:
+            able = next((name for name in NAMES if Trait.BRINGS_DRIVER in named(name).traits), "")
+            yield fault(
+                level.place("driver", "source"),
+                f"operator with platform {platform}",
+                f"driver source operator only with platform {able}",
+                f'write "source: preinstalled", or "platform: {able}"',
+            )
+        if driver is not None and driver.managed_by_daemonset and brings:
+            yield fault(
+                level.place("driver", "source"),
+                f"daemonset with platform {platform}",
+                "one that brings the driver: the operator has its own driver container",
+                'write "source: operator"',
+            )
+    drivers = [level.driver for level in sections.gpu_levels]
+    sources = sorted({driver.source for driver in drivers if driver is not None})
+    if (
+        "driverInstaller" in sections.given
+        and None not in drivers
+        and DriverSource.DAEMONSET not in sources
+    ):
         yield fault(
             ("driverInstaller",),
-            f"a section driverInstaller with driver.source {sections.driver.source}",
+            f"a section driverInstaller with driver.source {' and '.join(sources)}",
             "driverInstaller only with driver.source daemonset",
             'remove driverInstaller, or write "source: daemonset"',
         )
 
 
-def _container(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for settings that apply only to a driver container."""
-    driver = sections.driver
-    if driver is None or driver.managed_by_operator:
-        return
-    if driver.kernel_module_type is not KernelModule.AUTO and not driver.by_preparation:
-        yield fault(
-            ("driver", "kernelModuleType"),
-            f"{driver.kernel_module_type} with source {driver.source}",
-            "this only for a driver that we bring",
-            "remove it",
-        )
-    for name, alias in _CONTAINER_DRIVER.items():
-        if getattr(driver, name) != getattr(DriverSettings(), name):
+def _without_effect(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for settings of a driver that this program does not bring in this way."""
+    default = DriverSettings()
+    for level in sections.levels:
+        driver = level.driver
+        if driver is None:
+            continue
+        for name in ("kernel_module_type", *OPERATOR_ONLY):
+            value = getattr(driver, name)
+            if driver.source in SOURCES_OF[name] or value == getattr(default, name):
+                continue
+            shown = str(value) if isinstance(value, KernelModule) else show(value)
+            by_operator = name in OPERATOR_ONLY
+            who = "the GPU Operator brings" if by_operator else "we bring"
             yield fault(
-                ("driver", alias),
-                f"{show(getattr(driver, name))} with source {driver.source}",
-                "this only for a driver that the GPU Operator brings",
-                'remove it, or write "source: operator"',
+                level.place("driver", name),
+                f"{shown} with source {driver.source}",
+                f"this only for a driver that {who}",
+                'remove it, or write "source: operator"' if by_operator else "remove it",
+            )
+
+
+def _one_container(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for hosts whose driver comes by a container, but not that of their pool.
+
+    The driver's DaemonSet runs on all nodes of a pool.
+    """
+    for level in sections.host_levels:
+        own, pool = level.driver, level.below.driver if level.below is not None else None
+        if own is None or pool is None or own.source is pool.source or not level.has_gpus:
+            continue
+        if own.in_container or pool.in_container:
+            yield fault(
+                level.place("driver", "source"),
+                f"{own.source}, in {level.below} with driver.source {pool.source}",
+                "one source for all nodes of a pool: a container brings the driver to all of them",
+                "remove it, or declare the node in a pool of its own",
             )
 
 
 def _excluded(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for GPUs that are excluded by UUID without a driver on a host of the stack."""
     hosts = {host.node for host in sections.hosts.values()}
-    driver = sections.driver or DriverSettings()
+    drivers = {level.host.node: level.driver for level in sections.host_levels if level.host}
     for i, pool in sections.pools.items():
         for node, devices in pool.unhealthy_devices.items():
             if not devices.uuid:
                 continue
             at = ("pools", i, "unhealthyDevices", node, "uuid")
+            driver = drivers.get(node)
             if node not in hosts:
                 yield fault(
                     at,
@@ -97,7 +122,7 @@ def _excluded(sections: ValidSections) -> Iterator[Fault]:
                     "a host whose driver is configured to exclude them",
                     "declare the host, or name the GPU by index",
                 )
-            elif driver.managed_by_operator or driver.managed_by_daemonset:
+            elif driver is not None and driver.in_container:
                 yield fault(
                     at,
                     f"UUIDs with driver.source {driver.source}",
@@ -107,33 +132,35 @@ def _excluded(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _installer(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for missing or contradicting settings of the driver's DaemonSet."""
-    driver, installer = sections.driver, sections.sections.get("driver_installer")
-    if not isinstance(installer, DriverInstallerSettings):
+    """Yield faults for missing or contradicting settings of the driver's DaemonSets."""
+    installer = sections.section(DriverInstallerSettings)
+    if installer is None:
         return
-    if driver is not None and driver.managed_by_daemonset:
-        yield from _installer_images(sections, installer)
-        for pool in sections.pools.values():
-            if pool.gpus_per_node and installer.version_of(pool.name, driver.version) is None:
-                yield fault(
-                    ("driver", "version"),
-                    f"no driver version for pool {pool.name}",
-                    "the version that the installer downloads",
-                    'write "version: 595.91.07", or one below driverInstaller.pools',
-                )
+    levels = [
+        level
+        for level in sections.gpu_levels
+        if level.driver is not None and level.driver.managed_by_daemonset
+    ]
+    yield from _installer_images([level.pool.name for level in levels if level.pool], installer)
+    for level in levels:
+        declared = level.driver.version if level.driver is not None else None
+        if level.pool and installer.version_of(level.pool.name, declared) is None:
+            yield fault(
+                level.place("driver", "version"),
+                f"no driver version for pool {level.pool.name}",
+                "the version that the installer downloads",
+                'write "version: 595.91.07", or one below driverInstaller.pools',
+            )
     if "plugin_memory" in installer.model_fields_set:
         yield from _plugin_memory(sections)
 
 
-def _installer_images(
-    sections: ValidSections, installer: DriverInstallerSettings
-) -> Iterator[Fault]:
+def _installer_images(pools: Iterable[str], installer: DriverInstallerSettings) -> Iterator[Fault]:
     """Yield faults for operating systems without an installer image.
 
     There is no default image: kubespray's images are of 2018 and for systems of that time, and one
     of them has no digest.
     """
-    pools = [pool.name for pool in sections.pools.values() if pool.gpus_per_node]
     for system in sorted({installer.system_of(name) for name in pools} - set(installer.images)):
         yield fault(
             ("driverInstaller", "images"),
@@ -157,7 +184,8 @@ def _plugin_memory(sections: ValidSections) -> Iterator[Fault]:
             "pluginMemory only with platform device-plugin, whose memory it is",
             'remove pluginMemory, or write "platform: device-plugin"',
         )
-    own = sections.device_plugin.resources if sections.device_plugin is not None else None
+    plugin = sections.section(DevicePluginSettings)
+    own = plugin.resources if plugin is not None else None
     if own and any("memory" in part for part in own.values()):
         yield fault(
             at,

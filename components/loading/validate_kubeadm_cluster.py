@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine
 from components.settings.nodes.node_range import written_out
+from components.settings.nodes.scheduling import SchedulingSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault, show
 
@@ -19,8 +20,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     The stack file must have exactly one control-plane host, outside maintenance, a node on which
     CoreDNS can run, and a container engine other than K3s and RKE2.
     """
-    packages = sections.section("kubernetes_packages")
-    if not isinstance(packages, KubernetesPackagesSettings) or packages.init is None:
+    packages = sections.section(KubernetesPackagesSettings)
+    if packages is None or packages.init is None:
         return
     first = [host for host in sections.hosts.values() if host.role.is_control_plane]
     if len(first) != 1:
@@ -42,13 +43,14 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             )
     if packages.init.has_dns:
         yield from _dns(sections)
-    if sections.runtime and sections.runtime.engine in (Engine.K3S, Engine.RKE2):
-        yield fault(
-            PLACE,
-            f"runtime.engine {sections.runtime.engine}",
-            "an engine that kubeadm is used with",
-            f"remove init: {sections.runtime.engine} creates its own cluster",
-        )
+    for level in sections.host_levels:
+        if level.runtime and (engine := level.runtime.engine) in (Engine.K3S, Engine.RKE2):
+            yield fault(
+                level.place("runtime", "engine"),
+                f"{engine}, with kubernetesPackages.init",
+                "an engine that kubeadm is used with",
+                f"remove init: {engine} creates its own cluster",
+            )
 
 
 def _dns(sections: ValidSections) -> Iterator[Fault]:
@@ -57,11 +59,13 @@ def _dns(sections: ValidSections) -> Iterator[Fault]:
     A pod that runs when its node gets the taint stays, but no drain could move it to another node.
     """
     pools = sections.pools.items()
+    scheduling = sections.section(SchedulingSettings) or SchedulingSettings()
     closed = {
         name: i
         for i, pool in pools
-        for name in pool.node_names
-        if any(taint.node_taint.is_hard for taint in pool.taints)
+        for part in pool.parts(scheduling.nodes)
+        for name in part.node_names
+        if any(taint.node_taint.is_hard for taint in part.taints)
     }
     by_label = any(pool.selector is not None for _, pool in pools)
     nodes = [host.node for host in sections.hosts.values()]

@@ -32,11 +32,11 @@ def _declared(sections: ValidSections) -> Iterator[tuple[Location, str]]:
     turned_on = ["validation"]
     if sections.platform is not None:
         turned_on.append(sections.platform.replace("-", "_"))
-    if sections.driver is not None and sections.driver.managed_by_daemonset:
+    if any(level.driver and level.driver.managed_by_daemonset for level in sections.gpu_levels):
         turned_on.append("driver_installer")
     if "monitoring" in sections.given:
         turned_on.append("monitoring")
     for name in turned_on:
-        namespace = getattr(sections.section(name), "namespace", None)
+        namespace = getattr(sections.sections.get(name), "namespace", None)
         if namespace is not None:
             yield (to_camel(name), "namespace"), namespace

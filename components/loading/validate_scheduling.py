@@ -15,8 +15,8 @@ from policies.faults import Fault, fault, show
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults between the section `scheduling` and other sections."""
-    scheduling = sections.sections.get("scheduling")
-    if isinstance(scheduling, SchedulingSettings):
+    scheduling = sections.section(SchedulingSettings)
+    if scheduling is not None:
         yield from _nodes(scheduling, sections)
         yield from _by_rule(scheduling, sections)
         yield from _limits(scheduling, sections)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from components.platforms.base import Platform
+from components.loading.loader import sections_of
+from components.platforms.discovery import named
+from components.settings.cluster import Cluster
 from components.settings.hosts.host import Host
 from policies.faults import Fault, fault
 
 
-def warnings(hosts: Iterable[Host], platform: Platform) -> Iterator[Fault]:
+def warnings(cluster: Cluster) -> Iterator[Fault]:
     """Yield all warnings about settings of the hosts and of the GPU platform."""
-    yield from _host_keys(hosts)
-    yield from platform.warnings()
+    yield from _host_keys(cluster.hosts)
+    yield from dict.fromkeys(named(cluster.platform).warnings(sections_of(cluster)))
 
 
 def _host_keys(hosts: Iterable[Host]) -> Iterator[Fault]:

@@ -14,7 +14,7 @@ from components.cluster import (
     GpuOperator,
     GpuValidation,
 )
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 from components.settings.hosts.sections import HostSections
 
 _EACH = ("kubernetes", "pools", "maintenance", "registry")
@@ -29,9 +29,9 @@ class Packaged:
 
     Attributes:
         component: Class of the component.
-        sections: Sections of the settings that are inputs, by their names in `Cluster`.
+        sections: Sections of the settings that are inputs, by their names in `ClusterSettings`.
         secrets: Secret inputs, by their names in `GpuClusterArgs`. Their values may be unknown.
-        needed: Sections that the component requires though `Cluster` does not.
+        needed: Sections that the component requires though `ClusterSettings` does not.
     """
 
     component: type[GpuCluster]
@@ -48,7 +48,7 @@ class Packaged:
 _COMPONENTS = (
     Packaged(
         component=GpuCluster,
-        sections=tuple(name for name in Cluster.model_fields if name != "version"),
+        sections=tuple(name for name in ClusterSettings.model_fields if name != "version"),
         secrets=(_KUBECONFIG, _KEY, _REGISTRY),
     ),
     Packaged(

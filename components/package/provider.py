@@ -17,7 +17,7 @@ from components.loading.loader import load
 from components.operation import from_package
 from components.package.packaged import COMPONENTS, Packaged
 from components.package.schema import NAME, VERSION, package_schema
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 from policies.faults import ConfigError, Fault, Location, fault, worded
 
 
@@ -75,7 +75,7 @@ def _settings(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputPropertiesError: An input has a fault.
     """
-    names = {Cluster.model_fields[name].alias or name for name in packaged.sections}
+    names = {ClusterSettings.model_fields[name].alias or name for name in packaged.sections}
     secrets = {to_camel(name) for name in packaged.secrets}
     given = {name: value for name, value in inputs.items() if name not in secrets}
     faults = list(_foreign(given, names, packaged))

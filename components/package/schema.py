@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from components.package.packaged import COMPONENTS, Packaged
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 
 Json = dict[str, Any]
 
@@ -68,9 +68,11 @@ class _Quiet(GenerateJsonSchema):
 def package_schema() -> Json:
     """Return the Pulumi schema of the component package."""
     mode: JsonSchemaMode = "validation"
-    _, models = models_json_schema([(Cluster, mode)], by_alias=True, schema_generator=_Quiet)
+    _, models = models_json_schema(
+        [(ClusterSettings, mode)], by_alias=True, schema_generator=_Quiet
+    )
     definitions = dict(models["$defs"])
-    root = definitions.pop(Cluster.__name__)
+    root = definitions.pop(ClusterSettings.__name__)
     return {
         "name": NAME,
         "version": VERSION,
@@ -94,7 +96,7 @@ def _resource(packaged: Packaged, root: Json) -> Json:
         packaged: The component.
         root: JSON schema of the whole stack file.
     """
-    fields = Cluster.model_fields
+    fields = ClusterSettings.model_fields
     names = {name: fields[name].alias or to_camel(name) for name in packaged.sections}
     inputs = {alias: _plain(root["properties"][alias]) for alias in names.values()}
     for name in packaged.secrets:

@@ -20,7 +20,8 @@ from components.platforms.findings import Surroundings
 from components.platforms.requests import Expected, HelmRelease
 from components.platforms.site import Site
 from components.settings.adopted import AdoptedSettings
-from components.settings.hosts.runtime import DefaultRuntime
+from components.settings.hosts.driver import DriverSettings
+from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
@@ -398,7 +399,7 @@ class Platform(ABC):
     @property
     def runtime_class(self) -> str | None:
         """Return the RuntimeClass of pods that use GPUs; None if these pods need none."""
-        default = self.site.runtime.default_runtime is DefaultRuntime.NVIDIA
+        default = self.site.shared.runtime.default_runtime is DefaultRuntime.NVIDIA
         return None if default or self.delivery is not Delivery.RUNTIME else RUNTIME_CLASS
 
     @staticmethod
@@ -415,12 +416,33 @@ class Platform(ABC):
         """
         return {}
 
+    @classmethod
+    def shared(
+        cls, driver: DriverSettings, runtime: RuntimeSettings
+    ) -> dict[tuple[str, str], object]:
+        """Return the settings that the release gives to all nodes with GPUs.
+
+        Pools and hosts with GPUs must not override them differently. A setting is missing if it
+        has no effect on the release.
+
+        Args:
+            driver: Driver of a node.
+            runtime: Container runtime of a node.
+
+        Returns:
+            The node's values, by section and name of the setting.
+        """
+        if cls.delivery is not Delivery.RUNTIME:
+            return {}
+        return {("runtime", "default_runtime"): runtime.default_runtime}
+
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
         """Yield a fault for each setting of the stack file that contradicts the platform."""
         yield from ()
 
-    def warnings(self) -> Iterator[Fault]:
+    @staticmethod
+    def warnings(sections: ValidSections) -> Iterator[Fault]:
         """Yield warnings about valid settings that probably don't have the intended effect."""
         yield from ()
 

@@ -65,7 +65,8 @@ def images(
     # The images of an adopted release depend on the release's values.
     upstream = [] if platform.installation.is_adopted else [*platform.images()]
     if installer is not None:
-        upstream += [*(installer.image_of(pool.name) for pool in platform.site.gpu_pools), PAUSE]
+        pools = [pool for pool in platform.site.gpu_pools if pool.driver.managed_by_daemonset]
+        upstream += [*(installer.image_of(pool.name) for pool in pools), PAUSE]
     upstream += [test.image for test in validation.tests.values()]
     if monitoring and platform.monitored.exporter is None:
         upstream.append(monitoring.exporter_image)
@@ -114,7 +115,7 @@ def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
 
 
 def _image(site: Site, upstream: str) -> Image:
-    private = site.driver.image_repository
+    private = site.shared.driver.image_repository
     own = private is not None and upstream.startswith(private)
     name = upstream if own else site.registry.rewritten(upstream)
     reference, _, note = upstream.partition(" ")

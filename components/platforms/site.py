@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from components.platforms.tolerations import tolerations
 from components.settings.adopted import AdoptedSettings
-from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.proxy import ProxySettings
-from components.settings.hosts.runtime import RuntimeSettings
+from components.settings.hosts.sections import NodeSections
 from components.settings.nodes.pool import Pool, gpu_pools
-from components.settings.nodes.taint import Taint, Toleration
+from components.settings.nodes.scheduling import NodeSchedulingSettings
+from components.settings.nodes.taint import Toleration
 from components.settings.registry import RegistrySettings
 
 
@@ -22,12 +23,10 @@ class Site:
         context: Context of the kubeconfig, for messages.
         platform: Name of the platform in the stack file.
         pools: All pools.
-        node_taints: Taints of single nodes, in addition to the taints of the node's pool.
+        nodes: Labels and taints of single nodes, which override those of the node's pool.
         more_tolerations: Tolerations of the stack file for taints that this program doesn't set.
         has_hosts: True if the stack prepares hosts.
         plugin_memory: Memory of the device plugin if a driver installer is used, else None.
-        runtime: Section `runtime` of the stack file.
-        driver: Section `driver` of the stack file.
         registry: Section `registry` of the stack file.
         proxy: Section `proxy` of the stack file.
         adopted: Section `adopted` of the stack file, or None.
@@ -36,12 +35,10 @@ class Site:
     context: str
     platform: str
     pools: tuple[Pool, ...]
-    node_taints: tuple[Taint, ...] = ()
+    nodes: Mapping[str, NodeSchedulingSettings] = field(default_factory=dict)
     more_tolerations: tuple[Toleration, ...] = ()
     has_hosts: bool = False
     plugin_memory: str | None = None
-    runtime: RuntimeSettings = field(default=RuntimeSettings())
-    driver: DriverSettings = field(default=DriverSettings())
     registry: RegistrySettings = field(default=RegistrySettings())
     proxy: ProxySettings = field(default=ProxySettings())
     adopted: AdoptedSettings | None = None
@@ -51,6 +48,22 @@ class Site:
         """Return the pools whose nodes have GPUs."""
         return gpu_pools(self.pools)
 
+    def parts(self, pool: Pool) -> tuple[Pool, ...]:
+        """Return a pool, split into pools whose nodes have equal labels, taints and GPUs."""
+        return pool.parts(self.nodes)
+
+    def labels_of(self, pool: Pool, node: str) -> Mapping[str, str]:
+        """Return the declared labels of a node of a pool."""
+        return self.nodes[node].labels_over(pool.labels) if node in self.nodes else pool.labels
+
+    @property
+    def shared(self) -> NodeSections:
+        """Return the sections of all nodes with GPUs, for settings in `Platform.shared`.
+
+        Loading refuses a stack in which these settings differ between nodes with GPUs.
+        """
+        return (*self.gpu_pools, *self.pools)[0]
+
     @property
     def tolerations(self) -> list[dict[str, str]]:
         """Return the tolerations of a pod that must run on every node with GPUs."""
@@ -58,4 +71,5 @@ class Site:
 
     def tolerations_on(self, pools: tuple[Pool, ...]) -> list[dict[str, str]]:
         """Return the tolerations of a pod that must run on every node of the given pools."""
-        return tolerations(pools, self.node_taints, self.more_tolerations)
+        parts = tuple(part for pool in pools for part in self.parts(pool))
+        return tolerations(parts, self.more_tolerations)

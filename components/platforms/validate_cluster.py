@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from components.base.names import NFD_PREFIX
 from components.host_facts import HostFacts
@@ -11,6 +11,7 @@ from components.kubernetes.managers import NFD, Manager
 from components.platforms.base import Platform
 from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
 from components.platforms.site import Site
+from components.settings.hosts.runtime import Engine
 from components.settings.nodes.scheduling import NodeFeatures
 from policies.faults import Fault
 
@@ -26,12 +27,12 @@ class Declared:
     """Declared settings, other than the platform's, that are compared with the cluster.
 
     Attributes:
-        host_nodes: Nodes whose hosts belong to the stack.
+        engines: Container engine of each node whose host belongs to the stack, by node.
         node_features: Software that labels and taints the nodes of pools with a `selector`.
         guardrails: True if the stack file has the section `guardrails`.
     """
 
-    host_nodes: frozenset[str] = frozenset()
+    engines: Mapping[str, Engine] = field(default_factory=dict)
     node_features: NodeFeatures = NodeFeatures.PROGRAM
     guardrails: bool = False
 
@@ -59,7 +60,7 @@ def validate_cluster(
         *_namespaces(seen),
         *_others(site.platform, seen, [labels for nodes in members.values() for labels in nodes]),
         *(_rules(site, seen) if declared.node_features is NodeFeatures.RULE else ()),
-        *_engines(platform, seen, declared.host_nodes),
+        *_engines(platform, seen, declared.engines),
         *_endpoints(platform, seen),
         *_node_labels(platform, members),
         *platform.validate_cluster(seen, hosts),
@@ -155,15 +156,17 @@ def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
         )
 
 
-def _engines(platform: Platform, seen: Surroundings, by_host: frozenset[str]) -> Iterator[Fault]:
-    runtime, cdi = platform.site.runtime, platform.engines.need_cdi
+def _engines(
+    platform: Platform, seen: Surroundings, declared: Mapping[str, Engine]
+) -> Iterator[Fault]:
+    cdi = platform.engines.need_cdi
     for node, text in seen.engines.items():
         engine, _, version = text.partition("://")
-        if node in by_host and engine != runtime.engine:
+        if engine != declared.get(node, engine):
             yield Fault(
                 f"node {node}",
                 f"container engine {text}",
-                f"{runtime.engine}, whose configuration is written on its host",
+                f"{declared[node]}, whose configuration is written on its host",
                 "correct runtime.engine, or take the host out",
             )
         elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
@@ -184,8 +187,10 @@ def _node_labels(
     """
     features, selector = platform.features, platform.node_selector
     for pool in platform.site.gpu_pools:
+        parts = {node: part for part in platform.site.parts(pool) for node in part.node_names}
         for labels in members.get(pool.name, ()):
-            held = {**labels, **pool.labels, **platform.labels(pool)}
+            part = parts.get(labels.get(HOSTNAME, ""), pool)
+            held = {**labels, **part.labels, **platform.labels(part)}
             node = f"node {labels.get(HOSTNAME, f'of pool {pool.name}')}"
             discovered = [key for key in labels if key.startswith(NFD_PREFIX)]
             if features and discovered and not any(held.get(k) == v for k, v in features):

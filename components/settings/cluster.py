@@ -16,17 +16,16 @@ from components.settings.gpu_manager import GpuManagerSettings
 from components.settings.gpu_operator import GpuOperatorSettings
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.hosts.host import Host
-from components.settings.hosts.sections import HostSections
+from components.settings.hosts.sections import NodeSections, StackSections
 from components.settings.hosts.ssh import SshSettings
 from components.settings.kubernetes import KubernetesSettings
 from components.settings.monitoring import MonitoringSettings
 from components.settings.nodes.node_range import NodeNames, written_out
-from components.settings.nodes.pool import Pool
+from components.settings.nodes.pool import Pool, gpu_pools
 from components.settings.nodes.scheduling import SchedulingSettings
 from components.settings.platform import NAMES, PlatformName
 from components.settings.registry import RegistrySettings
 from components.settings.rollout import RolloutSettings
-from components.settings.valid_sections import SECTIONS, ValidSections
 from components.settings.validation import ValidationSettings
 
 
@@ -51,8 +50,12 @@ class Members(Model):
     ssh: SshSettings = Field(default=SshSettings(), description="a mapping: how hosts are reached")
 
 
-class Cluster(HostSections, Members):
-    """A GPU cluster as declared in the stack file; omitted sections have their default values."""
+class Cluster(StackSections, Members):
+    """A GPU cluster as `components.loading.loader.load` returns it.
+
+    The sections that pools and hosts override (`NodeSections`) are complete in each pool and host,
+    and can't be read from the stack. Omitted sections have their default values.
+    """
 
     rollout: RolloutSettings = Field(
         default=RolloutSettings(),
@@ -99,30 +102,11 @@ class Cluster(HostSections, Members):
         default=RegistrySettings(), description="a mapping: source of the images"
     )
 
-    def parts(self) -> ValidSections:
-        """Return all sections, as input of the checks that compare one section with another."""
-        fields = type(self).model_fields
-        return ValidSections(
-            pools=dict(enumerate(self.pools)),
-            hosts=dict(enumerate(self.hosts)),
-            maintenance=self.maintenance,
-            platform=self.platform,
-            driver=self.driver,
-            runtime=self.runtime,
-            device_plugin=self.device_plugin,
-            gpu_operator=self.gpu_operator,
-            given=frozenset(fields[name].alias or name for name in self.model_fields_set),
-            sections={
-                name: section
-                for name in SECTIONS
-                if isinstance(section := getattr(self, name), Model)
-            },
-        )
-
     @property
     def installer(self) -> DriverInstallerSettings | None:
-        """Return the settings of the driver's DaemonSet; None if the driver has another source."""
-        return self.driver_installer if self.driver.managed_by_daemonset else None
+        """Return the settings of the driver's DaemonSet; None if no pool gets its driver so."""
+        by_daemonset = any(pool.driver.managed_by_daemonset for pool in gpu_pools(self.pools))
+        return self.driver_installer if by_daemonset else None
 
     def in_maintenance(self, host: Host) -> bool:
         """Return True if `maintenance` in the stack file lists the host or its node."""
@@ -137,3 +121,7 @@ class Cluster(HostSections, Members):
         hosts = {host.name for host in self.hosts}
         nodes = {host.node for host in self.hosts if self.in_maintenance(host)}
         return frozenset(nodes.union(set(written_out(self.maintenance)) - hosts))
+
+
+class ClusterSettings(NodeSections, Cluster):
+    """A GPU cluster as declared in the stack file; omitted sections have their default values."""

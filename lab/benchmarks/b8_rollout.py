@@ -143,7 +143,7 @@ def cluster(nodes: int) -> Iterator[str]:
     }
     try:
         declared = load(document)
-        hardware = hardware_of(declared.pools, declared.hosts, declared.driver)
+        hardware = hardware_of(declared.pools, declared.hosts)
         os.environ["KUBECONFIG"] = str(simulator.start(name, hardware).kubeconfig)
         yield f"gpu-cluster-{name}"
     finally:

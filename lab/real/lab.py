@@ -241,7 +241,7 @@ def _running(without: Collection[str], images: Images | None) -> Iterator[Lab]:
         simulator.down(NAME)
         for name in REAL:
             cgroups.remove(name)
-        simulator.start(NAME, hardware_of(simulated.pools, simulated.hosts, simulated.driver))
+        simulator.start(NAME, hardware_of(simulated.pools, simulated.hosts))
         # In a real cluster, Node Feature Discovery sets this label. Here the test sets it on
         # simulated nodes; the kubelets of real nodes set it themselves.
         for name in SIMULATED:

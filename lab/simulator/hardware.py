@@ -21,7 +21,6 @@ from components.base.address import Address
 from components.base.explain import explain_all
 from components.base.model import Freeze, FrozenDict, Model
 from components.base.names import DnsLabel, LabelKey, LabelValue, NodeName
-from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.user import Port, User
 from components.settings.nodes.devices import GPU_LIMIT
@@ -245,14 +244,13 @@ def write_hardware(path: Path, stack: str, hardware: Hardware) -> None:
 
 
 def hardware_of(
-    pools: Sequence[Pool], hosts: Sequence[Host], driver: DriverSettings, *, with_hosts: bool = True
+    pools: Sequence[Pool], hosts: Sequence[Host], *, with_hosts: bool = True
 ) -> Hardware:
     """Return hardware on which every node and host that a stack declares exists.
 
     Args:
         pools: The declared pools.
         hosts: The declared hosts.
-        driver: The stack's driver settings.
         with_hosts: False to leave out the SSH hosts; their nodes are kept.
     """
     kinds: dict[str, NodeHardware] = {}
@@ -262,7 +260,7 @@ def hardware_of(
             kinds[name] = NodeHardware(
                 names=(name,),
                 gpus=pool.on_the_bus(name),
-                driver=not driver.managed_by_daemonset,
+                driver=not pool.driver.managed_by_daemonset,
                 control_plane=name in by_node and by_node[name].role.is_control_plane,
                 labels=dict(pool.selector or {}),
             )

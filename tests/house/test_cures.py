@@ -12,9 +12,11 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from components.hosts.script import FOLDER
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 
-SECTIONS = {to_camel(name): field.annotation for name, field in Cluster.model_fields.items()}
+SECTIONS = {
+    to_camel(name): field.annotation for name, field in ClusterSettings.model_fields.items()
+}
 NAMED = re.compile(rf"(?<![\w./$-])({'|'.join(SECTIONS)})((?:\.[a-z][A-Za-z]*)+)(?![\w/(-])")
 FILES = {"sh", "service", "conf", "list", "sources"}
 """File name extensions, which would otherwise be mistaken for the last part of a setting."""

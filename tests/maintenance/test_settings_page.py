@@ -12,7 +12,7 @@ import yaml
 
 from components.base import yaml_file
 from components.base.model import Model
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 from maintenance import settings_page as reference
 from maintenance.cluster_schema import cluster_schema, stack_schema
 from maintenance.setting_effects import EFFECTS
@@ -53,7 +53,7 @@ def test_every_field_of_every_model_has_a_row() -> None:
     page = SETTINGS.read_text(encoding="utf-8")
     names = [
         field.alias or name
-        for model in models(Cluster, {})
+        for model in models(ClusterSettings, {})
         for name, field in model.model_fields.items()
     ]
     assert len(names) > 330

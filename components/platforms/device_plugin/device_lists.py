@@ -15,7 +15,6 @@ from typing import Any
 
 from components.settings.device_plugin import DevicePluginSettings
 from components.settings.hosts.host import Role
-from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.plugin_flags import DeviceListStrategy
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, fault
@@ -28,17 +27,20 @@ def by_mounts(document: Json) -> bool:
     """Return True if the hosts will ignore NVIDIA_VISIBLE_DEVICES in unprivileged containers.
 
     Args:
-        document: Content of the stack file before its validation.
+        document: Content of the stack file before its validation, with the overrides of pools and
+            hosts written out.
     """
-    runtime = document.get("runtime", {})
-    opened = isinstance(runtime, Mapping) and runtime.get("devicesByEnvironment") is True
     hosts = document.get("hosts")
-    roles = [
-        host.get("role", Role.GPU_WORKER)
+    runtimes = [
+        host.get("runtime", document.get("runtime"))
         for host in (hosts if isinstance(hosts, list) else ())
-        if isinstance(host, Mapping)
+        if isinstance(host, Mapping) and host.get("role", Role.GPU_WORKER) in _GPU_ROLES
     ]
-    return any(role in _GPU_ROLES for role in roles) and not opened
+    opened = [
+        isinstance(runtime, Mapping) and runtime.get("devicesByEnvironment") is True
+        for runtime in runtimes
+    ]
+    return not all(opened)
 
 
 def filled(plugin: Json) -> Json:
@@ -67,9 +69,8 @@ def _filled(file: Any) -> Any:
 
 def validate(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
     """Yield faults for plugin configurations that would give pods on prepared hosts no GPU."""
-    runtime = sections.runtime or RuntimeSettings()
-    prepared = any(host.role.has_gpus for host in sections.hosts.values())
-    if not prepared or runtime.devices_by_environment:
+    runtimes = [level.runtime for level in sections.host_levels if level.has_gpus]
+    if all(runtime is None or runtime.devices_by_environment for runtime in runtimes):
         return
     for name, file in {"": plugin.config, **plugin.configs}.items():
         if DeviceListStrategy.ENVVAR in file.flags.plugin.device_list_strategy:

@@ -40,7 +40,7 @@ def daemon_sets(
     """
     groups: dict[tuple[int, tuple[int, ...], str], list[str]] = {}
     for node, (pool, left_out) in chart.exclusions(site.pools).items():
-        name = pool.labels.get(CONFIG_LABEL, DEFAULT_CONFIG)
+        name = site.labels_of(pool, node).get(CONFIG_LABEL, DEFAULT_CONFIG)
         groups.setdefault((pool.on_the_bus(node), left_out, name), []).append(node)
     return [
         _daemon_set(plugin, site, values, gpus, left_out, name, sorted(nodes))

@@ -32,11 +32,11 @@ from components.platforms.device_plugin.excluded_gpus import daemon_sets
 from components.platforms.device_plugin.offers import described, offers
 from components.platforms.requests import DefinitionsRequest, Expected, RuntimeClassRequest
 from components.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
-from components.settings.hosts.runtime import DefaultRuntime
+from components.settings.hosts.driver import DriverSettings
+from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.pool import Pool
-from components.settings.plugin_flags import CDI
 from components.settings.valid_sections import ValidSections
-from policies.faults import Fault, fault
+from policies.faults import Fault
 
 
 class DevicePluginPlatform(Platform):
@@ -153,6 +153,14 @@ class DevicePluginPlatform(Platform):
         mps = {"nvidia.com/mps.capable": "true"} if file.sharing.mps else {}
         return {f"{GPU}.present": "true", **mps}
 
+    @classmethod
+    def shared(
+        cls, driver: DriverSettings, runtime: RuntimeSettings
+    ) -> dict[tuple[str, str], object]:
+        """Return the settings that the release gives to all nodes with GPUs."""
+        opened = {("runtime", "devices_by_environment"): runtime.devices_by_environment}
+        return super().shared(driver, runtime) | opened
+
     @property
     def found_by(self) -> tuple[tuple[str, str], ...]:
         """Return the labels in the chart's affinity; the plugin's nodes have one of them."""
@@ -191,39 +199,10 @@ class DevicePluginPlatform(Platform):
         """Yield faults of the stack file that contradict the device plugin."""
         yield from rules.validate(sections)
 
-    def warnings(self) -> Iterator[Fault]:
-        """Yield warnings about unused configuration files and about a runtime without CDI."""
-        yield from self._unselected()
-        runtime = self.site.runtime
-        strategies = self.settings.config.flags.plugin.device_list_strategy
-        by_cdi = [strategy for strategy in strategies if strategy in CDI]
-        if by_cdi and not runtime.cdi:
-            yield fault(
-                ("runtime", "cdi"),
-                f"false, with deviceListStrategy {by_cdi[0]}",
-                "CDI in the container runtime",
-                'write "cdi: true"',
-            )
-        if by_cdi and runtime.default_runtime is DefaultRuntime.NVIDIA:
-            yield fault(
-                ("runtime", "defaultRuntime"),
-                f"nvidia, with deviceListStrategy {by_cdi[0]}",
-                "runc: with CDI the engine itself hands devices to containers",
-                'write "defaultRuntime: runc"',
-            )
-
-    def _unselected(self) -> Iterator[Fault]:
-        """Yield a warning for each configuration file that no pool's node label selects."""
-        selected = {pool.labels.get(CONFIG_LABEL) for pool in self.site.pools}
-        for name in self.settings.configs:
-            if name not in selected:
-                yield fault(
-                    ("devicePlugin", "configs", name),
-                    "a configuration that no pool selects",
-                    f"a pool with the label {CONFIG_LABEL}: {name}, or nodes that others label so",
-                    "add the label to a pool, or write the file as devicePlugin.config, which "
-                    "applies to all other nodes",
-                )
+    @staticmethod
+    def warnings(sections: ValidSections) -> Iterator[Fault]:
+        """Yield warnings about unused configuration files and about runtimes without CDI."""
+        yield from rules.warnings(sections)
 
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]

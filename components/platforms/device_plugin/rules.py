@@ -10,8 +10,9 @@ from components.platforms.device_plugin import device_lists
 from components.platforms.feature_labels import written_twice
 from components.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
 from components.settings.gpu_operator import GpuOperatorSettings
+from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from components.settings.plugin_configuration import DevicePluginConfig
-from components.settings.plugin_flags import AllocationPolicy, DeviceIdStrategy, MigStrategy
+from components.settings.plugin_flags import CDI, AllocationPolicy, DeviceIdStrategy, MigStrategy
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Location, fault, show
 
@@ -24,7 +25,7 @@ _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults in the settings of the device plugin."""
-    plugin = sections.device_plugin
+    plugin = sections.section(DevicePluginSettings)
     if plugin is None:
         return
     yield from labels(sections, plugin.configs)
@@ -38,17 +39,52 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         yield from written_twice(sections, 'write "presence: label" in devicePlugin')
 
 
+def warnings(sections: ValidSections) -> Iterator[Fault]:
+    """Yield warnings about unused configuration files and about runtimes without CDI."""
+    plugin = sections.section(DevicePluginSettings)
+    if plugin is None:
+        return
+    selected = {labels.labels.get(CONFIG_LABEL) for labels in sections.labels()}
+    for name in plugin.configs:
+        if name not in selected:
+            yield fault(
+                (_SECTION, "configs", name),
+                "a configuration that no pool selects",
+                f"a pool with the label {CONFIG_LABEL}: {name}, or nodes that others label so",
+                "add the label to a pool, or write the file as devicePlugin.config, which "
+                "applies to all other nodes",
+            )
+    strategies = plugin.config.flags.plugin.device_list_strategy
+    by_cdi = [strategy for strategy in strategies if strategy in CDI]
+    for level in sections.gpu_levels if by_cdi else ():
+        runtime = level.runtime or RuntimeSettings()
+        if not runtime.cdi:
+            yield fault(
+                level.place("runtime", "cdi"),
+                f"false, with deviceListStrategy {by_cdi[0]}",
+                "CDI in the container runtime",
+                'write "cdi: true"',
+            )
+        if runtime.default_runtime is DefaultRuntime.NVIDIA:
+            yield fault(
+                level.place("runtime", "default_runtime"),
+                f"nvidia, with deviceListStrategy {by_cdi[0]}",
+                "runc: with CDI the engine itself hands devices to containers",
+                'write "defaultRuntime: runc"',
+            )
+
+
 def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield faults for pools whose label selects an unknown plugin configuration.
+    """Yield faults for labels of pools and nodes that select an unknown plugin configuration.
 
     With an unknown name the plugin would keep its previous configuration.
     """
-    for i, pool in sections.pools.items():
-        name = pool.labels.get(CONFIG_LABEL)
+    for labels in sections.labels():
+        name = labels.own.get(CONFIG_LABEL)
         if name is not None and name not in configs:
             known = ", ".join(configs) or "none; the default needs no label"
             yield fault(
-                ("pools", i, "labels", CONFIG_LABEL),
+                (*labels.location, CONFIG_LABEL),
                 f"the configuration {show(name)}, which does not exist",
                 f"a name of `configs`: {known}",
                 "correct the name, or add the configuration to `configs`",
@@ -70,14 +106,16 @@ def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator
                 "plugin of their own: two plugins would assign the same GPU twice",
                 "remove it, or write `uuid` in place of `index` under unhealthyDevices",
             )
-        flags = plugin.config_named(pool.labels.get(CONFIG_LABEL)).flags
-        if nodes and flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
-            yield fault(
-                ("pools", i, "unhealthyDevices", nodes[0]),
-                "GPUs to leave out, with deviceIDStrategy index",
-                "deviceIDStrategy uuid: by index a container would get the GPU that is left out",
-                'write "deviceIDStrategy: uuid" in the configuration of these nodes',
-            )
+        for node in nodes:
+            flags = plugin.config_named(sections.labels_of(node).get(CONFIG_LABEL)).flags
+            if flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
+                yield fault(
+                    ("pools", i, "unhealthyDevices", node),
+                    "GPUs to leave out, with deviceIDStrategy index",
+                    "deviceIDStrategy uuid: by index a container would get the GPU that is left "
+                    "out",
+                    'write "deviceIDStrategy: uuid" in the configuration of these nodes',
+                )
 
 
 def _presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
@@ -121,18 +159,21 @@ def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) 
 
 
 def _mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
-    for i, pool in sections.pools.items():
-        chosen = strategy(pool.labels.get(CONFIG_LABEL))
+    for labels in sections.labels():
+        pool, chosen = labels.pool, strategy(labels.labels.get(CONFIG_LABEL))
+        place = (*labels.location, CONFIG_LABEL) if labels.node else ("pools", labels.index, "mig")
+        if labels.node and CONFIG_LABEL not in labels.own:
+            continue
         if pool.mig and chosen is MigStrategy.NONE:
             yield fault(
-                ("pools", i, "mig"),
+                place,
                 "MIG devices, with migStrategy none",
                 "migStrategy single or mixed for this pool: its devices are not offered otherwise",
                 'write "migStrategy: mixed" in its configuration, or remove mig',
             )
         if len(pool.mig) > 1 and chosen is MigStrategy.SINGLE:
             yield fault(
-                ("pools", i, "mig"),
+                place,
                 f"{len(pool.mig)} profiles, with migStrategy single",
                 "one profile on all GPUs of a node",
                 'write "migStrategy: mixed", or keep one profile',
@@ -186,7 +227,7 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
                 "the operator's own, which it sets in the plugin's environment",
                 "remove it here, or change gpuOperator.migStrategy",
             )
-        cdi = sections.runtime is not None and sections.runtime.cdi
+        cdi = any(level.runtime and level.runtime.cdi for level in sections.gpu_levels)
         if cdi and "device_list_strategy" in flags.plugin.model_fields_set:
             yield fault(
                 (*here, "flags", "plugin", "deviceListStrategy"),

@@ -53,9 +53,9 @@ _NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults in `extraValues` of the chart, and in the hosts' settings for IMEX."""
-    dra = sections.sections.get("dra")
+    dra = sections.section(DraSettings)
     extra: Mapping[str, Any] = {}
-    if isinstance(dra, DraSettings) and dra.extra_values:
+    if dra is not None and dra.extra_values:
         extra, at = dra.extra_values, ("dra", "extraValues")
         found = [*check(table(CHART, dra.version), extra, at, complete=not dra.unknown_version)]
         yield from found
@@ -65,9 +65,11 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             yield from _imex(extra, at)
             yield from _shares(extra, at)
             yield from _webhook(extra, at)
-    if sections.driver is not None and sections.driver.imex_nodes and not by_hosts(extra):
+    for level in sections.levels:
+        if level.driver is None or not level.driver.imex_nodes or by_hosts(extra):
+            continue
         yield fault(
-            ("driver", "imexNodes"),
+            level.place("driver", "imex_nodes"),
             "imexNodes with platform dra",
             "no IMEX on hosts: a ComputeDomain starts its own (NVIDIA GPU Operator documentation, "
             '"NVIDIA DRA Driver", prerequisites)',

@@ -13,7 +13,6 @@ from typing import Final
 
 import yaml
 
-from components.base.model import Model
 from components.host_facts import HostFacts
 from components.kubernetes.labels import LABELS
 from components.platforms import findings
@@ -31,11 +30,12 @@ from components.platforms.base import (
 from components.platforms.gpu_manager import values
 from components.platforms.gpu_manager.metrics import METRICS
 from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
+from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
-from components.settings.hosts.runtime import Engine, ToolkitSource
+from components.settings.hosts.runtime import Engine, RuntimeSettings, ToolkitSource
 from components.settings.nodes.cards import CORE, MEMORY, cores
 from components.settings.nodes.pool import Pool
-from components.settings.valid_sections import ValidSections
+from components.settings.valid_sections import Level, ValidSections
 from policies.faults import Fault, Severity, fault
 
 # First kubelet version that rejects cgroup v1 by default (`failCgroupV1`).
@@ -168,35 +168,25 @@ class GpuManagerPlatform(Platform):
         These are an unneeded container toolkit, a driver that is too new, an image without CRI and
         an address outside of the Services' range.
         """
-        manager, runtime = sections.section("gpu_manager"), sections.runtime
-        if not isinstance(manager, GpuManagerSettings) or runtime is None:
+        manager = sections.section(GpuManagerSettings)
+        if manager is None:
             return
-        yield from _declared_address(manager, sections.section("kubernetes_packages"))
-        if runtime.toolkit.source is ToolkitSource.PACKAGE:
-            yield fault(
-                ("runtime", "toolkit", "source"),
-                f"package with platform {sections.platform}",
-                "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
-                "take runtime.toolkit out",
-            )
-        version = (sections.driver and sections.driver.version) or ""
-        for each in _newer_cuda("driver.version", version):
-            if each.severity is Severity.ERROR:
-                yield fault(("driver", "version"), each.found, each.wanted, each.cure)
-        release = release_of(manager.image)
-        if release is not None and release < CRI and runtime.engine is not Engine.DOCKER:
-            yield fault(
-                ("gpuManager", "image"),
-                f"{manager.image}, with runtime.engine {runtime.engine}",
-                f"{'.'.join(map(str, CRI))} or later, which speaks CRI",
-                f'write "image: {GpuManagerSettings().image}"',
-            )
+        yield from _declared_address(manager, sections.section(KubernetesPackagesSettings))
+        for level in sections.gpu_levels:
+            yield from _node_settings(manager, level)
+
+    @classmethod
+    def shared(
+        cls, driver: DriverSettings, runtime: RuntimeSettings
+    ) -> dict[tuple[str, str], object]:
+        """Return the settings that the release gives to all nodes with GPUs."""
+        return {("runtime", "systemd_cgroup"): runtime.systemd_cgroup}
 
     def validate_cluster(
         self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield faults for nodes that can't run gpu-manager, and for the extender's address."""
-        yield from _engines(self.settings, seen, systemd=self.site.runtime.systemd_cgroup)
+        yield from _engines(self.settings, seen, systemd=self.site.shared.runtime.systemd_cgroup)
         yield from _drivers(seen, hosts)
         yield from _address(self.service_address, seen)
         yield from _runtimes(hosts)
@@ -213,6 +203,30 @@ class GpuManagerPlatform(Platform):
                 cure,
                 Severity.WARNING,
             )
+
+
+def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]:
+    """Yield faults for settings of a pool or host that gpu-manager can't work with."""
+    runtime, driver, release = level.runtime, level.driver, release_of(manager.image)
+    if runtime is not None and runtime.toolkit.source is ToolkitSource.PACKAGE:
+        yield fault(
+            (*level.place("runtime", "toolkit"), "source"),
+            "package with platform gpu-manager",
+            "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
+            "take runtime.toolkit out",
+        )
+    for each in _newer_cuda("driver.version", (driver and driver.version) or ""):
+        if each.severity is Severity.ERROR:
+            yield fault(level.place("driver", "version"), each.found, each.wanted, each.cure)
+    if runtime is None or release is None:
+        return
+    if release < CRI and runtime.engine is not Engine.DOCKER:
+        yield fault(
+            ("gpuManager", "image"),
+            f"{manager.image}, with runtime.engine {runtime.engine}",
+            f"{'.'.join(map(str, CRI))} or later, which speaks CRI",
+            f'write "image: {GpuManagerSettings().image}"',
+        )
 
 
 def _engines(
@@ -318,9 +332,11 @@ def _contains(addresses: str, address: str) -> bool:
         return True
 
 
-def _declared_address(manager: GpuManagerSettings, packages: Model | None) -> Iterator[Fault]:
+def _declared_address(
+    manager: GpuManagerSettings, packages: KubernetesPackagesSettings | None
+) -> Iterator[Fault]:
     """Yield a fault if the address is outside the Service range of the stack's own cluster."""
-    init = packages.init if isinstance(packages, KubernetesPackagesSettings) else None
+    init = packages.init if packages is not None else None
     if init and manager.extender_address:
         ranges = tuple(init.service_subnet.split(","))
         seen = findings.Surroundings(version="", service_ranges=ranges)

@@ -66,7 +66,7 @@ def values(manager: GpuManagerSettings, site: Site) -> dict[str, Any]:
         "image": site.registry.deployed(manager.image),
         "admissionImage": site.registry.deployed(manager.admission_image),
         "imagePullSecrets": [{"name": secret}] if secret else [],
-        "extraFlags": extra_flags(manager, systemd_cgroup=site.runtime.systemd_cgroup),
+        "extraFlags": extra_flags(manager, systemd_cgroup=site.shared.runtime.systemd_cgroup),
         "admissionFlags": admission_flags(manager),
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "tolerations": [

@@ -32,6 +32,8 @@ from components.platforms.gpu_operator.mig_config import layout
 from components.platforms.requests import DefinitionsRequest, Expected, NodeKeysRequest
 from components.settings.device_plugin import CONFIG_LABEL
 from components.settings.gpu_operator import GpuOperatorSettings, OperatorPlugin
+from components.settings.hosts.driver import OPERATOR_ONLY, DriverSettings, DriverSource
+from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.pool import Pool
 from components.settings.plugin_configuration import DevicePluginConfig
 from components.settings.valid_sections import ValidSections
@@ -89,7 +91,7 @@ class GpuOperatorPlatform(Platform):
     def engines(self) -> Engines:
         """Return the operator's requirements for the container engines on nodes."""
         return Engines(
-            need_cdi=self.site.runtime.cdi,
+            need_cdi=self.site.shared.runtime.cdi,
             configured=self.settings.toolkit,
             # RuntimeClasses of the operator (v26.7.0, assets/state-container-toolkit).
             runtime_classes=frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"}),
@@ -107,7 +109,7 @@ class GpuOperatorPlatform(Platform):
 
     def images(self) -> Iterator[str]:
         """Yield the images of the operator and of its enabled operands."""
-        yield from images.images(self.settings, self.site.driver)
+        yield from images.images(self.settings, self.site.shared.driver)
 
     def parallel_drivers(self, nodes: int) -> int:
         """Return `gpuOperator.upgrade.parallel`, at most `nodes`; 0 stands for all nodes."""
@@ -151,14 +153,39 @@ class GpuOperatorPlatform(Platform):
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return section `gpuOperator`, with `toolkit` true if the operator installs the driver."""
-        driver, operator = document.get("driver"), document.get("gpuOperator", {})
-        if (
-            isinstance(driver, Mapping)
-            and driver.get("source") == "operator"
-            and isinstance(operator, Mapping)
-        ):
+        operator, pools = document.get("gpuOperator", {}), document.get("pools")
+        drivers = [
+            pool.get("driver", document.get("driver"))
+            for pool in (pools if isinstance(pools, list) else ())
+            if isinstance(pool, Mapping)
+        ]
+        by_operator = any(
+            isinstance(driver, Mapping) and driver.get("source") == DriverSource.OPERATOR
+            for driver in drivers
+        )
+        if by_operator and isinstance(operator, Mapping):
             return {"gpuOperator": {"toolkit": True, **operator}}
         return {}
+
+    @classmethod
+    def shared(
+        cls, driver: DriverSettings, runtime: RuntimeSettings
+    ) -> dict[tuple[str, str], object]:
+        """Return the settings that the release gives to all nodes with GPUs."""
+        of_driver: dict[tuple[str, str], object] = {
+            ("driver", "source"): "operator" if driver.managed_by_operator else "another source"
+        }
+        if driver.managed_by_operator:
+            names = ("version", "kernel_module_type", *OPERATOR_ONLY)
+            of_driver |= {("driver", name): getattr(driver, name) for name in names}
+        return (
+            super().shared(driver, runtime)
+            | of_driver
+            | {
+                ("runtime", "cdi"): runtime.cdi,
+                ("runtime", "devices_by_environment"): runtime.devices_by_environment,
+            }
+        )
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:

@@ -14,7 +14,6 @@ from components.settings.gpu_operator import (
     STATE_LABELS,
     GpuOperatorSettings,
 )
-from components.settings.nodes.scheduling import SchedulingSettings
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault, Location, fault, show
 
@@ -31,7 +30,7 @@ BUILT_IN_LAYOUTS = (ALL_DISABLED, "all-enabled", "all-balanced")
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults in the settings of the GPU Operator."""
-    operator = sections.gpu_operator
+    operator = sections.section(GpuOperatorSettings)
     if operator is None:
         return
     plugin = operator.device_plugin
@@ -39,7 +38,6 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from device_plugin_rules.operator_files(sections, operator)
     yield from _unhealthy(sections)
     yield from _labels(sections)
-    yield from _nodes(sections)
     yield from _sections(sections, operator)
     yield from _values(operator)
     if operator.nfd:
@@ -59,18 +57,19 @@ def _unhealthy(sections: ValidSections) -> Iterator[Fault]:
 
 
 def _labels(sections: ValidSections) -> Iterator[Fault]:
-    for i, pool in sections.pools.items():
-        at = ("pools", i, "labels")
+    """Yield faults for labels of pools and of single nodes that contradict the operator."""
+    for labels in sections.labels():
+        at, pool = labels.location, labels.pool
         for key in ADVERTISING_LABELS:
-            if pool.labels.get(key) == "false" and pool.gpus_per_node:
+            if labels.own.get(key) == "false" and pool.gpus_per_node:
                 yield fault(
                     (*at, key),
                     "false, in a pool with GPUs",
                     "a pool without GPUs: nothing advertises them once the operands are off",
                     'write "gpusPerNode: 0", or remove the label',
                 )
-        yield from _transient(pool.labels, at)
-        layout = pool.labels.get(MIG_LABEL)
+        yield from _transient(labels.own, at)
+        layout = labels.own.get(MIG_LABEL)
         if layout is not None and pool.mig:
             yield fault(
                 (*at, MIG_LABEL),
@@ -85,28 +84,6 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
                 f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
                 'write "mig: {1g.5gb: 7}" with the profiles of this layout',
             )
-
-
-def _nodes(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for labels that the stack file adds to single nodes."""
-    scheduling = sections.sections.get("scheduling")
-    if not isinstance(scheduling, SchedulingSettings):
-        return
-    gpus = {
-        name: pool.gpus_per_node for pool in sections.pools.values() for name in pool.node_names
-    }
-    for name, own in scheduling.nodes.items():
-        at = ("scheduling", "nodes", name, "labels")
-        for key in ADVERTISING_LABELS:
-            if own.labels.get(key) == "false" and gpus.get(name, 0):
-                yield fault(
-                    (*at, key),
-                    "false, on a node of a pool with GPUs",
-                    "a node of a pool without GPUs: nothing advertises its GPUs once the operands "
-                    "are off",
-                    'move it to a pool with "gpusPerNode: 0", or remove the label',
-                )
-        yield from _transient(own.labels, at)
 
 
 def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
@@ -132,31 +109,34 @@ def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
 
 
 def _sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
-    driver, runtime = sections.driver, sections.runtime
-    managed = driver is not None and driver.managed_by_operator
-    if operator.upgrade is not None and driver is not None and not managed:
+    """Yield faults for settings of the operator that no driver or runtime of the nodes fits."""
+    levels = sections.gpu_levels
+    drivers = [level.driver for level in levels if level.driver is not None]
+    others = [driver for driver in drivers if not driver.managed_by_operator]
+    if operator.upgrade is not None and others:
         yield fault(
             (_SECTION, "upgrade"),
-            f"an upgrade policy with driver source {driver.source}",
+            f"an upgrade policy with driver source {others[0].source}",
             "a driver that the operator brings: it upgrades no other",
             'remove it, or write "source: operator" under driver',
         )
-    if operator.vgpu is not None and driver is not None:
-        if not managed:
-            yield fault(
-                (_SECTION, "vgpu"),
-                f"vGPU with driver source {driver.source}",
-                "the guest driver as the operator's container, which takes the licence",
-                'write "source: operator" under driver',
-            )
-        elif driver.image_repository is None or driver.version is None:
-            yield fault(
-                (_SECTION, "vgpu"),
-                "vGPU without driver.imageRepository and driver.version",
-                "the guest driver image in a private registry: NVIDIA publishes none",
-                "write both under driver, as the image was pushed",
-            )
-    if operator.nri and runtime is not None and not runtime.cdi:
+    if operator.vgpu is not None and others:
+        yield fault(
+            (_SECTION, "vgpu"),
+            f"vGPU with driver source {others[0].source}",
+            "the guest driver as the operator's container, which takes the licence",
+            'write "source: operator" under driver',
+        )
+    elif operator.vgpu is not None and not all(
+        driver.image_repository and driver.version for driver in drivers
+    ):
+        yield fault(
+            (_SECTION, "vgpu"),
+            "vGPU without driver.imageRepository and driver.version",
+            "the guest driver image in a private registry: NVIDIA publishes none",
+            "write both under driver, as the image was pushed",
+        )
+    if operator.nri and any(level.runtime and not level.runtime.cdi for level in levels):
         yield fault(
             (_SECTION, "nri"),
             "true, with runtime.cdi false",

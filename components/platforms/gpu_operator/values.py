@@ -74,7 +74,7 @@ def values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     result: dict[str, Any] = {
         "driver": _driver(operator, site),
         "toolkit": _toolkit(operator, site),
-        "cdi": {"enabled": site.runtime.cdi, "nriPluginEnabled": operator.nri},
+        "cdi": {"enabled": site.shared.runtime.cdi, "nriPluginEnabled": operator.nri},
         "nfd": {"enabled": operator.nfd},
         "mig": {"strategy": str(operator.mig_strategy)},
         "daemonsets": {"tolerations": site.tolerations},
@@ -108,7 +108,7 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def _driver(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
-    driver = site.driver
+    driver = site.shared.driver
     if not driver.managed_by_operator:
         return {"enabled": False}
     result: dict[str, Any] = {
@@ -168,14 +168,14 @@ def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
             "default": DEFAULT_CONFIG,
             "data": {name: _text(file) for name, file in files.items()},
         }
-    if not site.runtime.cdi and _mounts(operator, site):
+    if not site.shared.runtime.cdi and _mounts(operator, site):
         result["env"] = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
     return result
 
 
 def _mounts(operator: GpuOperatorSettings, site: Site) -> bool:
     """Return True if the nodes' container toolkit accepts GPUs through volume mounts."""
-    return not site.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
+    return not site.shared.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
 
 
 def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
@@ -194,7 +194,7 @@ def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     environment = {
         "RUNTIME_CONFIG_SOURCE": "file",
         "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED": str(
-            site.runtime.devices_by_environment
+            site.shared.runtime.devices_by_environment
         ).lower(),
         "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS": "true",
         **{name: path.format(name=operator.distribution) for name, path in paths.items()},
@@ -213,7 +213,7 @@ def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any])
         if series not in map(series_of, section.versions):
             continue
         given: dict[str, Any] = {}
-        own = section.path == "driver" and site.driver.image_repository
+        own = section.path == "driver" and site.shared.driver.image_repository
         if registry.mirror and not own:
             given["repository"] = registry.rewritten(section.repository)
         if registry.pull_secret and section.secrets:
@@ -237,7 +237,7 @@ def _digests(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     (templates/_helpers.tpl).
     """
     result: dict[str, Any] = {}
-    for section, given in sections_in_use(operator, site.driver):
+    for section, given in sections_in_use(operator, site.shared.driver):
         version = section.versions.get(operator.version)
         if version is None or {"repository", "image", "version"} & set(given):
             continue

@@ -53,7 +53,7 @@ def endpoints(vgpu: Vgpu | None, site: Site) -> dict[str, str]:
     if vgpu is None:
         return {}
     servers = {"licence server": vgpu.license_server} if vgpu.license_server else {}
-    if repository := site.driver.image_repository or site.registry.mirror:
+    if repository := site.shared.driver.image_repository or site.registry.mirror:
         host = repository.split("/")[0]
         servers["registry"] = host if ":" in host else f"{host}:443"
     return servers

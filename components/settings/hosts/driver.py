@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -16,10 +17,6 @@ from components.settings.hosts.repository import Repositories
 from components.settings.hosts.runfile import Runfile
 from policies.faults import refuse, show
 
-ON_HOSTS_ONLY = (
-    *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),
-)
-"""Fields that have no effect if this program installs no driver on the hosts."""
 DIGEST = f"sha256:{'0' * 64}"
 _VERSION = r"\d{3}\.\d{1,3}(\.\d{1,2})?|\d{3}"
 
@@ -38,6 +35,24 @@ class DriverSource(StrEnum):
     PREINSTALLED = "preinstalled"
     OPERATOR = "operator"
     DAEMONSET = "daemonset"
+
+
+ON_HOSTS_ONLY = (
+    *("repository", "hold", "persistence", "fabric_manager", "imex_nodes", "remove_earlier"),
+)
+"""Fields that have no effect if this program installs no driver on the hosts."""
+OPERATOR_ONLY = ("precompiled", "resource", "image_repository", "image", "digest")
+"""Fields that have no effect unless the GPU Operator installs the driver."""
+_ON_HOSTS = frozenset({DriverSource.PACKAGE, DriverSource.RUNFILE})
+_IN_CONTAINER = frozenset({DriverSource.OPERATOR, DriverSource.DAEMONSET})
+SOURCES_OF: Mapping[str, frozenset[DriverSource]] = {
+    **dict.fromkeys(ON_HOSTS_ONLY, _ON_HOSTS),
+    **dict.fromkeys(OPERATOR_ONLY, frozenset({DriverSource.OPERATOR})),
+    "runfile": frozenset({DriverSource.RUNFILE}),
+    "remove_earlier": _ON_HOSTS | _IN_CONTAINER,
+    "kernel_module_type": _ON_HOSTS | {DriverSource.OPERATOR},
+}
+"""Sources with which a field has an effect; fields that are not listed have it with all."""
 
 
 class FabricManager(StrEnum):
@@ -181,10 +196,9 @@ class DriverSettings(Model):
         given = [
             name
             for name in ON_HOSTS_ONLY
-            if getattr(self, name) != fields[name].default
-            and not (name == "remove_earlier" and self.in_container)
+            if self.source not in SOURCES_OF[name] and getattr(self, name) != fields[name].default
         ]
-        if given and not self.by_preparation:
+        if given:
             names = ", ".join(to_camel(name) for name in given)
             raise refuse(
                 f"{names} with source {self.source}, which leaves hosts alone",

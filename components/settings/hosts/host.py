@@ -11,9 +11,9 @@ from pydantic import Field, model_validator
 from components.base.address import Address
 from components.base.host_key import HostKey
 from components.base.names import DnsLabel, NodeName
+from components.settings.hosts.sections import NodeSections
 from components.settings.hosts.ssh import Bastion
 from components.settings.hosts.user import Port, User
-from components.settings.overrides import Overrides
 
 
 class Role(StrEnum):
@@ -40,7 +40,7 @@ class Role(StrEnum):
         return self is not Role.CONTROL_PLANE
 
 
-class Host(Overrides):
+class Host(NodeSections):
     """A machine that this program prepares over SSH.
 
     If the host sets no `port`, `user` or `bastion`, the values of its pool's `ssh` apply, then the

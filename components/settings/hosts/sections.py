@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Self
+
 from pydantic import Field
 
 from components.base.model import Model
@@ -16,36 +20,58 @@ from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.hosts.system import SystemSettings
 
 
-class HostSections(Model):
-    """The settings that the preparation steps read (`components.hosts.steps`).
+class NodeSections(Model):
+    """Sections that the stack declares and that a pool and a host override, key by key.
 
-    A stack declares these sections. A pool and a host can override some of them (`Overrides`); the
-    host's values take precedence over the pool's, and the pool's over the stack's.
+    The host's values take precedence over the pool's, and the pool's over the stack's.
+    `components.loading.inventory.resolved` writes the stack's values into each pool and host, so
+    the sections of a pool or a host are complete after loading.
     """
 
-    driver: DriverSettings = Field(default=DriverSettings(), description="a mapping with source")
-    kernel: KernelSettings = Field(
-        default=KernelSettings(), description="a mapping with release: a pinned kernel"
+    driver: DriverSettings = Field(
+        default_factory=cache(DriverSettings), description="a mapping with source"
     )
-    packages: PackagesSettings = Field(
-        default=PackagesSettings(), description="a mapping: packages of the operating system"
+    kernel: KernelSettings = Field(
+        default_factory=cache(KernelSettings), description="a mapping with release: a pinned kernel"
     )
     cuda: CudaSettings = Field(
-        default=CudaSettings(), description="a mapping with source: the CUDA toolkit"
+        default_factory=cache(CudaSettings), description="a mapping with source: the CUDA toolkit"
+    )
+    runtime: RuntimeSettings = Field(
+        default_factory=cache(RuntimeSettings), description="a mapping: the container runtime"
+    )
+    system: SystemSettings = Field(
+        default_factory=cache(SystemSettings),
+        description="a mapping: swap, modules, sysctl, firewall, SELinux, limits",
+    )
+
+    def with_inherited(self, sections: Mapping[str, Model]) -> Self:
+        """Return a pool or host in which sections that it inherits are written out.
+
+        They don't count as set (`model_fields_set`), so that a changed copy of the stack's
+        settings is merged again.
+        """
+        made = self.model_copy(update=sections)
+        made.model_fields_set.intersection_update(self.model_fields_set)
+        return made
+
+
+class StackSections(Model):
+    """Sections that have the same values on all hosts of a stack."""
+
+    packages: PackagesSettings = Field(
+        default=PackagesSettings(), description="a mapping: packages of the operating system"
     )
     kubernetes_packages: KubernetesPackagesSettings = Field(
         default=KubernetesPackagesSettings(),
         description="a mapping with version: kubelet, kubeadm, kubectl",
-    )
-    runtime: RuntimeSettings = Field(
-        default=RuntimeSettings(), description="a mapping: the container runtime"
-    )
-    system: SystemSettings = Field(
-        default=SystemSettings(),
-        description="a mapping: swap, modules, sysctl, firewall, SELinux, limits",
     )
     proxy: ProxySettings = Field(
         default=ProxySettings(),
         description="a mapping with http, https and noProxy: how hosts go out",
     )
     reboot: RebootSettings = Field(default=RebootSettings(), description="a mapping with when")
+
+
+class HostSections(StackSections, NodeSections):
+    """The settings that the preparation steps read (`components.hosts.steps`)."""

@@ -38,20 +38,9 @@ class Reach(Model):
     )
 
 
-class SshSettings(Model):
-    """Default SSH settings of all hosts, and the limits of every connection and command.
+class SshLimits(Model):
+    """Limits of every connection and command."""
 
-    `perDialTimeoutSeconds` (15) and `dialErrorLimit` (10) have the meaning and default values of
-    the inputs of pulumi-command 1.2.1's connection. `commandTimeoutSeconds` (600) stops a script on
-    a host, because pulumi-command itself has no such limit. Each run may take 30 minutes more for
-    installers, because a stopped installer leaves packages partly installed.
-    """
-
-    user: User = "root"
-    port: Port = 22
-    bastion: Bastion | None = Field(
-        default=None, description="a mapping that describes the jump host"
-    )
     per_dial_timeout_seconds: StrictInt = Field(
         default=15, ge=1, le=600, description="a whole number from 1 to 600, seconds", examples=[15]
     )
@@ -68,4 +57,20 @@ class SshSettings(Model):
         le=7200,
         description="a whole number from 10 to 7200, seconds",
         examples=[600],
+    )
+
+
+class SshSettings(SshLimits):
+    """Default SSH settings of all hosts, and the limits of every connection and command.
+
+    `perDialTimeoutSeconds` (15) and `dialErrorLimit` (10) have the meaning and default values of
+    the inputs of pulumi-command 1.2.1's connection. `commandTimeoutSeconds` (600) stops a script on
+    a host, because pulumi-command itself has no such limit. Each run may take 30 minutes more for
+    installers, because a stopped installer leaves packages partly installed.
+    """
+
+    user: User = "root"
+    port: Port = 22
+    bastion: Bastion | None = Field(
+        default=None, description="a mapping that describes the jump host"
     )

@@ -9,11 +9,12 @@ from pydantic import AfterValidator, Field, StrictBool, StrictInt, model_validat
 
 from components.base.model import Freeze, FrozenDict
 from components.base.names import LabelKey, LabelValue, NodeName, OwnLabelKey, PoolName
+from components.settings.hosts.sections import NodeSections
 from components.settings.hosts.ssh import Reach
 from components.settings.nodes.devices import GPU_LIMIT, MigCount, Profile, UnhealthyDevices
 from components.settings.nodes.node_range import NODE_LIMIT, NodeNames, written_out
+from components.settings.nodes.scheduling import NodeSchedulingSettings
 from components.settings.nodes.taint import GPU_TAINT, Taint
-from components.settings.overrides import Overrides
 from policies.faults import refuse, show
 
 GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
@@ -30,7 +31,7 @@ def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     return taints
 
 
-class Pool(Overrides):
+class Pool(NodeSections):
     """A group of nodes with the same hardware and settings.
 
     A pool selects its nodes either by `nodes` (names and ranges such as `gpu-[1-4]`) or by
@@ -197,24 +198,32 @@ class Pool(Overrides):
         left_out = sum(devices.count for devices in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out
 
-    @property
-    def equal_parts(self) -> tuple[Pool, ...]:
-        """Return the pool, split into pools whose nodes all advertise the same number of GPUs.
+    def parts(self, own: Mapping[str, NodeSchedulingSettings]) -> tuple[Pool, ...]:
+        """Return the pool, split into pools whose nodes have equal labels, taints and healthy GPUs.
 
-        Nodes with unhealthy GPUs become separate pools.
+        Args:
+            own: Labels and taints of single nodes, which override the pool's, by node.
         """
-        left_out = {node: devices.count for node, devices in self.unhealthy_devices.items()}
-        if not left_out:
+        if not self.unhealthy_devices and own.keys().isdisjoint(self.node_names):
             return (self,)
-        by_count: dict[int, list[str]] = {}
+        nodes: dict[tuple[int, NodeSchedulingSettings], list[str]] = {}
+        plain = NodeSchedulingSettings()
         for node in self.node_names:
-            by_count.setdefault(self.gpus_per_node - left_out.get(node, 0), []).append(node)
-        parts = []
-        for gpus, nodes in sorted(by_count.items(), reverse=True):
-            name = self.name if gpus == self.gpus_per_node else f"{self.name}-x{gpus}"
-            part = {"name": name, "nodes": tuple(nodes), "gpus_per_node": gpus}
-            parts.append(self.model_copy(update={**part, "unhealthy_devices": {}}))
-        return tuple(parts)
+            devices = self.unhealthy_devices.get(node)
+            gpus = self.gpus_per_node - (devices.count if devices else 0)
+            nodes.setdefault((gpus, own.get(node, plain)), []).append(node)
+        return tuple(
+            self.model_copy(
+                update={
+                    "nodes": tuple(names),
+                    "gpus_per_node": gpus,
+                    "unhealthy_devices": FrozenDict(),
+                    "labels": settings.labels_over(self.labels),
+                    "taints": settings.taints_over(self.taints),
+                }
+            )
+            for (gpus, settings), names in sorted(nodes.items(), key=lambda item: -item[0][0])
+        )
 
 
 def gpu_pools(pools: tuple[Pool, ...]) -> tuple[Pool, ...]:

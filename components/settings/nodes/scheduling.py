@@ -47,6 +47,16 @@ class NodeSchedulingSettings(Model):
         examples=["[example.com/reserved:NoSchedule]"],
     )
 
+    def labels_over(self, labels: Mapping[str, str]) -> FrozenDict[str, str]:
+        """Return the labels of a node's pool, overridden by the node's own."""
+        return FrozenDict({**labels, **self.labels})
+
+    def taints_over(self, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
+        """Return the taints of a node's pool, overridden by the node's own."""
+        own = [taint.node_taint for taint in self.taints]
+        shared = (t for t in taints if not any(map(t.node_taint.is_same, own)))
+        return (*shared, *self.taints)
+
 
 def _class_name(text: str) -> str:
     if not is_dns_subdomain(text) or text.startswith("system-"):
@@ -129,8 +139,3 @@ class SchedulingSettings(Model):
                         f"{key} with {show(space)} twice", "each name once", "remove one of them"
                     )
         return data
-
-    @property
-    def node_taints(self) -> tuple[Taint, ...]:
-        """Return the additional taints of single nodes."""
-        return tuple(taint for node in self.nodes.values() for taint in node.taints)

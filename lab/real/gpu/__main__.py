@@ -102,7 +102,7 @@ def running(gpus: HostGpus) -> Iterator[Lab]:
         try:
             simulator.down(NAME)
             cgroups.remove(NODE)
-            simulator.start(NAME, hardware_of((), (), declared.driver))
+            simulator.start(NAME, hardware_of((), ()))
             lab.nodes[NODE] = node
             node.start(resolve(declared, NAME).hosts[0], lab.plane.access(), archive)
             lab.adopt(NODE)

@@ -221,7 +221,7 @@ def running() -> Iterator[Site]:
     shutil.rmtree(folder, ignore_errors=True)
     try:
         declared = policies.declared(policies.SETTINGS[0])
-        simulator.start(NAME, hardware_of(declared.pools, declared.hosts, declared.driver))
+        simulator.start(NAME, hardware_of(declared.pools, declared.hosts))
         lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for file in sorted((operator_files() / "deployments/gpu-operator/crds").glob("*.yaml")):

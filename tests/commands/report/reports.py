@@ -94,7 +94,7 @@ def of_size(nodes: int) -> Report:
         stack="dev",
         document=Document(stack="dev", outcome=Outcome.CHANGED, clusters=(cluster,), rules=rules),
         pools=pools(world, document),
-        software=software_of(world.nodes.values(), "550.54.14", DAY),
+        software=software_of(world.nodes.values(), ["550.54.14"], DAY),
         figures=tuple(
             Figure("all-reduce", name, "a100", 400.0 + number, 350.0, at="2026-11-26T10:00:00Z")
             for number, name in enumerate(names)

@@ -95,6 +95,7 @@ def changed(desired: Desired, inspection: Inspection) -> ClusterChange:
     """Return what a run would change, according to an inspection."""
     return ChangeCollector(
         hosts=desired.hosts,
+        nodes=desired.nodes,
         platform=desired.platform,
         validation=desired.validation,
         rollout=desired.rollout,
@@ -223,7 +224,8 @@ class World:
             difference,
             desired.scheduling.pools,
             desired.hosts,
-            desired.platform.site,
+            desired.nodes,
+            desired.platform.site.platform,
             boots=desired.rollout.boots,
         )
         pods = self.pods_by_node()

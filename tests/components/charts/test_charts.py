@@ -388,7 +388,7 @@ def test_every_operand_comes_onto_nodes_that_wait_for_their_validation(
             result[f"{part}.worker"] = worker["tolerations"]
     for item in daemon_sets(declared.device_plugin, platform_of(declared).site, {}):
         result[item["metadata"]["name"]] = item["spec"]["template"]["spec"]["tolerations"]
-    if declared.driver.managed_by_daemonset:
+    if declared.pools[0].driver.managed_by_daemonset:
         for pool in gpu_pools(declared.pools):
             made = driver_daemon_set(declared.driver_installer, platform_of(declared).site, pool)
             result[made["metadata"]["name"]] = made["spec"]["template"]["spec"]["tolerations"]

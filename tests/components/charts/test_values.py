@@ -17,7 +17,7 @@ from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 from policies.faults import ConfigError
 from tests.proofs.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 from tests.proofs.platform.ways import WAYS, declared
@@ -118,7 +118,7 @@ def test_a_setting_that_decides_a_value_is_there(chart: str, series: str) -> Non
     for value in value_table.table(chart, f"{series}.0").values.values():
         if value.setting:
             steps = tuple(value.setting.replace("[]", "").split("."))
-            assert keys.field_at(Cluster, steps) is not None, value.setting
+            assert keys.field_at(ClusterSettings, steps) is not None, value.setting
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,9 @@ def test_no_setting_of_the_stack_file_is_called_as_a_dead_value() -> None:
     for chart, series in SERIES:
         for dead in value_table.table(chart, f"{series}.0").dead.values():
             for word in re.findall(r"\b(devicePlugin\.[\w.]+\w)", dead.instead):
-                model: type[Model] | None = keys.model_at(Cluster, tuple(word.split(".")[:-1]))
+                model: type[Model] | None = keys.model_at(
+                    ClusterSettings, tuple(word.split(".")[:-1])
+                )
                 assert model is not None
                 assert word.split(".")[-1] in keys.fields(model), word
 

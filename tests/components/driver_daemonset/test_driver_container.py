@@ -42,7 +42,7 @@ def cluster(**driver: Any) -> Cluster:
 def faults_of(facts: dict[str, HostFacts], **driver: Any) -> list[str]:
     declared = cluster(**driver)
     hosts = resolve(declared, "dev").hosts
-    return [str(item) for item in judge_all(declared.driver, hosts, facts)]
+    return [str(item) for item in judge_all(hosts, facts)]
 
 
 def test_two_systems_need_an_nvidia_driver_object() -> None:

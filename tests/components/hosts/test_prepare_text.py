@@ -73,7 +73,8 @@ VALID = valid()
 
 def script_of(values: dict[str, str]) -> str:
     """Return a script with values that no validation has checked, to test only the rendering."""
-    kernel, driver, packages = VALID.kernel, VALID.driver, VALID.kubernetes_packages
+    declared, packages = VALID.hosts[0], VALID.kubernetes_packages
+    kernel, driver = declared.kernel, declared.driver
     assert driver.runfile is not None
     assert packages.join is not None
     assert kernel.repository.apt is not None
@@ -83,7 +84,7 @@ def script_of(values: dict[str, str]) -> str:
         update={"locations": (values["place"],), "sha256": values["sum"]}
     )
     join = packages.join.model_copy(update={"endpoint": values["endpoint"]})
-    system = VALID.system.model_copy(
+    system = declared.system.model_copy(
         update={
             "sysctl": FrozenDict({"kernel.hostile": values["sysctl"]}),
             "firewall": Firewall.RULES,
@@ -92,15 +93,19 @@ def script_of(values: dict[str, str]) -> str:
     )
     changed: dict[str, Any] = {
         "packages": VALID.packages.model_copy(update={"install": (values["package"],)}),
-        "kernel": kernel.model_copy(
-            update={"release": values["release"], "repository": repository}
-        ),
-        "driver": driver.model_copy(update={"version": values["version"], "runfile": runfile}),
         "kubernetes_packages": packages.model_copy(update={"join": join}),
-        "system": system,
     }
-    host = desired_host(VALID.model_copy(update=changed))
-    return prepare_script(host, values["token"], inline=True)
+    host = declared.model_copy(
+        update={
+            "kernel": kernel.model_copy(
+                update={"release": values["release"], "repository": repository}
+            ),
+            "driver": driver.model_copy(update={"version": values["version"], "runfile": runfile}),
+            "system": system,
+        }
+    )
+    resolved = desired_host(VALID.model_copy(update=changed), host)
+    return prepare_script(resolved, values["token"], inline=True)
 
 
 def arrived(shell: str, script: str) -> dict[str, list[str]]:

@@ -12,7 +12,6 @@ from components.kubernetes.resources import DRIVER_LABEL
 from components.loading.loader import load
 from policies.faults import Severity
 from tests.fixtures.documents import document
-from tests.resolved import platform_of
 
 DAY = date(2026, 11, 26)
 
@@ -29,7 +28,8 @@ def told(
     declared = load(document(**sections))
     found = list(
         outlived(
-            platform_of(declared).site,
+            "test",
+            resolve(declared, "dev").nodes,
             resolve(declared, "dev").hosts,
             facts or {},
             kubernetes,

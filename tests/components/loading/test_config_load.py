@@ -21,11 +21,10 @@ from components.base.model import Model
 from components.base.nearness import similarity
 from components.loading.loader import load
 from components.loading.warnings import warnings
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 from components.settings.gpu_operator import GpuOperatorSettings
 from policies.faults import ConfigError, Fault
 from tests.fixtures.documents import KEYS, RSA, document, refused
-from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[3]
 FULL = document(
@@ -67,7 +66,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 def model_of(path: tuple[str | int, ...]) -> type[Model]:
     from components.base.keys import model_at
 
-    model = model_at(Cluster, path)
+    model = model_at(ClusterSettings, path)
     assert model is not None
     return model
 
@@ -121,7 +120,7 @@ def test_the_operator_configures_the_runtime_where_it_brings_the_driver(
 ) -> None:
     cluster = load(document(platform="gpu-operator", driver={"source": source}))
     assert cluster.gpu_operator.toolkit is toolkit
-    assert cluster.driver.managed_by_operator is toolkit
+    assert cluster.pools[0].driver.managed_by_operator is toolkit
 
 
 def test_a_full_document_is_read_whole() -> None:
@@ -304,7 +303,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
             devicePlugin={"presence": "nfd", "config": {"flags": flags}},
         )
     )
-    assert [warning.place for warning in warnings(cluster.hosts, platform_of(cluster))] == [
+    assert [warning.place for warning in warnings(cluster)] == [
         "hosts[0].hostKey",
         "hosts[1].hostKey",
         "hosts[1].hostKey",

@@ -17,7 +17,6 @@ from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
 from components.loading.warnings import warnings
 from policies.faults import ConfigError, InputError
-from tests.resolved import platform_of
 
 ROOT = Path(__file__).resolve().parents[3]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))
@@ -65,7 +64,7 @@ def test_an_encrypted_secret_is_accepted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
 def test_a_committed_stack_file_is_valid_without_warnings(path: Path) -> None:
     cluster = load_stack_file(path)
-    assert list(warnings(cluster.hosts, platform_of(cluster))) == []
+    assert list(warnings(cluster)) == []
 
 
 def test_the_worked_examples_are_there() -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from components.cluster import GpuCluster
 from components.package.packaged import COMPONENTS
 from components.package.schema import NAME, package_schema
-from components.settings.cluster import Cluster
+from components.settings.cluster import ClusterSettings
 
 SCHEMA = package_schema()
 
@@ -50,7 +50,7 @@ def references(value: Any) -> Iterator[str]:
     "requires what the stack file requires."
 )
 def test_each_model_is_a_type_with_the_same_fields() -> None:
-    found = models(Cluster, set()) - {Cluster}
+    found = models(ClusterSettings, set()) - {ClusterSettings}
     assert len(found) > 50
     for model in found:
         declared = SCHEMA["types"][f"{NAME}:index:{model.__name__}"]
@@ -65,7 +65,7 @@ def test_each_model_is_a_type_with_the_same_fields() -> None:
 
 def test_the_whole_takes_each_section_of_the_stack_file() -> None:
     whole = SCHEMA["resources"][GpuCluster.TYPE]
-    sections = {field.alias for field in Cluster.model_fields.values()} - {"version"}
+    sections = {field.alias for field in ClusterSettings.model_fields.values()} - {"version"}
     assert set(whole["inputProperties"]) - sections == {
         "kubeconfig",
         "privateKey",

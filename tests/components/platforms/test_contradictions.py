@@ -86,13 +86,13 @@ def test_a_device_plugin_that_is_turned_off_is_refused() -> None:
 
 def test_a_configuration_that_no_pool_selects_is_a_warning() -> None:
     declared = plugin(devicePlugin={"configs": {"sliced": SLICED}})
-    (warning,) = warnings((), platform_of(declared))
+    (warning,) = warnings(declared)
     assert str(warning).startswith(
         "devicePlugin.configs.sliced: found a configuration that no pool"
     )
     selected = pool(labels={"nvidia.com/device-plugin.config": "sliced"})
     declared = plugin(pools=selected, devicePlugin={"configs": {"sliced": SLICED}})
-    assert list(warnings((), platform_of(declared))) == []
+    assert list(warnings(declared)) == []
 
 
 def test_an_affinity_that_would_bring_a_second_plugin_onto_a_node_is_refused() -> None:

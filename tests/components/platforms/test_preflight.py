@@ -48,7 +48,7 @@ def judged(
 ) -> list[Fault]:
     """Return the faults that the preflight finds about a cluster's platform."""
     declared = Declared(
-        host_nodes=frozenset(host.node for host in cluster.hosts),
+        engines={host.node: host.runtime.engine for host in cluster.hosts},
         node_features=cluster.scheduling.node_features,
         guardrails=cluster.guardrails is not None,
     )
@@ -125,7 +125,7 @@ def test_a_node_whose_operands_are_off_is_in_no_pool_with_gpus() -> None:
         load(ways.declared("x", "gpu-operator-driver", scheduling={"nodes": {"gpu-1": off}}))
     (fault,) = raised.value.faults
     assert fault.place.startswith("scheduling.nodes")
-    assert fault.found == "false, on a node of a pool with GPUs"
+    assert fault.found == "false, in a pool with GPUs"
 
 
 def test_kubernetes_below_the_floor_is_refused() -> None:

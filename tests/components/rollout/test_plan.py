@@ -100,7 +100,7 @@ def test_only_the_host_is_rolled_whose_line_changes() -> None:
     before = made()
     hosts = [dict(host) for host in before.model_dump(mode="json", include={"hosts"})["hosts"]]
     named = [{"name": h["name"], "address": h["address"], "hostKey": h["host_key"]} for h in hosts]
-    named[2]["runtime"] = {"defaultRuntime": "runc"}
+    named[2]["runtime"] = {"systemdCgroup": False}
     found = changes(resolve(made(hosts=named), "dev").hosts, applied(before))
     assert [change.host.name for change in found] == ["gpu-3"]
 

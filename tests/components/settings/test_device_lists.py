@@ -90,6 +90,6 @@ def test_the_operator_answers_the_variable_only_where_declared(
     assert environment == (wanted if mounts else [])
     if values["toolkit"]["enabled"]:
         toolkit = {variable["name"]: variable["value"] for variable in values["toolkit"]["env"]}
-        opened = cluster.runtime.devices_by_environment
+        opened = cluster.pools[0].runtime.devices_by_environment
         name = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
         assert toolkit[name] == str(opened).lower()

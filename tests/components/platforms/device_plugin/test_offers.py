@@ -83,7 +83,8 @@ def test_a_node_offers_what_its_configuration_says(name: str) -> None:
 def test_nodes_that_offer_different_counts_are_counted_apart() -> None:
     declared = cluster(pools=pool(unhealthyDevices={"gpu-3": {"index": [5, 3]}}))
     counted = [
-        (pool.name, pool.nodes, pool.gpus_per_node) for pool in declared.pools[0].equal_parts
+        (pool.pool, pool.nodes, pool.resources["nvidia.com/gpu"])
+        for pool in resolve(declared, "dev").validation.pools
     ]
     assert counted == [("a100", ("gpu-1", "gpu-2", "gpu-4"), 8), ("a100-x6", ("gpu-3",), 6)]
     assert sum(pool.gpus for pool in declared.pools) == 30
@@ -126,7 +127,7 @@ def test_a_gpu_off_the_bus_is_not_counted_and_not_named() -> None:
     assert visible == "0,1,2,3,4,5"
     counted = {
         name: part.gpus_per_node
-        for part in declared.pools[0].equal_parts
+        for part in declared.pools[0].parts({})
         for name in part.nodes or ()
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-3": 7, "gpu-4": 6}
@@ -156,7 +157,7 @@ def test_a_gpu_by_uuid_is_left_out_by_its_hosts_driver_also_off_the_bus(devices:
     assert validate_host(desired_host(declared, host), HostFacts(nvidia_devices=6))[-1]
     counted = {
         name: part.gpus_per_node
-        for part in declared.pools[0].equal_parts
+        for part in declared.pools[0].parts({})
         for name in part.nodes or ()
     }
     assert counted == {"gpu-1": 8, "gpu-2": 8, "gpu-4": 8, "gpu-3": 7}

@@ -159,7 +159,7 @@ def test_an_image_from_before_cri_is_refused_without_docker() -> None:
 
 def test_a_declared_driver_that_the_library_for_shares_does_not_know_is_refused() -> None:
     driver = {"source": "preinstalled", "version": "470.256.02"}
-    assert cluster(driver=driver).driver.version == "470.256.02"
+    assert cluster(driver=driver).pools[0].driver.version == "470.256.02"
     with pytest.raises(ConfigError) as raised:
         cluster(driver={**driver, "version": "595.91.07"})
     assert [fault.place for fault in raised.value.faults] == ["driver.version"]
