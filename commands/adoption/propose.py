@@ -25,6 +25,7 @@ from commands.adoption.pools import (
 )
 from components.base.confidential import is_confidential
 from components.charts.extra_values import merged
+from components.kubernetes.engine import parse_engine
 from components.kubernetes.resources import DRIVER_LABEL, GPU
 from components.platforms.findings import numbers, value_at
 from policies.faults import Fault
@@ -292,7 +293,7 @@ def _runtime(observed: ObservedCluster) -> Settings:
     old = (
         numbers(version) < _CDI_CONTAINERD
         for node in observed.nodes
-        for engine, _, version in [node.engine.partition("://")]
+        for engine, version in [parse_engine(node.engine)]
         if engine == "containerd"
     )
     if any(old):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from components.kubernetes.api import Json
+from components.kubernetes.engine import parse_engine
 from components.kubernetes.resources import DRIVER_LABEL
 from components.settings.support import TITLES, end
 from policies.printable import printable
@@ -20,7 +21,6 @@ SYSTEMS = (
     ("amzn", re.compile(r"Amazon Linux (\d{1,4})")),
 )  # fmt: skip
 """Beginning of a Node's `osImage` by system (kubelet: `PRETTY_NAME` of /etc/os-release)."""
-_CONTAINERD = re.compile(r"containerd://v?(\d.{0,60})")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +67,9 @@ def _versions(node: Json) -> Iterator[tuple[str, str]]:
     info = node.get("status", {}).get("nodeInfo") or {}
     if kubelet := str(info.get("kubeletVersion") or ""):
         yield "kubernetes", kubelet
-    if match := _CONTAINERD.match(str(info.get("containerRuntimeVersion") or "")):
-        yield "containerd", match[1]
+    engine, version = parse_engine(info.get("containerRuntimeVersion"))
+    if engine == "containerd" and version:
+        yield engine, version
     if driver := str((node["metadata"].get("labels") or {}).get(DRIVER_LABEL) or ""):
         yield "driver", driver
     image = str(info.get("osImage") or "")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from components.base.names import NFD_PREFIX
 from components.host_facts import HostFacts
+from components.kubernetes.engine import parse_engine
 from components.kubernetes.managers import NFD, Manager
 from components.platforms.base import Platform
 from components.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
@@ -161,7 +162,7 @@ def _engines(
 ) -> Iterator[Fault]:
     cdi = platform.engines.need_cdi
     for node, text in seen.engines.items():
-        engine, _, version = text.partition("://")
+        engine, version = parse_engine(text)
         if engine != declared.get(node, engine):
             yield Fault(
                 f"node {node}",

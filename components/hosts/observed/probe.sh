@@ -29,20 +29,9 @@ unquoted() {
 }
 
 nvidia_devices() {
-    count=0
-    switches=0
-    for device in "$root"/sys/bus/pci/devices/*; do
-        [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
-        read -r vendor <"$device/vendor"
-        read -r class <"$device/class"
-        case $vendor-$class in
-            0x10de-0x0300* | 0x10de-0x0302*) count=$((count + 1)) ;;
-            0x10de-0x0680*) switches=$((switches + 1)) ;;
-        esac
-    done
-    # NVSwitches of the fourth generation are behind InfiniBand devices (steps/library/fabric.sh).
-    for device in "$root"/sys/class/infiniband/*/device/vpd; do
-        [ ! -r "$device" ] || ! grep -q SW_MNG "$device" || switches=$((switches + 1))
+    count_nvidia_devices
+    for device in "$root"/sys/class/infiniband/*; do
+        ! is_switch_manager "$device" || switches=$((switches + 1))
     done
     say nvidia_devices "$count"
     say nvswitches "$switches"
@@ -121,7 +110,7 @@ count_redirecting() {
 rdma() {
     for device in "$root"/sys/class/infiniband/*; do
         [ -d "$device/ports" ] || continue
-        [ ! -r "$device/device/vpd" ] || ! grep -q SW_MNG "$device/device/vpd" || continue
+        ! is_switch_manager "$device" || continue
         set --
         for port in "$device"/ports/*; do
             first "$port/state"
@@ -132,10 +121,7 @@ rdma() {
     for module in nvidia_peermem nv_peer_mem; do
         [ ! -d "$root/sys/module/$module" ] || say peermem yes
     done
-    first "$root/proc/driver/nvidia/version"
-    case $line in
-        *'Open Kernel Module'*) say open_modules yes ;;
-    esac
+    ! has_open_modules || say open_modules yes
 }
 
 # Prints memory=BUS_ID,ECC and rows=BUS_ID,PENDING,FAILURE for each GPU, from nvidia-smi
@@ -152,7 +138,7 @@ memory() {
         [ $its_status = 0 ] ||
             printf 'nvidia_smi=%s %.300s\n' $its_status "$(printf '%s\n' "$its_answer" | tr -s '[:space:]' ' ')"
     } &
-    its_module=$(ask 5 modinfo -F version nvidia 2>/dev/null | head -n 1) && printf 'installed=%.40s\n' "$its_module" &
+    its_module=$(driver_installed) && printf 'installed=%.40s\n' "$its_module" &
     ask 5 nvidia-smi --query-remapped-rows=gpu_bus_id,remapped_rows.pending,remapped_rows.failure $csv \
         2>/dev/null | pass rows &
 }
@@ -315,13 +301,8 @@ END
 
 # Prints the first package that contains the driver's libraries; nothing if there is no such package.
 driver_package() {
-    # shellcheck disable=SC2016 # dpkg-query's own variables
-    if command -v dpkg-query >/dev/null 2>&1; then
-        timeout 5 dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'libnvidia-compute*' 'libcuda1' 'nvidia-driver-libs' 2>/dev/null |
-            sed -n 's/^installed //p' | head -n 1
-    else
-        timeout 5 rpm -qa --qf '%{NAME}\n' 'nvidia-driver*libs' 'nvidia-driver-cuda' 'xorg-x11-drv-nvidia*libs' 2>/dev/null | head -n 1
-    fi
+    its_packages=$(installed_packages 5 'libnvidia-compute*' libcuda1 'nvidia-driver*libs' nvidia-driver-cuda 'xorg-x11-drv-nvidia*libs')
+    echo "${its_packages%% *}"
 }
 
 # version KEY PROGRAM: reports the version of a program on PATH; "unknown" if its text has none.
@@ -331,18 +312,9 @@ version() {
     say "$1" "${program_version:-unknown}"
 }
 
-# Formats: "NVRM version: NVIDIA UNIX x86_64 Kernel Module  595.91.07  <date>", and for open kernel
-# modules "Open Kernel Module for x86_64  595.91.07  Release Build".
 driver() {
     [ -r "$root/proc/driver/nvidia/version" ] || return 0
-    number=
-    while read -r line; do
-        case $line in 'NVRM version:'*Module*) ;; *) continue ;; esac
-        for word in ${line##*Module}; do
-            case $word in [0-9]*.[0-9]*) number=${number:-$word} ;; esac
-        done
-    done <"$root/proc/driver/nvidia/version"
-    say driver "$number"
+    say driver "$(driver_loaded)"
     # A driver container mounts its root here (NVIDIA/gpu-driver-container, _mount_rootfs).
     [ ! -d "$root/run/nvidia/driver/usr" ] || say driver_container yes
 }

@@ -62,11 +62,6 @@ apply_driver() {
     [ "$GC_DRIVER_SOURCE" != package ] || hold_driver
 }
 
-# Prints the version of the driver installed for the running kernel, or nothing.
-driver_installed() {
-    timeout 10 modinfo -F version "$(module_name)" 2>/dev/null | head -n 1
-}
-
 # Builds the driver's module for the running and for the pinned kernel, if the module so far exists
 # only for another kernel.
 driver_rebuild() {
@@ -91,11 +86,6 @@ driver_rebuild() {
             runfile_install
         fi
     done
-}
-
-driver_loaded() {
-    sed -n 's/^NVRM version:.*Module[^.]* \([0-9][0-9]*\.[0-9.]*\).*/\1/p' \
-        "$root/proc/driver/nvidia/version" 2>/dev/null
 }
 
 driver_load() {

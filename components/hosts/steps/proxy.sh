@@ -47,9 +47,7 @@ refuse_other_proxy() {
         "$root"/etc/systemd/system/"$1".service.d/*.conf "$root"/lib/systemd/system/"$1".service.d/*.conf "$root"/usr/lib/systemd/system/"$1".service.d/*.conf; do
         [ ! -f "$file" ] || sed -n 's/^UnsetEnvironment=//p' "$file" | assignments | sed "s|=.*||; s|^|${file#"$root"} |; s|\$|=|" >>"$scratch/unset"
     done
-    systemctl show --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
-    # shellcheck disable=SC2013 # paths without spaces
-    for file in $(sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p' "$scratch/variables"); do
+    for file in $(environment_files "$1"); do
         file_variables "$root$file" | sed "s|^|$file |" >>"$scratch/later"
     done
     [ "$1" != docker ] || ! json_lines "$root/etc/docker/daemon.json" 2>/dev/null >"$scratch/docker.json" ||
@@ -101,8 +99,7 @@ later_drop_ins() {
 found_environment() {
     # shellcheck disable=SC2034 # the probe prints this variable
     drifted="unit $1 runs without ${2%%=*} as declared"
-    main=$(systemctl show --property=MainPID "$1" 2>/dev/null)
-    main=${main#MainPID=}
-    case $main in '' | 0) return 0 ;; esac
+    main=$(main_process "$1")
+    [ -n "$main" ] || return 0
     tr '\000' '\n' <"$root/proc/$main/environ" 2>/dev/null | grep -Fqx -e "$2"
 }

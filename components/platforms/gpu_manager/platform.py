@@ -14,6 +14,7 @@ from typing import Final
 import yaml
 
 from components.host_facts import HostFacts
+from components.kubernetes.engine import parse_engine
 from components.kubernetes.labels import LABELS
 from components.platforms import findings
 from components.platforms.base import (
@@ -240,7 +241,7 @@ def _engines(
         systemd: Whether containers have cgroups by systemd.
     """
     for node, text in seen.engines.items():
-        engine, _, version = text.partition("://")
+        engine, version = parse_engine(text)
         limit = WITHOUT_V1ALPHA2.get(engine)
         release, socket = release_of(manager.image), manager.container_runtime_endpoint
         own = "k3s" if "k3s" in version else engine

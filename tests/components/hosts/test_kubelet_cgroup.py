@@ -24,7 +24,7 @@ def takes_cgroup_v1(root: Path, words: str, files: dict[str, str]) -> bool:
     (root / "bin").mkdir()
     (root / "bin/systemctl").write_text(SYSTEMCTL)
     (root / "bin/systemctl").chmod(0o755)
-    parts = ("library/base", "library/kubelet")
+    parts = ("library/base", "library/running", "library/kubelet")
     text = "".join((FOLDER / f"{part}.sh").read_text() for part in parts)
     done = subprocess.run(
         ["sh", "-s"],

@@ -55,11 +55,3 @@ debian_module() {
         return 0
     done
 }
-
-# Prints the name under which modules are built and found: /etc/modprobe.d maps `nvidia` to the name
-# of the chosen alternative, such as nvidia-current (`install nvidia modprobe -i nvidia-current`).
-module_name() {
-    name=$(cat "$root"/etc/modprobe.d/*.conf 2>/dev/null |
-        sed -n 's/^install nvidia modprobe -i \([^ ]*\).*/\1/p' | tail -n 1)
-    echo "${name:-nvidia}"
-}

@@ -6,24 +6,10 @@
 imex_nodes=/etc/nvidia-imex/nodes_config.cfg
 umad_file=/etc/modules-load.d/gpu-cluster-fabric.conf
 
-# Prints the number of NVSwitches up to the third generation, which are NVIDIA bridges on the PCI
-# bus.
-nvswitches() {
-    count=0
-    for device in "$root"/sys/bus/pci/devices/*; do
-        [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
-        case $(cat "$device/vendor")-$(cat "$device/class") in
-            0x10de-0x0680*) count=$((count + 1)) ;;
-        esac
-    done
-    echo "$count"
-}
-
-# Returns true for NVSwitches of the fourth generation (HGX B200, B300), which are behind InfiniBand
-# devices with a mark in their product data.
+# Returns true for NVSwitches of the fourth generation (HGX B200, B300).
 fourth_generation() {
-    for file in "$root"/sys/class/infiniband/*/device/vpd; do
-        [ ! -r "$file" ] || ! grep -q SW_MNG "$file" || return 0
+    for device in "$root"/sys/class/infiniband/*; do
+        ! is_switch_manager "$device" || return 0
     done
     return 1
 }
@@ -33,7 +19,8 @@ fabric_wanted() {
         on) return 0 ;;
         off) return 1 ;;
     esac
-    fourth_generation || [ "$(nvswitches)" -gt 0 ]
+    count_nvidia_devices
+    fourth_generation || [ "$switches" -gt 0 ]
 }
 
 # driver_release: sets $version and $branch of the driver.
@@ -117,4 +104,29 @@ offered() {
         }
     done
     return 1
+}
+
+# --- found later: the probe has this part too ---
+
+# Sets $count and $switches to the numbers of GPUs and of NVSwitches up to the third generation,
+# which are NVIDIA's display controllers and bridges on the PCI bus.
+# shellcheck disable=SC2034 # the probe reads $count
+count_nvidia_devices() {
+    count=0
+    switches=0
+    for device in "$root"/sys/bus/pci/devices/*; do
+        [ -r "$device/vendor" ] && [ -r "$device/class" ] || continue
+        read -r vendor <"$device/vendor"
+        read -r class <"$device/class"
+        case $vendor-$class in
+            0x10de-0x0300* | 0x10de-0x0302*) count=$((count + 1)) ;;
+            0x10de-0x0680*) switches=$((switches + 1)) ;;
+        esac
+    done
+}
+
+# is_switch_manager DEVICE: returns true for an InfiniBand device with the mark of NVSwitches of the
+# fourth generation in its product data: they are behind it.
+is_switch_manager() {
+    [ -r "$1/device/vpd" ] && grep -q SW_MNG "$1/device/vpd"
 }

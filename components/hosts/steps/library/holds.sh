@@ -34,11 +34,7 @@ undo_hold() {
 }
 
 list_held() {
-    if [ "$manager" = apt ]; then
-        apt-mark showhold
-    elif [ -f "$root$dnf_conf" ]; then
-        excluded_names "$root$dnf_conf"
-    fi >"$scratch/held" 2>/dev/null
+    held_packages 60 >"$scratch/held"
 }
 
 # write_excludes ADD REMOVE: changes `excludepkgs` in [main] of dnf's configuration file, which
@@ -97,15 +93,23 @@ excluded_names() {
         list { gsub(/[ \t,]+/, "\n"); print }' "$1" | sed '/^$/d'
 }
 
+# held_packages SECONDS [NAME...]: prints the held packages, of these or of all.
+held_packages() {
+    its_limit=$1
+    shift
+    [ -n "${manager-}" ] || find_manager
+    # shellcheck disable=SC2016 # dpkg-query's own variables
+    if [ "${manager-}" = apt ]; then
+        timeout "$its_limit" dpkg-query -W -f '${db:Status-Want} ${Package}\n' "$@" 2>/dev/null |
+            sed -n 's/^hold //p'
+    elif [ -f "$root/etc/dnf/dnf.conf" ]; then
+        excluded_names "$root/etc/dnf/dnf.conf"
+    fi
+}
+
 # Called by the probe: lists the held packages.
 list_hold() {
-    # shellcheck disable=SC2016 # dpkg-query's own variables
-    if command -v dpkg-query >/dev/null 2>&1; then
-        held=$(timeout 5 dpkg-query -W -f '${db:Status-Want} ${Package}\n' "$@" 2>/dev/null |
-            sed -n 's/^hold //p')
-    else
-        held=$(excluded_names "$root/etc/dnf/dnf.conf" 2>/dev/null)
-    fi
+    held=$(held_packages 5 "$@")
 }
 
 found_hold() {

@@ -55,8 +55,7 @@ kubelet_setting() {
 # (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1). A drop-in of the kubelet's folder
 # overrides the file.
 takes_cgroup_v1() {
-    main=$(timeout 5 systemctl show --property=MainPID kubelet 2>/dev/null)
-    main=${main#MainPID=}
+    main=$(main_process kubelet)
     words=$(tr '\000' '\n' <"$root/proc/${main:-0}/cmdline" 2>/dev/null)
     case $words in *--fail-cgroupv1=false*) return 0 ;; esac
     file=$(word_of --config)

@@ -12,16 +12,6 @@ unlocked=
 # dnf5-changes-from-dnf4(7)).
 unhidden=--setopt=disable_excludes=main
 
-find_manager() {
-    if have apt-get && have dpkg-query; then
-        manager=apt
-    elif have dnf && have rpm; then
-        manager=dnf
-        # dnf 5 has its locks in another file, and no option that lifts them.
-        [ ! -s "$root/etc/dnf/plugins/versionlock.list" ] || unlocked=--disableplugin=versionlock
-    fi
-}
-
 require_manager() {
     [ -n "$manager" ] || problem "neither apt-get nor dnf" "one of them" "use a supported system"
 }
@@ -49,13 +39,7 @@ await_package_manager() {
 
 # list_installed FILE: writes every installed package as `name version`, without the epoch.
 list_installed() {
-    if [ "$manager" = apt ]; then
-        # shellcheck disable=SC2016 # dpkg-query's own variables
-        dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' 2>/dev/null |
-            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $3); print $2, $3 }'
-    else
-        rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n'
-    fi | sort >"$1"
+    installed_packages 60 | sort >"$1"
 }
 
 # matching NAME VERSION FILE: prints the first version in FILE that equals VERSION, with any
@@ -223,4 +207,33 @@ all_available() {
         version=${word#"${word%%=*}"}
         [ -n "$(matching "${word%%=*}" "${version#=}" "$scratch/plain")" ] || return 1
     done
+}
+
+# --- found later: the probe has this part too ---
+
+# Sets $manager to the package manager that has installed this host's packages. RHEL-like systems may
+# have dpkg, too, without packages of it (EPEL).
+find_manager() {
+    if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then
+        manager=apt
+    elif command -v dnf >/dev/null 2>&1 && command -v rpm >/dev/null 2>&1; then
+        manager=dnf
+        # dnf 5 has its locks in another file, and no option that lifts them.
+        [ ! -s "$root/etc/dnf/plugins/versionlock.list" ] || unlocked=--disableplugin=versionlock
+    fi
+}
+
+# installed_packages SECONDS [PATTERN...]: prints the installed packages whose names match a pattern,
+# or all, as `name version`, without the epoch.
+installed_packages() {
+    its_limit=$1
+    shift
+    [ -n "${manager-}" ] || find_manager
+    # shellcheck disable=SC2016 # dpkg-query's own variables
+    if [ "${manager-}" = apt ]; then
+        timeout "$its_limit" dpkg-query -W -f '${db:Status-Status} ${Package} ${Version}\n' "$@" 2>/dev/null |
+            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $3); print $2, $3 }'
+    elif [ "${manager-}" = dnf ]; then
+        timeout "$its_limit" rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n' "$@" 2>/dev/null
+    fi
 }

@@ -10,8 +10,8 @@
 find_running() {
     pid='' running_program=
     : >"$scratch/words" && : >"$scratch/environment"
-    systemctl show --property=MainPID --property=ExecStart "$1" >"$scratch/shown" 2>/dev/null || return 0
-    pid=$(sed -n 's/^MainPID=\([1-9][0-9]*\)$/\1/p' "$scratch/shown")
+    pid=$(main_process "$1")
+    systemctl show --property=ExecStart "$1" >"$scratch/shown" 2>/dev/null || return 0
     path=$(readlink "$root/proc/$pid/exe" 2>/dev/null)
     path=${path% (deleted)} # An upgrade has replaced the program that still runs.
     if [ -n "$pid" ] && [ "${path##*/}" = "$2" ]; then
@@ -29,8 +29,7 @@ find_running() {
 # child_words UNIT DAEMON: writes the arguments of a daemon that the service has started; fails if
 # the service has not started the daemon.
 child_words() {
-    main=$(systemctl show --property=MainPID "$1" 2>/dev/null)
-    main=${main#MainPID=}
+    main=$(main_process "$1")
     # shellcheck disable=SC2013 # paths without spaces
     for status in $(grep -l "^PPid:[[:space:]]*${main:-0}\$" "$root"/proc/[0-9]*/status 2>/dev/null); do
         path=$(readlink "${status%/status}/exe" 2>/dev/null)
@@ -72,12 +71,16 @@ words_of_unit() {
 # unit_environment UNIT: prints the variables of a unit as NAME=VALUE; a later value overrides an
 # earlier one. First come variables of the unit and its drop-ins, then those of EnvironmentFile.
 unit_environment() {
-    systemctl show --property=Environment --property=EnvironmentFiles "$1" 2>/dev/null >"$scratch/variables"
-    sed -n 's/^Environment=//p' "$scratch/variables" | assignments
-    sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p' "$scratch/variables" |
+    systemctl show --property=Environment "$1" 2>/dev/null | sed -n 's/^Environment=//p' | assignments
+    environment_files "$1" |
         while IFS= read -r variables; do
             file_variables "$root$variables"
         done
+}
+
+# environment_files UNIT: prints the files of a unit's EnvironmentFile.
+environment_files() {
+    systemctl show --property=EnvironmentFiles "$1" 2>/dev/null | sed -n 's/^EnvironmentFiles=\(.*\) (ignore_errors=.*)$/\1/p'
 }
 
 # assignments: prints the words of standard input, one per line, without their quotes.
@@ -153,6 +156,11 @@ variable() {
 }
 
 # --- found later: the probe has this part too ---
+
+# main_process UNIT: prints the number of the unit's main process; nothing if it doesn't run.
+main_process() {
+    timeout 5 systemctl show --property=MainPID "$1" 2>/dev/null | sed -n 's/^MainPID=\([1-9][0-9]*\)$/\1/p'
+}
 
 # Sets `foreign` to software on this host that contains its own container engine, which these scripts
 # do not configure: k0s, and snaps, whose programs see other files than the host's.

@@ -168,7 +168,7 @@ running_kernel() {
             substr($1, length($1) - length(end) + 1) == end { print $1 }' "$scratch/installed"
     else
         running=$(uname -r)
-        rpm -qa --qf '%{NAME} %{VERSION}-%{RELEASE}\n' 'kernel*' | awk -v release="${running%.*}" '$2 == release && $1 !~ /-(devel|headers)$/ { print $1 }'
+        installed_packages 60 'kernel*' | awk -v release="${running%.*}" '$2 == release && $1 !~ /-(devel|headers)$/ { print $1 }'
     fi
 }
 
@@ -190,28 +190,22 @@ remove_packages() {
 
 # --- found later: the probe has this part too ---
 
-# Called by the probe: lists installed packages as `<version> <name>`.
+# Called by the probe: lists installed packages.
 list_package() {
-    # shellcheck disable=SC2016 # dpkg-query's own variables
-    if command -v dpkg-query >/dev/null 2>&1; then
-        listed=$(timeout 5 dpkg-query -W -f '${db:Status-Status} ${Version} ${Package}\n' "$@" 2>/dev/null |
-            awk '$1 == "installed" { sub(/^[0-9]+:/, "", $2); print $2, $3 }')
-    else
-        listed=$(timeout 5 rpm -q --qf '%{VERSION}-%{RELEASE} %{NAME}\n' "$@")
-    fi
+    listed=$(installed_packages 5 "$@")
 }
 
 # found_package NAME [VERSION]: returns true if the package is installed, in that version if one is
 # declared.
 found_package() {
     if [ -n "${2-}" ]; then
-        has_line "$listed" "$2 $1"
+        has_line "$listed" "$1 $2"
         return
     fi
-    case "$listed
-" in
-        *" $1
-"*) return 0 ;;
+    case "
+$listed" in
+        *"
+$1 "*) return 0 ;;
     esac
     return 1
 }

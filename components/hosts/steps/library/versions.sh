@@ -36,6 +36,31 @@ find_version() {
     read_version "$2" "$program_text"
 }
 
+# Prints the version of the NVIDIA module that is loaded, or nothing.
+driver_loaded() {
+    [ -r "$root/proc/driver/nvidia/version" ] || return 0
+    read_version nvrm "$(cat "$root/proc/driver/nvidia/version")"
+    printf '%s' "$program_version"
+}
+
+# Returns true if the loaded NVIDIA module is one of the open modules.
+has_open_modules() {
+    grep -q 'Open Kernel Module' "$root/proc/driver/nvidia/version" 2>/dev/null
+}
+
+# Prints the name under which modules are built and found: /etc/modprobe.d maps `nvidia` to the name
+# of the chosen alternative, such as nvidia-current (`install nvidia modprobe -i nvidia-current`).
+module_name() {
+    name=$(cat "$root"/etc/modprobe.d/*.conf 2>/dev/null |
+        sed -n 's/^install nvidia modprobe -i \([^ ]*\).*/\1/p' | tail -n 1)
+    echo "${name:-nvidia}"
+}
+
+# Prints the version of the driver installed for the running kernel, or nothing.
+driver_installed() {
+    ask 10 modinfo -F version "$(module_name)" 2>/dev/null | head -n 1
+}
+
 # read_version PROGRAM TEXT: sets $program_version to the version in TEXT, which PROGRAM has printed,
 # maybe after warnings; empty if TEXT has none.
 read_version() {
@@ -47,6 +72,9 @@ read_version() {
         # CRI-O 1.18 prints the version in its second line only (cri-o/cri-o#3845).
         crio) case $2 in *'crio version '[0-9]*) set -- "$2" 'crio version ' ;; *) set -- "$2" 'Version: ' ;; esac ;;
         nvidia-ctk) set -- "$2" 'NVIDIA Container Toolkit CLI version ' ;;
+        # NVIDIA's module, in /proc/driver/nvidia/version: "... Kernel Module  595.91.07  <date>", and
+        # for the open modules "... Open Kernel Module for x86_64  595.91.07  Release Build".
+        nvrm) case $2 in *'Kernel Module for '*) set -- "$2" 'Kernel Module for * ' ;; *) set -- "$2" 'Kernel Module ' ;; esac ;;
         nv-fabricmanager) set -- "$2" 'Fabric Manager version is : ' ;;
     esac
     # shellcheck disable=SC2295 # the marks are patterns
@@ -55,5 +83,5 @@ read_version() {
     program_version=${program_version#"${program_version%%[! ]*}"}
     program_version=${program_version#v}
     program_version=${program_version%%[!0-9A-Za-z.~+-]*}
-    case $program_version in [0-9]*) ;; *) program_version= ;; esac
+    case $program_version in [0-9]*.[0-9]*) ;; *) program_version= ;; esac
 }
