@@ -17,7 +17,7 @@ from pydantic import Field
 from components.base.model import Freeze, FrozenDict, Model
 from components.desired.pool import Members
 from components.kubernetes.api import Client, Json, Refused
-from components.kubernetes.resources import DRA_DRIVER, is_gpu
+from components.kubernetes.resources import DRA_DRIVER, counts_gpus
 from components.nodes.drain import ready
 from components.nodes.gpu_holders import FINISHED, allocated, list_pods
 from components.nodes.inspect import count_devices, gpus
@@ -237,9 +237,9 @@ def natural(name: str) -> tuple[tuple[str, int], ...]:
 def _resources(found: Listed) -> Iterator[str]:
     """Yield those of a node's or pod's resource names that are GPU resources."""
     for node in found.nodes:
-        yield from filter(is_gpu, (node.get("status") or {}).get("allocatable") or {})
+        yield from filter(counts_gpus, (node.get("status") or {}).get("allocatable") or {})
     for pod in found.pods:
-        yield from filter(is_gpu, device_requests(pod))
+        yield from filter(counts_gpus, device_requests(pod))
 
 
 _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]

@@ -13,6 +13,7 @@ from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import helm_release
 from components.nodes.applied import PREFIX
 from components.settings.nodes.taint import Taint
+from policies.kube.gpu_resources import GPU, GPU_SHARED, MIG, VCUDA_CORE
 from policies.kube.quantity import is_equal, read_count
 from policies.kube.taints import TaintEffect
 
@@ -35,7 +36,7 @@ _TRANSIENT = re.compile(
     r"|(ToBeDeleted|DeletionCandidate)OfClusterAutoscaler|ToBeDeletedByClusterAutoscaler",
     re.DOTALL,
 )
-_RESOURCES = re.compile(r"(nvidia\.com/(gpu|mig-[a-z0-9.]+)(\.shared)?|tencent\.com/vcuda-core)")
+_RESOURCES = (GPU, GPU_SHARED, VCUDA_CORE)
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
 # Defaults that the API server adds to a pod template (k8s.io/kubernetes
@@ -119,7 +120,7 @@ def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
 
 def _advertised(capacity: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for name, amount in sorted(capacity.items()):
-        if _RESOURCES.fullmatch(name) and (count := read_count(amount)):
+        if (name in _RESOURCES or name.startswith(MIG)) and (count := read_count(amount)):
             yield name, count
 
 

@@ -13,16 +13,14 @@ from pydantic import TypeAdapter, ValidationError
 from commands.adoption.observed import ObservedNode
 from commands.usage import natural
 from components.base.names import POOL_NAME_LIMIT, LabelValue, OwnLabelKey
-from components.kubernetes.resources import GPU
 from components.settings.device_plugin import CONFIG_LABEL
 from components.settings.nodes.node_range import ranges
 from components.settings.nodes.taint import Taint
+from policies.kube.gpu_resources import GPU, GPU_SHARED, MIG
 
 PRODUCT, COUNT = "nvidia.com/gpu.product", "nvidia.com/gpu.count"
 SHARING = "nvidia.com/gpu.sharing-strategy"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
-SHARED = f"{GPU}.shared"
-MIG = "nvidia.com/mig-"
 _NUMBER = re.compile(r"[0-9]{1,4}")
 # Endings that GPU feature discovery adds to a product's name for shared and partitioned GPUs
 # (k8s-device-plugin v0.20.0, internal/lm/resource.go).
@@ -146,8 +144,8 @@ def _mig(node: ObservedNode) -> dict[str, int]:
 
 
 def _sharing(node: ObservedNode) -> Sharing:
-    gpus, renamed = _counted(node), SHARED in node.advertised
-    offered = node.advertised.get(SHARED if renamed else GPU, 0)
+    gpus, renamed = _counted(node), GPU_SHARED in node.advertised
+    offered = node.advertised.get(GPU_SHARED if renamed else GPU, 0)
     replicas = offered // gpus if gpus and offered and offered % gpus == 0 else 1
     return Sharing(
         replicas=max(replicas, 1),

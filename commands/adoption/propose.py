@@ -26,9 +26,10 @@ from commands.adoption.pools import (
 from components.base.confidential import is_confidential
 from components.charts.extra_values import merged
 from components.kubernetes.engine import parse_engine
-from components.kubernetes.resources import DRIVER_LABEL, GPU
+from components.kubernetes.resources import DRIVER_LABEL
 from components.platforms.findings import numbers, value_at
 from policies.faults import Fault
+from policies.kube.gpu_resources import GPU
 
 Settings = dict[str, Any]
 

@@ -27,6 +27,7 @@ from components.change.document import (
     VersionChange,
 )
 from components.change.names import and_more, counted, listed
+from policies.kube.gpu_resources import GPU
 from policies.printable import printable, shortened
 
 UNDECLARED = "not declared"
@@ -192,7 +193,7 @@ def _pool(cluster: ClusterChange, pool: PoolChange, nodes: Sequence[NodeChange])
         f"{resource.name} {numbers(resource)}"
         for resource in pool.resources
         if resource.before is not None and resource.before != resource.after
-        if resource.name != "nvidia.com/gpu" or pool.gpus.before == pool.gpus.after
+        if resource.name != GPU or pool.gpus.before == pool.gpus.after
     ]
     changed = pool.gpus.before is not None and pool.gpus.before != pool.gpus.after
     simple = len(parts) == 1 and parts[0].count("→")

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from components.findings import Finding, Kind
 from components.inspection.difference import Difference, PodLoss
 from components.inspection.losses import DRA, PLATFORM, UnseenHolder
-from components.kubernetes.resources import GPU
 from components.platforms.findings import numbers
 from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference
 from policies.faults import Fault, Severity
+from policies.kube.gpu_resources import GPU
 from policies.printable import printable, shortened
 
 BY_NAME = (1, 36)

@@ -6,10 +6,10 @@ pydantic nor the Kubernetes client.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-GPU: Final = "nvidia.com/gpu"
+from policies.kube.gpu_resources import VCUDA_CORE, is_gpu_device
+
 DRA_DRIVER: Final = "gpu.nvidia.com"
 """Name of NVIDIA's DRA driver and of its DeviceClass of whole GPUs.
 
@@ -33,13 +33,11 @@ ALL_DISABLED: Final = "all-disabled"
 The GPU Operator sets it on nodes without this label (gpu-operator v26.7.0,
 controllers/nodelabeling_controller.go).
 """
-_GPUS: Final = re.compile(r"nvidia\.com/(gpu|gpu\.shared|mig-.+)|tencent\.com/vcuda-core")
 
 
-def is_gpu(resource: str) -> bool:
+def counts_gpus(resource: str) -> bool:
     """Return whether a resource counts whole, shared or partitioned GPUs, or parts of a GPU.
 
-    Sources: NVIDIA/k8s-device-plugin v0.20.0, internal/rm (names of GPUs and of MIG devices);
-    tkestack/gpu-manager, pkg/types. A resource that a stack renames is not recognized.
+    A resource that a stack renames is not recognized.
     """
-    return resource == DRA_DRIVER or _GPUS.fullmatch(resource) is not None
+    return is_gpu_device(resource) or resource in (DRA_DRIVER, VCUDA_CORE)

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable
 from components.desired.pool import Members
 from components.kubernetes import grammar
 from components.kubernetes.api import Client, ClusterError, Json
-from components.kubernetes.resources import DRA_DRIVER, GPU, is_gpu
+from components.kubernetes.resources import DRA_DRIVER, counts_gpus
 from policies.faults import Fault
+from policies.kube.gpu_resources import GPU
 from policies.kube.quantity import read_count
 from policies.kube.taints import HARD_EFFECTS
 
@@ -86,7 +87,7 @@ def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
 
 def advertised(node: Json) -> dict[str, int]:
     """Return the allocatable amount of each GPU resource that a node advertises."""
-    names = filter(is_gpu, node.get("status", {}).get("allocatable") or {})
+    names = filter(counts_gpus, node.get("status", {}).get("allocatable") or {})
     return {name: gpus(node, resource=name) for name in sorted(names)}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from components.desired.validation import POOL
 from components.kubernetes.api import Json
-from components.kubernetes.resources import is_gpu
+from components.kubernetes.resources import counts_gpus
 from components.nodes.drain import to_evict
 from components.nodes.gpu_holders import FINISHED, allocated
 from policies.kube.pod_resources import device_requests
@@ -35,7 +35,7 @@ def pod_on_node(pod: Json) -> PodOnNode:
     return PodOnNode(
         namespace=str(meta["namespace"]),
         name=str(meta["name"]),
-        gpus=sum(count for name, count in device_requests(pod).items() if is_gpu(name)),
+        gpus=sum(count for name, count in device_requests(pod).items() if counts_gpus(name)),
     )
 
 

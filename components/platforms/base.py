@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 
 from components.charts.extra_values import plain
 from components.host_facts import HostFacts
-from components.kubernetes.resources import GPU
 from components.platforms.findings import Surroundings
 from components.platforms.requests import Expected, HelmRelease
 from components.platforms.site import Site
@@ -25,6 +24,7 @@ from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
+from policies.kube.gpu_resources import GPU
 
 Json = dict[str, Any]
 

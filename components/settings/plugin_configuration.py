@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from components.base.model import Model
-from components.kubernetes.resources import GPU
 from components.settings.plugin_flags import OWN, Flags, MigStrategy
 from policies.faults import refuse, show
+from policies.kube.gpu_resources import GPU
 
 # Suffix of a shared resource's name if `renameByDefault` is true (api/config/v1/consts.go).
 SHARED = ".shared"

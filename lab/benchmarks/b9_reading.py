@@ -28,13 +28,13 @@ from components.desired.pool import PoolScheduling
 from components.desired.resolve import resolve
 from components.desired.validation import PoolValidation
 from components.kubernetes.labels import LABELS
-from components.kubernetes.resources import GPU
 from components.loading.stack_file import load_stack_file
 from components.nodes import applied, record
 from components.workarounds import engine_home
 from lab.benchmarks.api_server import ApiServer, make_namespace, running
 from lab.benchmarks.measure import RESULTS, BenchmarkError, Sample, ratio, timed, write
 from lab.benchmarks.project import OWN
+from policies.kube.gpu_resources import GPU
 
 GOAL = 2.0
 NODES, PODS = 1000, 4

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from ..kube.gpu_resources import GPU, GPU_SHARED, KNOWN
 from ..rules import Context, Mig, NodeTaint, PoolFacts, Sharing
 from ..rules.cel import NAMES, text
 from ..rules.placement.room import per_node
 from ..rules.pools import gpu_pools, hard_taints
-from ..rules.resource_names import GPU, GPU_SHARED, KNOWN
 
 # Maximum number of whole GPUs in a container for which the match condition may skip a pod.
 _MOST: Final = 16

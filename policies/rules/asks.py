@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..kube.gpu_resources import GPU
 from .custom_kinds import GPU_TYPE
 from .pod_spec import Resource, resource_list
-from .resource_names import GPU, sounds_like_gpu
+from .resource_names import sounds_like_gpu
 from .unknown import UNKNOWN, mapping, sequence, text
 
 _LISTS: Final = ("limits", "requests")

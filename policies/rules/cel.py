@@ -11,16 +11,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from .resource_names import (
-    BY_CLASS,
-    DEVICES,
-    GPU,
-    GPU_SHARED,
-    KNOWN,
-    MIG,
-    SOUNDS_LIKE_GPU,
-    VCUDA_CORE,
-)
+from ..kube.gpu_resources import BY_CLASS, DEVICES, GPU, GPU_SHARED, KNOWN, MIG, VCUDA_CORE
+from .resource_names import SOUNDS_LIKE_GPU
 
 CAP = 1_000_000_000
 """Largest amount that is counted, so that a sum of amounts fits an integer. No node has as many

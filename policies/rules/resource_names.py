@@ -6,57 +6,19 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from .context import Context
-
-GPU: Final = "nvidia.com/gpu"
-GPU_SHARED: Final = "nvidia.com/gpu.shared"
-VCUDA_CORE: Final = "tencent.com/vcuda-core"
-VCUDA_MEMORY: Final = "tencent.com/vcuda-memory"
-PASSED_THROUGH: Final = "nvidia.com/pgpu"
-"""A whole GPU for the virtual machine of a Kata container: NVIDIA/k8s-nim-operator
-config/samples/nim/serving/standalone/confidential-computing.
-"""
-HAMI_MEMORY: Final = "nvidia.com/gpumem"
-HAMI_CORES: Final = "nvidia.com/gpucores"
-HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
-MIG: Final = "nvidia.com/mig-"
-
-# Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device, AMD and Intel
-# device plugins, kubeflow/arena pkg/serving (Alibaba Cloud), volcano-sh/volcano
-# pkg/scheduler/api/well_known_labels.go, Project-HAMi/volcano-vgpu-device-plugin doc/config.md,
-# grgalex/nvshare README, the agents of Tencent Cloud's qGPU and of AWS's virtual GPUs,
-# koordinator-sh/koordinator apis/extension.
-_OTHER_DEVICES = frozenset(
-    {
-        *("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "gpu.intel.com/dxg"),
-        *("birentech.com/gpu", "metax-tech.com/gpu", "metax-tech.com/sgpu", "mthreads.com/vgpu"),
-        *(f"iluvatar.ai/{model}-vgpu" for model in ("BI-V100", "BI-V150", "MR-V100", "MR-V50")),
-        *("aliyun.com/gpu-count", "k8s.amazonaws.com/vgpu", "koordinator.sh/gpu.shared"),
-        *("nvshare.com/gpu", "volcano.sh/gpu-number", "volcano.sh/vgpu-number"),
-    }
-)
-_OTHER_PARTS = frozenset(
-    {
-        *("aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "volcano.sh/gpu-memory"),
-        *(f"volcano.sh/vgpu-{part}" for part in ("memory", "memory-percentage", "cores")),
-        *(f"tke.cloud.tencent.com/qgpu-{part}" for part in ("core", "memory")),
-        *("koordinator.sh/gpu", "koordinator.sh/gpu-core", "koordinator.sh/gpu-memory"),
-        "koordinator.sh/gpu-memory-ratio",
-    }
-)
-"""Amounts of a GPU's memory or cores, of which one unit is not a device."""
-OTHER_VENDORS: Final = _OTHER_DEVICES | _OTHER_PARTS
-"""GPU resources that no platform of this program advertises."""
-KNOWN: Final = OTHER_VENDORS | {
+from ..kube.gpu_resources import (
+    BY_CLASS,
     GPU,
     GPU_SHARED,
-    PASSED_THROUGH,
+    KNOWN,
+    MIG,
     VCUDA_CORE,
     VCUDA_MEMORY,
-    HAMI_MEMORY,
-    HAMI_PERCENTAGE,
-    HAMI_CORES,
-}
+    is_gpu_device,
+    is_gpu_resource,
+)
+from .context import Context
+
 # The MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
 # internal/resource/nvml-mig-device.go).
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
@@ -68,9 +30,6 @@ NETWORK: Final = "rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_./])(nics?|ib|bf|sfs?|v
 """Pattern of the names of network devices, which Mellanox/network-operator and
 NVIDIA/doca-platform advertise under nvidia.com, too.
 """
-BY_CLASS: Final = "deviceclass.resource.kubernetes.io/"
-"""Prefix of the extended resource of each DeviceClass: k8s.io/api v0.34.4 resource/v1 types.go."""
-DEVICES = frozenset({GPU, GPU_SHARED, PASSED_THROUGH}) | _OTHER_DEVICES
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
     "nvidia.com/gpus": GPU,
@@ -92,8 +51,7 @@ def is_gpu(name: str, context: Context) -> bool:
     The cluster's settings and its DeviceClasses for GPUs name further GPU resources.
     """
     return (
-        name in KNOWN
-        or name.startswith(MIG)
+        is_gpu_resource(name)
         or name in context.resource_names
         or name in context.devices.resources
         or (name.startswith(BY_CLASS) and sounds_like_gpu(name))
@@ -107,7 +65,7 @@ def is_device(name: str, context: Context) -> bool:
     cluster's settings name counts as a device, unless it is that of a DeviceClass (GPU070).
     """
     own = name in context.resource_names and name not in KNOWN and not name.startswith(BY_CLASS)
-    return own or name in DEVICES or name.startswith(MIG)
+    return own or is_gpu_device(name)
 
 
 def sounds_like_gpu(name: str) -> bool:
@@ -116,11 +74,6 @@ def sounds_like_gpu(name: str) -> bool:
     The test is a simple pattern, because the CEL expression of GPU032 uses the same pattern.
     """
     return re.search(SOUNDS_LIKE_GPU, name.lower()) is not None
-
-
-def is_vcuda(name: str) -> bool:
-    """Return whether a resource belongs to TKEStack's gpu-manager."""
-    return name in (VCUDA_CORE, VCUDA_MEMORY)
 
 
 def meant(name: str, context: Context) -> str | None:

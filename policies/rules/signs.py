@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from ..kube.gpu_resources import GPU
 from .cel import LIMITS, OR_LIST, OR_MAP, REQUESTS, resources, text, texts, tolerates
-from .resource_names import GPU
 
 
 class On(Enum):

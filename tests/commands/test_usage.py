@@ -11,7 +11,8 @@ import pytest
 from commands import usage as module
 from commands.usage import Listed, NodeUsage, Usage, natural, usage
 from components.desired.pool import Members
-from components.kubernetes.resources import DRA_DRIVER, GPU
+from components.kubernetes.resources import DRA_DRIVER
+from policies.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
 from tests.fixtures.api import client
 

@@ -25,7 +25,8 @@ from commands.utilization import (
     namespaces,
     read_values,
 )
-from components.kubernetes.resources import DRA_DRIVER, GPU
+from components.kubernetes.resources import DRA_DRIVER
+from policies.kube.gpu_resources import GPU
 from tests.commands.metrics import VERSIONS, group, value, values
 from tests.commands.usages import claim, node, pod, slices
 from tests.fixtures.api import client

@@ -12,7 +12,7 @@ from commands import who
 from commands.node_table import WIDTH
 from commands.usage import Listed, Usage, Utilization, usage
 from commands.utilization import Measured, merge
-from components.kubernetes.resources import GPU
+from policies.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
 
 NOW = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)

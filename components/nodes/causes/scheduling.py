@@ -13,12 +13,13 @@ from collections.abc import Sequence
 
 from components.base.nearness import LIKE_ENOUGH, nearest, similarity
 from components.kubernetes.api import Json
-from components.kubernetes.resources import DRA_DRIVER, GPU
+from components.kubernetes.resources import DRA_DRIVER
 from components.nodes import gpu_holders
 from components.nodes.causes.cause import Around, Cause, Kind, shown
 from components.nodes.causes.events import Event, newest
 from components.nodes.causes.node_fit import NAME, barred
 from components.nodes.inspect import blocking_taints, gpus
+from policies.kube.gpu_resources import GPU
 from policies.kube.names import is_extended_resource
 from policies.kube.pod_resources import device_requests
 from policies.printable import printable, shortened

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from components.kubernetes.resources import GPU
 from components.platforms.base import Offer, RunningPlugin
 from components.settings.nodes.pool import Pool
 from components.settings.plugin_configuration import DevicePluginConfig
 from components.settings.plugin_flags import MigStrategy
+from policies.kube.gpu_resources import GPU, MIG
 
 
 def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple[Offer, ...]:
@@ -19,7 +19,7 @@ def offers(file: DevicePluginConfig, strategy: MigStrategy, pool: Pool) -> tuple
     devices = {GPU: pool.gpus_per_node}
     if pool.mig and strategy is MigStrategy.MIXED:
         devices = {
-            f"nvidia.com/mig-{profile.replace('+', '.')}": number * pool.gpus_per_node
+            f"{MIG}{profile.replace('+', '.')}": number * pool.gpus_per_node
             for profile, number in pool.mig.items()
         }
     elif pool.mig:

@@ -14,7 +14,6 @@ import yaml
 from components.charts.images import NFD_DEFINITIONS, nfd_image
 from components.host_facts import HostFacts
 from components.kubernetes.labels import LABELS
-from components.kubernetes.resources import GPU
 from components.platforms import findings
 from components.platforms.base import (
     RUNTIME_CLASS,
@@ -37,6 +36,7 @@ from components.settings.hosts.runtime import RuntimeSettings
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
+from policies.kube.gpu_resources import GPU
 
 
 class DevicePluginPlatform(Platform):

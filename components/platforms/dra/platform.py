@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from components.host_facts import HostFacts
-from components.kubernetes.resources import DRA_DRIVER, GPU
+from components.kubernetes.resources import DRA_DRIVER
 from components.platforms import findings
 from components.platforms.base import (
     Delivery,
@@ -27,6 +27,7 @@ from components.settings.dra import DraSettings
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import ValidSections
 from policies.faults import Fault
+from policies.kube.gpu_resources import GPU
 
 
 class DraPlatform(Platform):

@@ -34,10 +34,11 @@ from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
 from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from components.settings.hosts.runtime import Engine, RuntimeSettings, ToolkitSource
-from components.settings.nodes.cards import CORE, MEMORY, cores
+from components.settings.nodes.cards import cores
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import Level, ValidSections
 from policies.faults import Fault, Severity, fault
+from policies.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 
 # First kubelet version that rejects cgroup v1 by default (`failCgroupV1`).
 NO_CGROUP_V1 = (1, 35)
@@ -69,7 +70,7 @@ NEWER_CUDA, CUDA_12 = 510, 525
 # (gpu-manager 8cd842e, pkg/services/allocator/nvidia/allocator.go), so one container of a
 # validation requests half of a card and 2 GiB of its memory.
 SHARE: Final = Share(
-    amounts={CORE: cores(1) // 2, MEMORY: 8},
+    amounts={VCUDA_CORE: cores(1) // 2, VCUDA_MEMORY: 8},
     cure="see gpu-manager's log on the node; if the whole cards pass, declare a `validation.image` "
     "with CUDA 11.5 or older, the newest that gpu-manager's library for shares supports",
 )
@@ -105,7 +106,7 @@ class GpuManagerPlatform(Platform):
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
         """Return the extended resource that each node of a pool advertises."""
         gpus = pool.gpus_per_node
-        return (Offer(CORE, cores(gpus), gpus, cores(1), SHARE),)
+        return (Offer(VCUDA_CORE, cores(gpus), gpus, cores(1), SHARE),)
 
     @property
     def service_address(self) -> str:
@@ -160,7 +161,7 @@ class GpuManagerPlatform(Platform):
     @staticmethod
     def limit(cards: float) -> dict[str, str]:
         """Return the maximum of `tencent.com/vcuda-core` for this number of GPUs."""
-        return {CORE: str(cores(cards))}
+        return {VCUDA_CORE: str(cores(cards))}
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:

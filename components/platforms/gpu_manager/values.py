@@ -10,7 +10,7 @@ from typing import Any
 
 from components.platforms.site import Site
 from components.settings.gpu_manager import CRI, GpuManagerSettings, release_of
-from components.settings.nodes.cards import CORE, MEMORY
+from policies.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 
 NAMESPACE = "kube-system"
 VERSION = "1.1.5"
@@ -71,7 +71,7 @@ def values(manager: GpuManagerSettings, site: Site) -> dict[str, Any]:
         "resources": {"requests": RESOURCES, "limits": RESOURCES},
         "tolerations": [
             # TKEStack's own taint of GPU nodes, which gpu-manager.yaml also tolerates.
-            {"key": CORE, "operator": "Exists", "effect": "NoSchedule"},
+            {"key": VCUDA_CORE, "operator": "Exists", "effect": "NoSchedule"},
             *site.tolerations,
         ],
     }
@@ -103,8 +103,8 @@ def scheduler_configuration(address: str) -> dict[str, Any]:
                 "ignorable": False,
                 "httpTimeout": "30s",
                 "managedResources": [
-                    {"name": CORE, "ignoredByScheduler": False},
-                    {"name": MEMORY, "ignoredByScheduler": False},
+                    {"name": VCUDA_CORE, "ignoredByScheduler": False},
+                    {"name": VCUDA_MEMORY, "ignoredByScheduler": False},
                 ],
             }
         ],

@@ -15,8 +15,6 @@ from pydantic import BeforeValidator
 
 from policies.faults import refuse, show
 
-CORE = "tencent.com/vcuda-core"
-MEMORY = "tencent.com/vcuda-memory"
 CORES_PER_CARD = 100
 
 

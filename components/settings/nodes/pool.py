@@ -16,8 +16,9 @@ from components.settings.nodes.node_range import NODE_LIMIT, NodeNames, written_
 from components.settings.nodes.scheduling import NodeSchedulingSettings
 from components.settings.nodes.taint import GPU_TAINT, Taint
 from policies.faults import refuse, show
+from policies.kube.gpu_resources import GPU
 
-GPU_LABELS: FrozenDict[str, str] = FrozenDict({"nvidia.com/gpu": "true"})
+GPU_LABELS: FrozenDict[str, str] = FrozenDict({GPU: "true"})
 
 
 def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, StrictStr, model_validator
 from components.base.model import Model
 from components.base.names import LabelValue, own_key
 from policies.faults import refuse, show
+from policies.kube.gpu_resources import GPU
 from policies.kube.taints import NodeTaint, TaintEffect
 
 
@@ -146,4 +147,4 @@ STARTUP_TAINT = Taint.model_construct(
 
 A stack file can't declare a taint with this key.
 """
-GPU_TAINT = Taint(key="nvidia.com/gpu", value=GPU_TAINT_VALUE, effect=TaintEffect.NO_SCHEDULE)
+GPU_TAINT = Taint(key=GPU, value=GPU_TAINT_VALUE, effect=TaintEffect.NO_SCHEDULE)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...kube.gpu_resources import GPU
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
 from ..pod_spec import Container
-from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods

@@ -6,11 +6,11 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import GPU
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_object
 from ..example import Example
-from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 from ..unknown import UNKNOWN, at, mapping, text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import GPU
 from .. import cel
 from ..agents import IS_AGENT, is_agent
 from ..context import Context, Severity
@@ -13,7 +14,6 @@ from ..gpus import gpus_of
 from ..host_paths import mounted
 from ..pod_spec import Pod
 from ..pools import candidate_pools, hard_taints, reached
-from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import VOLUMES, Sign
 from ..twin import pods

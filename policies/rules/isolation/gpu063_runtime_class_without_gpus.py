@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import GPU
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
 from ..gpus import gpus_of
 from ..pod_spec import Pod
-from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import CONTAINERS, HAS_GPUS, Sign
 from ..twin import pods

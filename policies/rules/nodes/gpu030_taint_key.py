@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...kube.gpu_resources import GPU
 from ..context import Context, Severity
 from ..example import Example
 from ..pools import hard_taints
-from ..resource_names import GPU, is_gpu
+from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     NODES_JOIN,

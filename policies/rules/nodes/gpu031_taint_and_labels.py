@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...kube.gpu_resources import GPU
 from ..context import Context, Severity
 from ..example import Example
 from ..pools import gpu_pools, hard_taints
-from ..resource_names import GPU
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     NODES_JOIN,

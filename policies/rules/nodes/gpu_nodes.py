@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ...kube.gpu_resources import GPU
 from ...kube.taints import HARD_EFFECTS
 from ..context import Context
 from ..pod_spec import resource_list
-from ..resource_names import GPU, is_gpu
+from ..resource_names import is_gpu
 from ..rule import Subject
 from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 

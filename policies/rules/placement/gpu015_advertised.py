@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container, each_pod, in_turn
 from ..example import POD, Example
 from ..pod_claims import gpu_claims
 from ..pod_spec import Container, Pod
-from ..resource_names import GPU, GPU_SHARED, SOUNDS_LIKE_GPU, VCUDA_CORE, VCUDA_MEMORY
+from ..resource_names import SOUNDS_LIKE_GPU
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, NAMES
 from ..twin import pods

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from ...kube.gpu_resources import VCUDA_CORE
 from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
@@ -12,10 +13,7 @@ from ..each import each_container, each_pod, in_turn
 from ..example import Example
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import Container, Pod
-from ..resource_names import (
-    VCUDA_CORE,
-    is_device,
-)
+from ..resource_names import is_device
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
 from ..twin import pods

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import BY_CLASS
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
 from ..pod_spec import HAVE_RESOURCES, Container
-from ..resource_names import BY_CLASS, is_gpu
+from ..resource_names import is_gpu
 from ..rule import Finding, Need, Rule
 from ..signs import On, Sign
 from ..twin import pods

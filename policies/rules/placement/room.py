@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...kube.gpu_resources import GPU, GPU_SHARED, VCUDA_CORE
 from .. import cel
 from ..context import Context, Mig, PoolFacts
 from ..pod_request import CLAIMED
-from ..resource_names import (
-    GPU,
-    GPU_SHARED,
-    VCUDA_CORE,
-)
 
 # Number of vcuda-cores into which gpu-manager divides each GPU.
 CORES = 100

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import MIG
 from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
 from ..pod_spec import Container
-from ..resource_names import (
-    MIG,
-)
 from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...kube.gpu_resources import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example
 from ..pod_spec import Container
-from ..resource_names import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
 from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import GPU, GPU_SHARED
 from .. import cel
 from ..context import Context, Severity, Sharing
 from ..each import each_amount
 from ..example import Example
 from ..pod_spec import Container, Resource
-from ..resource_names import (
-    GPU,
-    GPU_SHARED,
-)
 from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods

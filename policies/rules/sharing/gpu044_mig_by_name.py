@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import GPU, MIG
 from .. import cel
 from ..context import Context, Mig, PluginFacts, Severity
 from ..each import each_container
 from ..example import POD, Example
 from ..pod_spec import Container
-from ..resource_names import (
-    GPU,
-    MIG,
-)
 from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from .. import cel
-from ..resource_names import VCUDA_CORE, VCUDA_MEMORY
 
 CORE_NAME, MEMORY_NAME = cel.text(VCUDA_CORE), cel.text(VCUDA_MEMORY)
 

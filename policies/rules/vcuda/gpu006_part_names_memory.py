@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import Container
-from ..resource_names import (
-    VCUDA_CORE,
-    VCUDA_MEMORY,
-)
 from ..rule import Finding, Rule
 from ..signs import NAMES
 from ..twin import pods

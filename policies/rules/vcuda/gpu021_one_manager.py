@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import is_vcuda
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example
 from ..pod_spec import Pod
-from ..resource_names import (
-    is_vcuda,
-)
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES
 from ..twin import pods

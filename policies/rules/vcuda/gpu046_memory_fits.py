@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod, named
@@ -11,10 +12,6 @@ from ..example import POD, Example, edited
 from ..placement.room import CORES
 from ..pod_spec import Container, Pod
 from ..pools import candidate_pools
-from ..resource_names import (
-    VCUDA_CORE,
-    VCUDA_MEMORY,
-)
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES
 from ..twin import pods

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from ...kube.gpu_resources import GPU
 from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
@@ -12,7 +13,7 @@ from ..each import each_pod, gpu_containers, named
 from ..example import Example
 from ..pod_claims import gpu_claims
 from ..pod_spec import Container, Pod
-from ..resource_names import GPU, is_device
+from ..resource_names import is_device
 from ..rule import Finding, Rule, Subject
 from ..signs import NAMES, VOLUMES, On, Sign
 from ..twin import pods

@@ -13,6 +13,7 @@ import httpx
 
 from lab.benchmarks.api_server import await_true, make_namespace
 from policies.admission import Enforcement, grants, manifests
+from policies.kube.gpu_resources import BY_CLASS
 from policies.rules import (
     RULES,
     Context,
@@ -26,7 +27,6 @@ from policies.rules import (
 )
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules.exemptions import GRANT
-from policies.rules.resource_names import BY_CLASS
 from policies.rules.twin import Twin
 
 GPU = "nvidia.com/gpu"

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from policies.kube.gpu_resources import BY_CLASS
 from policies.rules import RULES, TWINS
-from policies.rules.resource_names import BY_CLASS
 from policies.rules.twin import Twin
 from tests.policies.admission.cluster import GPU, RUNTIME_CLASSES
 

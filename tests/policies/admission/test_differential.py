@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from policies import declared
 from policies.check import document
 from policies.check.stream import StreamPart
+from policies.kube.gpu_resources import BY_CLASS as BY_CLASSES
 from policies.rules import TWINS as RULE_TWINS
 from policies.rules import Context
-from policies.rules.resource_names import BY_CLASS as BY_CLASSES
 from policies.rules.twin import NoTwin
 from tests.policies.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
 from tests.policies.admission.generate import manifests

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.change.document import Document, Loss
-from components.kubernetes.resources import GPU
 from components.nodes import record
+from policies.kube.gpu_resources import GPU
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Json, Project
 

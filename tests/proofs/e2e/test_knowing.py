@@ -21,7 +21,7 @@ import pytest
 from commands.probe_key import PLACE, authorized_line, make
 from commands.utilization import GROUP, METRIC
 from components.hosts.observed.probe import probe
-from components.kubernetes.resources import GPU
+from policies.kube.gpu_resources import GPU
 from tests.commands.metrics import VERSIONS
 from tests.proofs.e2e.metrics_adapter import adapter
 from tests.proofs.e2e.project import LIMIT, Project, figures

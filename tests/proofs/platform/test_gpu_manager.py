@@ -16,7 +16,7 @@ import yaml
 
 import toolchain
 from components.platforms.gpu_manager import values as chart
-from components.settings.nodes.cards import CORE, MEMORY
+from policies.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from tests.components.platforms.gpu_manager.pods import pod
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform import ways
@@ -86,7 +86,9 @@ def test_the_real_scheduler_asks_the_extender_for_shares_and_for_nothing_else(
     names = ("share", "plain")
     try:
         project.request(
-            "POST", "namespaces/default/pods", body=pod("share", {CORE: "30", MEMORY: "20"})
+            "POST",
+            "namespaces/default/pods",
+            body=pod("share", {VCUDA_CORE: "30", VCUDA_MEMORY: "20"}),
         )
         project.request("POST", "namespaces/default/pods", body=pod("plain", {"cpu": "1"}))
         deadline = time.monotonic() + LIMIT

@@ -13,10 +13,10 @@ from components.loading.loader import load
 from components.platforms.gpu_manager import values as chart
 from components.platforms.gpu_manager.platform import PLATFORM
 from components.settings.cluster import Cluster
-from components.settings.nodes.cards import CORE, MEMORY
 from lab.helm import Helm
 from lab.simulator.controller.manager_flags import admission_refusal, refusal
 from policies.faults import ConfigError
+from policies.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from policies.rules import Context, evaluate
 from tests.components.platforms.gpu_manager.pods import pod
 from tests.proofs.platform import ways
@@ -265,15 +265,15 @@ def test_a_namespace_may_have_the_same_shares_as_a_container(cards: float) -> No
     """Policies and limits accept the same shares as gpu-manager: hundredths of a card."""
     limits = [{"namespace": "team", "maxCards": cards}]
     (limit,) = cluster(scheduling={"limits": limits}).scheduling.limits
-    cores = PLATFORM.limit(limit.max_cards)[CORE]
-    asked = {CORE: cores, MEMORY: "1"} if cards < 1 else {CORE: cores}
+    cores = PLATFORM.limit(limit.max_cards)[VCUDA_CORE]
+    asked = {VCUDA_CORE: cores, VCUDA_MEMORY: "1"} if cards < 1 else {VCUDA_CORE: cores}
     violations = evaluate(pod("share", asked), Context(platform="gpu-manager"))
     assert [item for item in violations if item.rule.id in {"GPU001", "GPU005"}] == []
 
 
 def test_a_decimal_share_is_told_in_hundredths() -> None:
     violations = evaluate(
-        pod("share", {CORE: "0.3", MEMORY: "20"}), Context(platform="gpu-manager")
+        pod("share", {VCUDA_CORE: "0.3", VCUDA_MEMORY: "20"}), Context(platform="gpu-manager")
     )
     (told,) = (item for item in violations if item.rule.id == "GPU001")
     assert told.cure == "Request hundredths of a GPU: 30 are 0.3 of a GPU."
