@@ -15,7 +15,7 @@ from components.nodes.applied import PREFIX
 from components.settings.nodes.taint import Taint
 from policies.kube.gpu_resources import GPU, GPU_SHARED, MIG, VCUDA_CORE
 from policies.kube.quantity import is_equal, read_count
-from policies.kube.taints import TaintEffect
+from policies.kube.taints import NodeTaint, TaintEffect
 
 # Prefixes of labels that Kubernetes, NVIDIA's software and Node Feature Discovery write.
 _REPORTED = re.compile(
@@ -36,6 +36,7 @@ _TRANSIENT = re.compile(
     r"|(ToBeDeleted|DeletionCandidate)OfClusterAutoscaler|ToBeDeletedByClusterAutoscaler",
     re.DOTALL,
 )
+_EFFECTS = {str(effect): effect for effect in TaintEffect}
 _RESOURCES = (GPU, GPU_SHARED, VCUDA_CORE)
 _CLOUD = re.compile(r"(aws|gce|azure|oci|ocid1|ibm|openstack|digitalocean|linode|hcloud)\b")
 
@@ -111,11 +112,10 @@ def _address(addresses: Iterable[Json]) -> str:
 
 def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
     for taint in taints:
-        key, effect = str(taint["key"]), taint.get("effect")
-        if effect in frozenset(TaintEffect) and not _TRANSIENT.fullmatch(key):
-            yield Taint.model_construct(
-                key=key, value=str(taint.get("value") or ""), effect=TaintEffect(effect)
-            )
+        present = NodeTaint.of(taint)
+        effect = _EFFECTS.get(present.effect)
+        if effect and not _TRANSIENT.fullmatch(present.key):
+            yield Taint.model_construct(key=present.key, value=present.value, effect=effect)
 
 
 def _advertised(capacity: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -43,7 +43,7 @@ from components.platforms.discovery import SECTIONS
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSettings, DriverSource
 from policies.facts.parts import operator_part
-from policies.kube.taints import HARD_EFFECTS
+from policies.kube.taints import NodeTaint
 from policies.printable import printable
 
 DIGESTED: Mapping[str, str] = {
@@ -338,10 +338,10 @@ class ChangeCollector:
             yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
         tainted: dict[str, list[str]] = {}
         for finding in difference.scheduling.findings:
-            key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
-            if finding.kind is Kind.CHANGE and effect in HARD_EFFECTS and finding.now:
-                value = "" if finding.now == '""' else f"={finding.now}"
-                tainted.setdefault(f"{key}{value}:{effect}", []).append(finding.name)
+            new = NodeTaint.parse(finding.what.removeprefix("taint "))
+            if finding.kind is Kind.CHANGE and new.is_hard and finding.now:
+                new = replace(new, value="" if finding.now == '""' else finding.now)
+                tainted.setdefault(str(new), []).append(finding.name)
         by_node = self._gpus_by_node
         for taint, names in tainted.items():
             if total := sum(by_node.get(name, 0) for name in names):

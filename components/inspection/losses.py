@@ -6,7 +6,7 @@ Pods on nodes that a rollout or a new MIG layout drains are inspected by `compon
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from components.change.document import Cause, Loss
 from components.desired.host import DesiredHost
@@ -20,13 +20,12 @@ from components.nodes.drain import to_evict
 from components.nodes.gpu_holders import pods_by_node
 from components.nodes.pods import (
     PodOnNode,
-    expels,
     not_tolerating,
     of_claims,
     pod_on_node,
     with_gpus,
 )
-from policies.kube.taints import TaintEffect
+from policies.kube.taints import NodeTaint
 
 IN_CONTAINER = ("driver.version", "driver.source")
 """Settings in a validation's record whose change replaces a driver's container on the node.
@@ -140,11 +139,10 @@ def question(
             replaced.setdefault(finding.name, Cause.PLATFORM)
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:
-        key, _, effect = finding.what.removeprefix("taint ").rpartition(":")
-        if finding.kind is Kind.CHANGE and effect == TaintEffect.NO_EXECUTE and finding.now:
-            value = "" if finding.now == '""' else finding.now
-            taint = {"key": key, "value": value, "effect": effect}
-            edited.setdefault(finding.name, []).append(taint)
+        taint = NodeTaint.parse(finding.what.removeprefix("taint "))
+        if finding.kind is Kind.CHANGE and taint.evicts and finding.now:
+            taint = replace(taint, value="" if finding.now == '""' else finding.now)
+            edited.setdefault(finding.name, []).append(asdict(taint))
     found = {}
     for node in difference.scheduling.nodes:
         taints = tuple(edited.get(node.node, ()))
@@ -159,7 +157,12 @@ def question(
             drained=node.node in reboots,
             joins=bool(node.pool) and not node.was,
         )
-        if risk.drained or risk.joins or risk.gpus is not None or any(map(expels, taints)):
+        if (
+            risk.drained
+            or risk.joins
+            or risk.gpus is not None
+            or any(NodeTaint.of(taint).evicts for taint in taints)
+        ):
             found[node.node] = risk
     claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
     # A removed driver leaves claims with GPUs, and advertises nothing.

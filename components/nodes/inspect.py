@@ -11,7 +11,7 @@ from components.kubernetes.resources import DRA_DRIVER, counts_gpus
 from policies.faults import Fault
 from policies.kube.gpu_resources import GPU
 from policies.kube.quantity import read_count
-from policies.kube.taints import HARD_EFFECTS
+from policies.kube.taints import NodeTaint
 
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
@@ -120,7 +120,7 @@ def blocking_taints(device: Json) -> list[str]:
     return [
         "=".join(str(taint[part]) for part in ("key", "value") if taint.get(part))
         for taint in device.get("taints") or []
-        if taint.get("effect") in HARD_EFFECTS
+        if NodeTaint.of(taint).is_hard
     ]
 
 

@@ -11,7 +11,7 @@ from components.kubernetes.resources import counts_gpus
 from components.nodes.drain import to_evict
 from components.nodes.gpu_holders import FINISHED, allocated
 from policies.kube.pod_resources import device_requests
-from policies.kube.taints import NodeTaint, TaintEffect
+from policies.kube.taints import NodeTaint
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +55,12 @@ def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
     return tuple(sorted((pod for pod in found if pod.gpus), key=_name))
 
 
-def expels(taint: Json) -> bool:
-    """Return whether a taint evicts running pods."""
-    return bool(taint["effect"] == TaintEffect.NO_EXECUTE)
-
-
 def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
     """Return the pods that new taints with effect `NoExecute` evict, sorted by name.
 
     Mirror pods and pods of DaemonSets are left out, as `kubectl drain` does.
     """
-    expelling = [NodeTaint.of(taint) for taint in taints if expels(taint)]
+    expelling = [taint for taint in map(NodeTaint.of, taints) if taint.evicts]
     gone = [
         pod_on_node(pod)
         for pod in to_evict(list(pods))

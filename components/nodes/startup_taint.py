@@ -11,6 +11,7 @@ from components.kubernetes.api import Client, Json
 from components.nodes import gpu_holders, record
 from components.nodes.taints import write_taints
 from components.settings.nodes.taint import STARTUP_TAINT
+from policies.kube.taints import NodeTaint
 
 TAINT = {"key": STARTUP_TAINT.key, "effect": str(STARTUP_TAINT.effect)}
 MANAGER = "gpu-cluster-startup"
@@ -18,7 +19,8 @@ MANAGER = "gpu-cluster-startup"
 
 def has_startup_taint(node: Json) -> bool:
     """Return whether a node has the start-up taint."""
-    return any(taint["key"] == TAINT["key"] for taint in node["spec"].get("taints") or [])
+    taints = map(NodeTaint.of, node["spec"].get("taints") or [])
+    return any(taint.is_same(STARTUP_TAINT.node_taint) for taint in taints)
 
 
 async def add_startup_taint(client: Client, node: Json, pool: PoolScheduling) -> None:

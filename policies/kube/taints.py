@@ -24,8 +24,7 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-HARD_EFFECTS: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
-"""Effects that keep pods off a node; `PreferNoSchedule` is only a preference."""
+_HARD: Final = frozenset({TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,13 @@ class NodeTaint:
 
     @property
     def is_hard(self) -> bool:
-        """Return whether the taint keeps pods without a toleration off the node."""
-        return self.effect in HARD_EFFECTS
+        """Return whether the taint keeps pods off; `PreferNoSchedule` is only a preference."""
+        return self.effect in _HARD
+
+    @property
+    def evicts(self) -> bool:
+        """Return whether the taint ends running pods without a toleration."""
+        return self.effect == TaintEffect.NO_EXECUTE
 
     def is_same(self, other: NodeTaint) -> bool:
         """Return whether two taints are the same one of a node, perhaps with different values."""

@@ -75,11 +75,14 @@ def untolerated(
     tolerations = pod.spec.get("tolerations")
     if holds_unknown(tolerations):
         return []
-    added = set(resources) if context.extended_resource_toleration else set()
+    added = [
+        {"key": name, "operator": "Exists", "effect": TaintEffect.NO_SCHEDULE}
+        for name in (resources if context.extended_resource_toleration else ())
+    ]
     return [
         taint
         for taint in hard_taints(pool)
-        if not (taint.key in added and taint.effect == TaintEffect.NO_SCHEDULE)
+        if not taint.is_tolerated(added)
         and not any(tolerates(toleration, taint) for toleration in sequence(tolerations))
     ]
 

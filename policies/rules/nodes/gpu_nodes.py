@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...kube.gpu_resources import GPU
-from ...kube.taints import HARD_EFFECTS
+from ...kube.taints import NodeTaint
 from ..context import Context
 from ..pod_spec import resource_list
 from ..resource_names import is_gpu
@@ -28,7 +28,8 @@ def gpus_of(subject: Subject, context: Context) -> str:
 def taint_keys(subject: Subject) -> list[str]:
     """Return the keys of the Node's taints that keep pods away."""
     taints = sequence(at(subject.manifest, "spec", "taints"))
-    return [text(at(taint, "key")) for taint in taints if text(at(taint, "effect")) in HARD_EFFECTS]
+    known = [NodeTaint(text(at(one, "key")), effect=text(at(one, "effect"))) for one in taints]
+    return [taint.key for taint in known if taint.is_hard]
 
 
 def taints_known(subject: Subject) -> bool:
