@@ -19,6 +19,7 @@ from lab.simulator import ports, proxies
 from toolchain import ToolchainError
 
 ROOT = Path(__file__).parents[2]
+PRODUCT = ("commands", "components", "maintenance", "policies", "toolchain")
 LOOPBACK = "localhost,127.0.0.1,::1"
 BY_THE_CLOCK = {
     "maintenance/changelog.py": "the date of a release",
@@ -81,7 +82,14 @@ def test_the_simulator_asks_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_wait_is_by_the_clock() -> None:
     found = {
         str(file.relative_to(ROOT))
-        for folder in ("commands", "components", "lab/simulator", "policies", "toolchain")
+        for folder in (
+            "commands",
+            "components",
+            "lab/simulator",
+            "maintenance",
+            "policies",
+            "toolchain",
+        )
         for file in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute)

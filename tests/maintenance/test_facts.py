@@ -17,7 +17,10 @@ import pytest
 from components.settings.support import PAGE, overdue, support, supported
 
 ROOT = Path(__file__).resolve().parents[2]
-TREE = ("commands", "components", "policies", "toolchain", "docs", "README.md", "SECURITY.md")
+TREE = (
+    *("commands", "components", "maintenance", "policies", "toolchain"),
+    *("docs", "README.md", "SECURITY.md"),
+)
 SCRIPT = ".github/scripts/propose_facts.sh"
 MAKE = """\
 #!{python}

@@ -23,7 +23,7 @@ from tests.policies.check.running import ROOT, copy, install
 from tests.policies.check.samples import BAD, GOOD
 
 RULEBOOK = ROOT / "policies"
-OURS = {"config", "components", "commands", "lab", "policies", "toolchain"}
+OURS = {"components", "commands", "lab", "maintenance", "policies", "toolchain"}
 LOADERS = {"import_module", "__import__", "run_module", "run_path", "find_spec", "resolve_name"}
 NAME = "gpu_rules"
 DECOY = 'raise ImportError("a package of somebody else")\n'
