@@ -380,9 +380,8 @@ def _limit(limit: Limit) -> str:
         return f"the stack no longer offers the {of}"
     if limit.what is Restriction.UNDECLARED:
         return (
-            f"the stack file declares {counted(limit.gpus, 'GPU')} less on {_names(limit.nodes)}; "
-            "`make up` takes no GPU out of a node, but waits, up to its time limit, until each of "
-            "these nodes advertises the declared number"
+            f"the stack file declares {counted(limit.gpus, 'GPU')} less on {_names(limit.nodes)}, "
+            "which no new pod gets any more; running pods keep theirs"
         )
     if limit.what is Restriction.TAINT:
         taint = code(limit.detail)

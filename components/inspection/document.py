@@ -272,7 +272,16 @@ class ChangeCollector:
             most = self.platform.parallel_drivers(len(names))
             pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
             yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
+        # Nodes with GPUs that are excluded by index have a plugin of their own.
+        excluded = {
+            name
+            for pool in self.platform.site.pools
+            for name, devices in pool.unhealthy_devices.items()
+            if devices.index
+        }
         restarted = [each.name for each in found if each.what in SECTIONS]
+        restarted += [n.node for n in self._nodes.values() if n.was and n.before != n.after
+                      and n.node in excluded]  # fmt: skip
         if difference.platform.chart:
             restarted = [name for name, count in by_node.items() if count]
         if restarted:

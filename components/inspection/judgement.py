@@ -17,7 +17,7 @@ from components.host_facts import HostFacts
 from components.hosts.difference import compare
 from components.hosts.observed import hardware
 from components.hosts.preflight import unequal, validate_host
-from components.inspection import moves, removed
+from components.inspection import moves, removed, surplus
 from components.inspection.difference import Difference
 from components.inspection.ends import HOSTNAME, outlived
 from components.inspection.losses import LossesSeen
@@ -115,6 +115,9 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     findings += moves.warnings(cluster.validation, running)
     gone = removed.removed_hosts(seen.recorded, desired.hosts, cluster.prepared)
     findings += removed.faults(gone, desired.hosts, desired.validation, _names(cluster.members))
+    if cluster.scheduling is not None and desired.has_validation:
+        pools = desired.platform.site.pools
+        findings += surplus.faults(cluster.scheduling.nodes, desired.validation, pools)
     findings += outlived(
         desired.context,
         desired.nodes,

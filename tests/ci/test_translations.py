@@ -14,7 +14,7 @@ TUTORIAL = ROOT / "docs" / "tutorial" / "first-hour.md"
 ENGLISH = TUTORIAL.read_text(encoding="utf-8")
 MARK = "<!-- not run: needs a cluster with GPUs -->\n"
 CHANGES = {
-    "command": ("sed -i 's/gpusPerNode: 8/", "sed -i 's/gpusPerNode: 6/"),
+    "command": ("sed -i 's/gpu-", "sed -i 's/node-"),
     "order of commands": ("make who\nmake status\n", "make status\nmake who\n"),
     "output": ("24 resources changed, 13 s", "25 resources changed, 13 s"),
     "language of a block": ("```sh\nmake up\n", "```bash\nmake up\n"),

@@ -191,7 +191,7 @@ def lines_of(body: str) -> dict[str, str]:
         ("the GPU Operator", "Pods", "**2 pods keep running, but nothing advertises their GPUs"),
         ("a node fewer", "After the run", "the stack no longer offers the 8 GPUs of `gpu-4`"),
         ("a sick GPU left out", "After the run",
-         "the stack file declares 1 GPU less on `gpu-2`; `make up` takes no GPU out of a node"),
+         "the stack file declares 1 GPU less on `gpu-2`, which no new pod gets any more"),
         ("a new taint", "After the run",
          "the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
          "`example.com/own=x:NoSchedule`"),

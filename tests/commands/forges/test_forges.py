@@ -28,7 +28,7 @@ AUTHORS = {"github": "github-actions[bot]", "gitlab": "bot"}
 FORGES = sorted(AUTHORS)
 SECRET = "s3cr3t-of-the-forge"
 NOWHERE = Origin()
-HALF = "half of the GPUs, with pods that hold them"
+FEWER = "a node fewer, with a pod on it"
 
 
 @pytest.fixture(params=FORGES)
@@ -72,13 +72,13 @@ def nothing() -> Document:
     "outdated once nothing changes any more."
 )
 def test_one_comment_per_stack_is_created_updated_and_marked_outdated(fake: Fake) -> None:
-    half = document_of(HALF)
+    half = document_of(FEWER)
     assert keep(fake, half) == "created"
     assert sorted(fake.labels) == ["disruptive", "gpus"]
     assert keep(fake, half) == "unchanged"
     assert keep(fake, document_of("a label removed by hand")) == "updated"
     assert fake.labels == ["drift"]
-    assert keep(fake, document_of(HALF).model_copy(update={"stack": "prod"})) == "created"
+    assert keep(fake, document_of(FEWER).model_copy(update={"stack": "prod"})) == "created"
     assert sorted(fake.labels) == ["disruptive", "drift", "gpus"]
     assert keep(fake, nothing(), Origin(commit="a" * 40)) == "outdated"
     assert sorted(fake.labels) == ["disruptive", "gpus"], "those of the other stack stay"
@@ -126,7 +126,7 @@ def test_labels_of_others_stay(fake: Fake) -> None:
 
 
 def test_a_comment_behind_three_hundred_others_is_found(fake: Fake) -> None:
-    keep(fake, document_of(HALF))
+    keep(fake, document_of(FEWER))
     own = fake.comments.pop()
     for number in range(300):
         fake.comments.append(fake.comment(f"talk {number}", "somebody"))
@@ -292,10 +292,10 @@ def test_the_command_keeps_the_comment(
     fake: Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "change.json"
-    path.write_text(document_of(HALF).write())
+    path.write_text(document_of(FEWER).write())
     run(monkeypatch, environment(fake, path, PULL="12", COMMIT="a" * 40, BASE="main"))
     assert capsys.readouterr().out == "comment: created\n"
-    assert "32 → 16" in fake.comments[0]["body"]
+    assert "32 → 24" in fake.comments[0]["body"]
     assert "Simulated: `main`" in fake.comments[0]["body"]
 
 
@@ -316,7 +316,7 @@ def test_what_the_command_cannot_use_is_named(
 ) -> None:  # fmt: skip
     path = tmp_path / "change.json"
     if content is not None:
-        path.write_text(document_of(HALF).write() if content == "good" else content)
+        path.write_text(document_of(FEWER).write() if content == "good" else content)
     with served(Fake("github")) as fake, pytest.raises(SystemExit) as raised:
         run(monkeypatch, environment(fake, path, **{"PULL": "12", **variables}))
     assert text in str(raised.value)
@@ -342,7 +342,7 @@ def test_without_a_forge_the_comment_is_printed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "change.json"
-    path.write_text(document_of(HALF).write())
+    path.write_text(document_of(FEWER).write())
     run(monkeypatch, {"CHANGE": str(path)})
     assert capsys.readouterr().out.startswith("<!-- gpu-cluster change: stack=dev")
 
@@ -353,7 +353,7 @@ def test_a_pipeline_of_the_default_branch_collects_what_merge_requests_left(
     """One of the merge requests has an invalid change document, as one from a fork may have."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with served(Fake("gitlab")) as fake:
-        fake.artifacts = {31: document_of(HALF).write()}
+        fake.artifacts = {31: document_of(FEWER).write()}
         pipelines = [{"id": 9, "project_id": 5, "sha": "a" * 40}]
         fake.pulls = [
             {"iid": 1, "sha": "a" * 40, "pipelines": pipelines},
@@ -394,7 +394,7 @@ def test_a_merge_request_takes_no_comment_from_the_others(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     end, path, status, text = HOSTILE[case]
     with served(Fake("gitlab")) as fake:
-        fake.artifacts = {31: document_of(HALF).write()}
+        fake.artifacts = {31: document_of(FEWER).write()}
         fake.answers = {path: (status, text)}
         fake.pulls = [
             {"iid": number, "sha": "a" * 40, "pipelines": [
