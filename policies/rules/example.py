@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import Any
 
 
@@ -42,17 +43,67 @@ def edited(manifest: str, *edits: tuple[str, str]) -> str:
     return manifest
 
 
-POD = """\
+def pod(*fields: str, of_container: str = "", limits: str = "nvidia.com/gpu: 1") -> str:
+    """Return a pod for GPUs that violates no rule if it requests one GPU and nothing is added.
+
+    Args:
+        fields: More fields of the pod's spec.
+        of_container: One more field of the container.
+        limits: Limits of the container, besides its memory.
+    """
+    spec = "".join(f"{field}\n  " for field in fields)
+    container = f"{of_container}\n      " if of_container else ""
+    memory = f"memory: 32Gi, {limits}" if limits else "memory: 32Gi"
+    return f"""\
 apiVersion: v1
 kind: Pod
-metadata: {name: train}
+metadata: {{name: train}}
 spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
+  tolerations: [{{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}}]
+  {spec}containers:
     - name: cuda
       image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
+      {container}resources:
+        requests: {{cpu: 4, memory: 32Gi}}
+        limits: {{{memory}}}
 """
+
+
+def pod_without_gpus(*edits: tuple[str, str], of_container: str = "") -> str:
+    """Return a pod that requests no GPUs and tolerates no taint, after replacements."""
+    tolerations = "  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]\n"
+    return edited(pod(of_container=of_container, limits=""), (tolerations, ""), *edits)
+
+
+def pod_of_several_gpus(limits: str) -> str:
+    """Return a pod for several GPUs, which also needs shared memory (GPU049)."""
+    mount = "volumeMounts: [{name: shm, mountPath: /dev/shm}]"
+    memory = "volumes: [{name: shm, emptyDir: {medium: Memory}}]"
+    return pod(memory, of_container=mount, limits=limits)
+
+
+def deployment(*fields: str, name: str = "serve", namespace: str = "") -> str:
+    """Return a Deployment of pods with one GPU, with more fields of its spec."""
+    spec = "".join(f"{field}\n  " for field in fields)
+    template = indent(pod().partition("spec:\n")[2], "    ")
+    metadata = f"name: {name}" + (f", namespace: {namespace}" if namespace else "")
+    return f"""\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{{metadata}}}
+spec:
+  {spec}selector: {{matchLabels: {{app: {name}}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+{template}"""
+
+
+def manifest_list(*manifests: str) -> str:
+    """Return a List of manifests."""
+    items = "".join(f"  - {indent(manifest, '    ')[4:]}" for manifest in manifests)
+    return f"apiVersion: v1\nkind: List\nitems:\n{items}"
+
+
+POD = pod()
 """A pod that requests one GPU and violates no rule."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import cel
 from ..context import Severity
-from ..example import Example
+from ..example import POD, Example, edited
 from ..exemptions import PREFIX, RULE_ID
 from ..rule import Rule
 from ..signs import ANNOTATIONS, Sign
@@ -29,37 +29,14 @@ TWIN = Twin(
     signs=(Sign(f"{ANNOTATIONS}.exists(k, k.startsWith({cel.text(PREFIX)}))"),),
 )
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: profile
-  annotations:
-    exempt.gpu-cluster/GPU022: "2030-12-31 the profiler reads counters of all devices"
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: profile
-  annotations:
-    exempt.gpu-cluster/GPU022: "2024-12-31 the profiler reads counters of all devices"
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+EXAMPLE = Example.edited(
+    edited(
+        POD,
+        (
+            "metadata: {name: train}",
+            "metadata:\n  name: profile\n  annotations:\n    exempt.gpu-cluster/GPU022: "
+            '"2030-12-31 the profiler reads counters of all devices"',
+        ),
+    ),
+    ("2030-12-31", "2024-12-31"),
 )

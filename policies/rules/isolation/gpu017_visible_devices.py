@@ -9,7 +9,7 @@ from ...kube.gpu_resources import GPU
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
-from ..example import Example
+from ..example import Example, pod_without_gpus
 from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
@@ -82,18 +82,8 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      env: [{name: NVIDIA_VISIBLE_DEVICES, value: none}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+    pod_without_gpus(
+        ("resources:", "env: [{name: NVIDIA_VISIBLE_DEVICES, value: none}]\n      resources:")
+    ),
     ("value: none", "value: all"),
 )

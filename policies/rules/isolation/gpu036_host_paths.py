@@ -9,7 +9,7 @@ from .. import cel
 from ..agents import IS_AGENT, is_agent
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod
 from ..gpus import gpus_of
 from ..host_paths import mounted
 from ..pod_spec import Pod
@@ -80,19 +80,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: data, hostPath: {path: /data}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    pod("volumes: [{name: data, hostPath: {path: /data}}]"),
     ("path: /data", "path: /dev/nvidia0"),
 )

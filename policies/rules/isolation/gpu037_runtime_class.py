@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..rule import Finding, Need, Rule, Subject
@@ -70,20 +70,7 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  runtimeClassName: nvidia
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    pod("runtimeClassName: nvidia"),
     ("\n  runtimeClassName: nvidia", ""),
     settings={"runtimeClass": "nvidia"},
 )

@@ -8,7 +8,7 @@ from ...kube.gpu_resources import GPU
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod_without_gpus
 from ..gpus import gpus_of
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
@@ -62,17 +62,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train, namespace: team-a}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+    pod_without_gpus(("name: train", "name: train, namespace: team-a")),
     ("spec:", "spec:\n  runtimeClassName: nvidia"),
 )

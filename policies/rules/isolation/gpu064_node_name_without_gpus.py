@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod_without_gpus
 from ..gpus import gpus_of
 from ..pod_spec import Pod
 from ..pools import gpu_pools
@@ -59,18 +59,7 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train, namespace: team-a}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+    pod_without_gpus(("name: train", "name: train, namespace: team-a")),
     ("spec:", "spec:\n  nodeName: gpu-1"),
     settings={"pools": [{"name": "a100", "gpusPerNode": 8, "nodeNames": ["gpu-1"]}]},
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod
 from ..gpus import gpus_of
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
@@ -50,19 +50,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  shareProcessNamespace: true
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    pod("shareProcessNamespace: true"),
     ("shareProcessNamespace", "hostPID"),
 )

@@ -10,7 +10,7 @@ from ...kube.quantity import show
 from ..claims import OF_A_CLASS
 from ..context import Context, Severity
 from ..each import pods_of_stack
-from ..example import Example
+from ..example import Example, deployment, manifest_list
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import resource_list
 from ..rule import Finding, Rule, Subject
@@ -63,37 +63,22 @@ RULE = Rule(
 TWIN = SEVERAL_OBJECTS
 
 EXAMPLE = Example.edited(
-    """\
+    manifest_list(
+        """\
 apiVersion: v1
-kind: List
-items:
-  - apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {pod-security.kubernetes.io/enforce: baseline}
-  - apiVersion: v1
-    kind: ResourceQuota
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      hard: {requests.nvidia.com/gpu: 4}
-  - apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: serve, namespace: team-a}
-    spec:
-      replicas: 4
-      strategy: {type: Recreate}
-      selector: {matchLabels: {app: serve}}
-      template:
-        metadata: {labels: {app: serve}}
-        spec:
-          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-          containers:
-            - name: cuda
-              image: registry.example.com/cuda:13.0
-              resources:
-                requests: {cpu: 4, memory: 32Gi}
-                limits: {memory: 32Gi, nvidia.com/gpu: 1}
+kind: Namespace
+metadata:
+  name: team-a
+  labels: {pod-security.kubernetes.io/enforce: baseline}
 """,
+        """\
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: gpus, namespace: team-a}
+spec:
+  hard: {requests.nvidia.com/gpu: 4}
+""",
+        deployment("replicas: 4", "strategy: {type: Recreate}", namespace="team-a"),
+    ),
     ("replicas: 4", "replicas: 5"),
 )

@@ -8,7 +8,7 @@ from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod_of_several_gpus
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..pools import candidate_pools
@@ -65,20 +65,6 @@ def _more_than_a_node_cel(key: str, name: str) -> str:
 TWIN = pods(each_resource_cel(_more_than_a_node_cel), on_update=cel.PLACE_CHANGED, signs=PLACED)
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 8}
-""",
+    pod_of_several_gpus("nvidia.com/gpu: 8"),
     ("nvidia.com/gpu: 8", "nvidia.com/gpu: 9"),
 )

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, deployment
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..replicas import fenceposts
@@ -56,23 +56,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: serve}
-spec:
-  strategy: {type: Recreate}
-  selector: {matchLabels: {app: serve}}
-  template:
-    metadata: {labels: {app: serve}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    deployment("strategy: {type: Recreate}"),
     ("strategy: {type: Recreate}", "strategy: {rollingUpdate: {maxSurge: 1}}"),
 )

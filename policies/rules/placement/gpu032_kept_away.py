@@ -8,7 +8,7 @@ from .. import cel
 from ..agents import OF_DAEMON_SET, of_daemon_set
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, pod_without_gpus
 from ..gpus import belongs_on_gpu_nodes
 from ..pod_spec import Pod
 from ..pools import hard_taints, reached, tolerates
@@ -69,17 +69,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: web}
-spec:
-  containers:
-    - name: web
-      image: registry.example.com/web:1.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+    pod_without_gpus(("train", "web"), ("- name: cuda", "- name: web"), ("cuda:13.0", "web:1.0")),
     ("spec:", "spec:\n  tolerations: [{operator: Exists}]"),
 )

@@ -8,7 +8,7 @@ from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, deployment
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..pools import candidate_pools
@@ -68,25 +68,7 @@ def _update_has_no_room_cel(key: str, name: str) -> str:
 TWIN = pods(each_resource_cel(_update_has_no_room_cel), "Deployment")
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: serve}
-spec:
-  replicas: 8
-  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
-  selector: {matchLabels: {app: serve}}
-  template:
-    metadata: {labels: {app: serve}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    deployment("replicas: 8", "strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}"),
     ("maxSurge: 0, maxUnavailable: 1", "maxSurge: 1, maxUnavailable: 0"),
     settings={
         "pools": [

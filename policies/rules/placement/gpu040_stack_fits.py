@@ -9,7 +9,7 @@ from fractions import Fraction
 from ...kube.quantity import show
 from ..context import Context, Severity
 from ..each import pods_of_stack
-from ..example import Example
+from ..example import Example, deployment, manifest_list
 from ..pod_request import gpu_requests
 from ..pools import gpu_pools
 from ..rule import Finding, Need, Rule, Subject
@@ -50,88 +50,18 @@ RULE = Rule(
 
 TWIN = SEVERAL_OBJECTS
 
-EXAMPLE = Example(
+EXAMPLE = Example.edited(
+    manifest_list(
+        deployment("replicas: 4", "strategy: {type: Recreate}"),
+        deployment("replicas: 4", "strategy: {type: Recreate}", name="batch"),
+    ),
+    (
+        "{name: batch}\n    spec:\n      replicas: 4",
+        "{name: batch}\n    spec:\n      replicas: 5",
+    ),
     settings={
         "pools": [
             {"name": "a100", "gpusPerNode": 8, "nodes": 1, "taints": ["nvidia.com/gpu:NoSchedule"]}
         ]
     },
-    passing="""\
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: serve}
-    spec:
-      replicas: 4
-      strategy: {type: Recreate}
-      selector: {matchLabels: {app: serve}}
-      template:
-        metadata: {labels: {app: serve}}
-        spec:
-          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-          containers:
-            - name: cuda
-              image: registry.example.com/cuda:13.0
-              resources:
-                requests: {cpu: 4, memory: 32Gi}
-                limits: {memory: 32Gi, nvidia.com/gpu: 1}
-  - apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: batch}
-    spec:
-      replicas: 4
-      strategy: {type: Recreate}
-      selector: {matchLabels: {app: batch}}
-      template:
-        metadata: {labels: {app: batch}}
-        spec:
-          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-          containers:
-            - name: cuda
-              image: registry.example.com/cuda:13.0
-              resources:
-                requests: {cpu: 4, memory: 32Gi}
-                limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: serve}
-    spec:
-      replicas: 4
-      strategy: {type: Recreate}
-      selector: {matchLabels: {app: serve}}
-      template:
-        metadata: {labels: {app: serve}}
-        spec:
-          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-          containers:
-            - name: cuda
-              image: registry.example.com/cuda:13.0
-              resources:
-                requests: {cpu: 4, memory: 32Gi}
-                limits: {memory: 32Gi, nvidia.com/gpu: 1}
-  - apiVersion: apps/v1
-    kind: Deployment
-    metadata: {name: batch}
-    spec:
-      replicas: 5
-      strategy: {type: Recreate}
-      selector: {matchLabels: {app: batch}}
-      template:
-        metadata: {labels: {app: batch}}
-        spec:
-          tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-          containers:
-            - name: cuda
-              image: registry.example.com/cuda:13.0
-              resources:
-                requests: {cpu: 4, memory: 32Gi}
-                limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
 )

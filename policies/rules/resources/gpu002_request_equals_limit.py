@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_amount
-from ..example import Example
+from ..example import Example, edited, pod, pod_of_several_gpus
 from ..pod_spec import Container, Resource
 from ..rule import Finding, Rule
 from ..twin import (
@@ -41,32 +41,12 @@ RULE = Rule(
 TWIN = ENFORCED
 
 EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 2}
-        limits: {memory: 32Gi, nvidia.com/gpu: 2}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi, nvidia.com/gpu: 1}
-        limits: {memory: 32Gi, nvidia.com/gpu: 2}
-""",
+    passing=edited(
+        pod_of_several_gpus("nvidia.com/gpu: 2"),
+        ("cpu: 4, memory: 32Gi", "cpu: 4, memory: 32Gi, nvidia.com/gpu: 2"),
+    ),
+    failing=edited(
+        pod(limits="nvidia.com/gpu: 2"),
+        ("cpu: 4, memory: 32Gi", "cpu: 4, memory: 32Gi, nvidia.com/gpu: 1"),
+    ),
 )

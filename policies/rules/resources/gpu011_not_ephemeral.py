@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...kube.pod_resources import ContainerRole
 from ..context import Context, Severity
 from ..each import each_container
-from ..example import Example
+from ..example import Example, pod
 from ..pod_spec import Container
 from ..rule import Finding, Rule
 from ..twin import (
@@ -40,22 +40,9 @@ RULE = Rule(
 TWIN = ENFORCED
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  ephemeralContainers:
-    - name: debug
-      image: registry.example.com/cuda:13.0
-      command: [nvidia-smi]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    pod(
+        "ephemeralContainers:\n    - name: debug\n      image: registry.example.com/cuda:13.0"
+        "\n      command: [nvidia-smi]"
+    ),
     ("command: [nvidia-smi]", "resources: {limits: {nvidia.com/gpu: 1}}"),
 )

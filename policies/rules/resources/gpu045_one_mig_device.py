@@ -9,7 +9,7 @@ from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
-from ..example import Example
+from ..example import Example, pod, pod_of_several_gpus
 from ..pod_spec import Container
 from ..rule import Finding, Rule
 from ..signs import NAMES
@@ -52,32 +52,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/mig-3g.40gb: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/mig-1g.10gb: 3}
-""",
+    passing=pod(limits="nvidia.com/mig-3g.40gb: 1"),
+    failing=pod_of_several_gpus("nvidia.com/mig-1g.10gb: 3"),
 )

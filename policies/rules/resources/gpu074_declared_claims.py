@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_pod, named
-from ..example import Example
+from ..example import Example, edited, pod
 from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import ENFORCED
@@ -108,20 +108,9 @@ RULE = Rule(
 TWIN = ENFORCED
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-        claims: [{name: gpu}]
-""",
+    edited(
+        pod("resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]", limits=""),
+        ("limits: {memory: 32Gi}", "limits: {memory: 32Gi}\n        claims: [{name: gpu}]"),
+    ),
     ("claims: [{name: gpu}]", "claims: [{name: gpus}]"),
 )

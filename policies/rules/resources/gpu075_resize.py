@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_container
-from ..example import Example
+from ..example import Example, pod
 from ..pod_spec import HAVE_RESOURCES, Container
 from ..rule import Finding, Rule
 from ..twin import ENFORCED
@@ -43,19 +43,6 @@ RULE = Rule(
 TWIN = ENFORCED
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    pod(of_container="resizePolicy: [{resourceName: cpu, restartPolicy: NotRequired}]"),
     ("resourceName: cpu", "resourceName: nvidia.com/gpu"),
 )

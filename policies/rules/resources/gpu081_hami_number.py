@@ -9,7 +9,7 @@ from ...kube.gpu_resources import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
-from ..example import Example
+from ..example import Example, pod
 from ..pod_spec import Container
 from ..rule import Finding, Rule
 from ..signs import NAMES
@@ -50,18 +50,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1, nvidia.com/gpucores: 50}
-""",
+    pod(limits="nvidia.com/gpu: 1, nvidia.com/gpucores: 50"),
     ("nvidia.com/gpu: 1, ", ""),
 )

@@ -8,7 +8,7 @@ from ...kube.gpu_resources import GPU, GPU_SHARED
 from .. import cel
 from ..context import Context, Severity, Sharing
 from ..each import each_amount
-from ..example import Example
+from ..example import Example, pod, pod_of_several_gpus
 from ..pod_spec import Container, Resource
 from ..rule import Finding, Rule
 from ..signs import NAMES
@@ -48,32 +48,6 @@ TWIN = pods(
 )
 
 EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu.shared: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu.shared: 2}
-""",
+    passing=pod(limits="nvidia.com/gpu.shared: 1"),
+    failing=pod_of_several_gpus("nvidia.com/gpu.shared: 2"),
 )

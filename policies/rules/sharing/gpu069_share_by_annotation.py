@@ -7,7 +7,7 @@ from typing import Final
 
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import POD, Example, pod_without_gpus
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import NoTwin
@@ -45,31 +45,11 @@ RULE = Rule(
 TWIN = NoTwin("Advice for authors: the annotation alone gives no GPU and does no harm.")
 
 EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: train
-  annotations: {gpu-fraction: "0.5"}
-spec:
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-""",
+    passing=POD,
+    failing=pod_without_gpus(
+        (
+            "metadata: {name: train}",
+            'metadata:\n  name: train\n  annotations: {gpu-fraction: "0.5"}',
+        ),
+    ),
 )

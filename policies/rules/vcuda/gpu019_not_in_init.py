@@ -9,7 +9,7 @@ from ...kube.pod_resources import ContainerRole
 from .. import cel
 from ..context import Context, Severity
 from ..each import STARTING, each_container
-from ..example import Example
+from ..example import Example, pod
 from ..pod_spec import Container
 from ..rule import Finding, Rule
 from ..signs import NAMES
@@ -47,25 +47,12 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  initContainers:
-    - name: warm-up
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 100}
-""",
+    pod(
+        "initContainers:\n    - name: warm-up\n      image: registry.example.com/cuda:13.0"
+        "\n      resources:\n        requests: {cpu: 4, memory: 32Gi}"
+        "\n        limits: {memory: 32Gi}",
+        limits="tencent.com/vcuda-core: 100",
+    ),
     ("limits: {memory: 32Gi}", "limits: {memory: 32Gi, tencent.com/vcuda-core: 100}"),
     settings={"platform": "gpu-manager"},
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
-from ..example import Example
+from ..example import Example, edited, pod
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
@@ -52,21 +52,13 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata:
-  name: train
-  annotations: {tencent.com/vcuda-core-limit: "80"}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20}
-""",
+    edited(
+        pod(limits="tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 20"),
+        (
+            "metadata: {name: train}",
+            'metadata:\n  name: train\n  annotations: {tencent.com/vcuda-core-limit: "80"}',
+        ),
+    ),
     ('tencent.com/vcuda-core-limit: "80"', 'tencent.com/vcuda-core-limit: "800"'),
     settings={"platform": "gpu-manager"},
 )

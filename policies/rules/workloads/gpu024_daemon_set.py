@@ -8,7 +8,7 @@ from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_object, each_pod
-from ..example import Example
+from ..example import Example, deployment
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
@@ -38,24 +38,7 @@ RULE = Rule(
 TWIN = pods(cel.unless_empty("variables.asksForGpus", '"found GPUs in a DaemonSet"'), "DaemonSet")
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: serve}
-spec:
-  strategy: {type: Recreate}
-  selector: {matchLabels: {app: serve}}
-  template:
-    metadata: {labels: {app: serve}}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    deployment("strategy: {type: Recreate}"),
     ("kind: Deployment", "kind: DaemonSet"),
     ("\n  strategy: {type: Recreate}", ""),
 )
