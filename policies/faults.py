@@ -23,11 +23,19 @@ WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s?#]*@")
 _SHOWN = 72
 
 
-class Severity(StrEnum):
+class FaultSeverity(StrEnum):
     """How serious a fault is: an error stops the run, a warning is only reported."""
 
     ERROR = "error"
     WARNING = "warning"
+
+
+class Severity(StrEnum):
+    """Severity of a rule: `mandatory` stops a preview, `advisory` only prints, `off` disables."""
+
+    MANDATORY = "mandatory"
+    ADVISORY = "advisory"
+    OFF = "off"
 
 
 @dataclass(frozen=True)
@@ -48,7 +56,7 @@ class Fault:
     found: str
     wanted: str
     cure: str
-    severity: Severity = Severity.ERROR
+    severity: FaultSeverity = FaultSeverity.ERROR
     line: int | None = None
     location: Location = field(default=(), compare=False, repr=False)
 

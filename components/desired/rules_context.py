@@ -16,7 +16,7 @@ from components.platforms.site import Site
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.nodes.pool import Pool
 from components.settings.nodes.taint import Taint
-from policies.rules import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
+from policies.rules import Context, Mig, PluginFacts, PoolFacts, Sharing
 from policies.rules.context import ExemptionFacts
 
 
@@ -80,7 +80,7 @@ def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Contex
     """Return the facts about a stack, completed by the settings of its section `guardrails`."""
     return replace(
         context,
-        severities={rule: Severity(level) for rule, level in guardrails.rules.items()},
+        severities=dict(guardrails.rules),
         infrastructure_namespaces=context.trusted_namespaces.union(
             guardrails.infrastructure_namespaces
         ),

@@ -13,7 +13,7 @@ from components.host_facts import HostFacts
 from components.hosts.compatibility import version
 from components.hosts.steps import every
 from components.settings.hosts.reboot import RebootWhen
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 
 SYSTEMS = ("debian", "ubuntu", "rhel", "rocky", "almalinux", "centos", "fedora", "amzn", "ol")
 ARCHITECTURES = ("x86_64", "aarch64", "arm64")
@@ -38,7 +38,7 @@ Sources: RHEL 8, "Considerations in adopting RHEL 8"; Amazon Linux 2023, "Compar
 def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     """Return the faults and warnings about a host whose facts don't fit its settings."""
     if facts.error:
-        severity = Severity.ERROR if facts.refused else Severity.WARNING
+        severity = FaultSeverity.ERROR if facts.refused else FaultSeverity.WARNING
         wanted = facts.wanted or "a reachable host"
         ssh = f"`ssh -p {host.port} {host.user}@{host.address}`"
         cure = facts.cure or f"check that {ssh} works from here"
@@ -53,7 +53,9 @@ def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
 def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
 
-    def tell(has: str, wanted: str, cure: str, severity: Severity = Severity.ERROR) -> None:
+    def tell(
+        has: str, wanted: str, cure: str, severity: FaultSeverity = FaultSeverity.ERROR
+    ) -> None:
         faults.append(Fault(f"host {host.name}", has, wanted, cure, severity))
 
     name = facts.os_name or f"{facts.os or 'unknown'} {facts.os_version}".strip()
@@ -72,17 +74,19 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
     if facts.package_lock:
         cure = "wait until the package manager ends"
-        tell(f"{facts.package_lock} held", "no package manager at work", cure, Severity.WARNING)
+        tell(
+            f"{facts.package_lock} held", "no package manager at work", cure, FaultSeverity.WARNING
+        )
     for reason in facts.reboot if host.sections.reboot.when is RebootWhen.NEVER else ():
         cure = "reboot it, or declare reboot.when: required"
-        tell(f"a reboot pending ({reason})", "none", cure, Severity.WARNING)
+        tell(f"a reboot pending ({reason})", "none", cure, FaultSeverity.WARNING)
     if facts.reboot_required:
         cure = "reboot the host before it gets work"
-        tell("a reboot pending (/run/reboot-required)", "none", cure, Severity.WARNING)
+        tell("a reboot pending (/run/reboot-required)", "none", cure, FaultSeverity.WARNING)
     if facts.skew is not None and abs(facts.skew) > SKEW_LIMIT:
         has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
-        tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, Severity.WARNING)
+        tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, FaultSeverity.WARNING)
     for where in _rejected_by_sqv(host, facts):
         wanted = "its repository for debian13, which has a new signature (8793F200)"
         cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"

@@ -16,7 +16,7 @@ from components.hosts.compatibility import version
 from components.settings.hosts.repository import Repositories
 from components.settings.hosts.runtime import Engine
 from policies.facts.floors import Software, below, wanted
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 
 Row = tuple[str, ...]
 RUNTIME_PATH = "/usr/bin/nvidia-container-runtime"
@@ -123,14 +123,18 @@ def places(locations: Sequence[str]) -> tuple[Row, ...]:
 
 
 def fault(
-    host: DesiredHost, found: str, wanted: str, cure: str, severity: Severity = Severity.ERROR
+    host: DesiredHost,
+    found: str,
+    wanted: str,
+    cure: str,
+    severity: FaultSeverity = FaultSeverity.ERROR,
 ) -> Fault:
     """Return a fault about a host."""
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 
 def below_floor(
-    host: DesiredHost, part: Software, there: str, severity: Severity
+    host: DesiredHost, part: Software, there: str, severity: FaultSeverity
 ) -> Iterator[Fault]:
     """Yield a fault if a declared or installed version is below the security bulletins' floor.
 

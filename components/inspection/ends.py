@@ -12,7 +12,7 @@ from components.hosts.observed.hardware import place
 from components.kubernetes.resources import DRIVER_LABEL
 from components.settings.support import ended, supported
 from policies.facts.floors import Software, below, wanted
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 from policies.printable import shortened
 
 Members = Mapping[str, list[Mapping[str, str]]]
@@ -99,7 +99,7 @@ def _nodes(
         if border := below(Software.DRIVER, version):
             fixed = wanted(Software.DRIVER, version, border)
             cure = f"install or declare that version: {border}"
-            yield Fault(where, f"driver {version}", fixed, cure, Severity.WARNING)
+            yield Fault(where, f"driver {version}", fixed, cure, FaultSeverity.WARNING)
         if version not in declared:
             yield from _ended(where, "driver", version, "driver", today)
 
@@ -113,4 +113,4 @@ def _ended(where: str, part: str, version: str, title: str, today: date) -> Iter
         fixed = f"one that gets fixes: {', '.join(supported(part, today))}"
         found = f"{title} {version}, whose {gone}".lstrip()
         cure = _CURES.get(part, "upgrade the system")
-        yield Fault(where, found, fixed, cure, Severity.WARNING)
+        yield Fault(where, found, fixed, cure, FaultSeverity.WARNING)

@@ -28,7 +28,7 @@ from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
 from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference, due
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 from policies.printable import printable_lines, shortened
 
 NAMED = 10
@@ -127,8 +127,8 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         cluster.members,
         today or date.today(),
     )
-    errors = [str(finding) for finding in findings if finding.severity is Severity.ERROR]
-    warnings = [str(finding) for finding in findings if finding.severity is Severity.WARNING]
+    errors = [str(finding) for finding in findings if finding.severity is FaultSeverity.ERROR]
+    warnings = [str(finding) for finding in findings if finding.severity is FaultSeverity.WARNING]
     differing = compare(desired.hosts, desired.kubeadm, facts, cluster.cordoned, cluster.prepared)
     undone = {**differing.prepare, **removed.findings(gone)}
     differing = replace(differing, prepare=undone)
@@ -243,7 +243,7 @@ def _unreached(
                 "the registry of images that GPU pods need",
                 "allow outbound access to the registry or set registry.mirror; ignore this if the "
                 "engine has a mirror",
-                Severity.WARNING,
+                FaultSeverity.WARNING,
             )
 
 
@@ -254,7 +254,7 @@ def _cordoned(node: str) -> Fault:
         "cordoned, not by this program",
         "a node that takes pods: until then none of its GPUs is validated or used",
         f"`kubectl uncordon {node}` when the work on it is done",
-        Severity.WARNING,
+        FaultSeverity.WARNING,
     )
 
 
@@ -270,7 +270,7 @@ def _kept_layouts(layouts: Mapping[str, str], platform: str) -> Iterator[Fault]:
             f"none, or MIG devices that {platform} offers: it changes no layout",
             "to disable MIG, declare the earlier platform without `mig`, run `make up`, and then "
             "change the platform",
-            Severity.WARNING,
+            FaultSeverity.WARNING,
         )
 
 
@@ -283,7 +283,7 @@ def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
             text,
             "each GPU runs a kernel",
             f"when these have ended, run `make validate{option} NODES={node}`",
-            Severity.WARNING,
+            FaultSeverity.WARNING,
         )
     if (more := len(held) - NAMED) > 0:
         yield Fault(
@@ -291,7 +291,7 @@ def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
             "GPUs not validated: held by pods",
             "each GPU runs a kernel",
             f"when these have ended, run `make validate{option}`",
-            Severity.WARNING,
+            FaultSeverity.WARNING,
         )
 
 

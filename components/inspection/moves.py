@@ -16,7 +16,7 @@ from components.inspection.losses import DRA, PLATFORM, UnseenHolder
 from components.platforms.findings import numbers
 from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 from policies.kube.gpu_resources import GPU
 from policies.printable import printable, shortened
 
@@ -117,5 +117,5 @@ def warnings(validation: ValidationDifference, version: str) -> Iterator[Fault]:
             f"pods that go on with requests of {GPU}: without the gate they wait for ever",
             "turn it on in kube-apiserver, kube-scheduler, kube-controller-manager and kubelets, "
             "upgrade Kubernetes, or let pods request claims",
-            Severity.WARNING,
+            FaultSeverity.WARNING,
         )

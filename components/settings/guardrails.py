@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictSt
 
 from components.base.model import Freeze, Model
 from components.base.names import DnsLabel
-from policies.faults import refuse, show
+from policies.faults import Severity, refuse, show
 from policies.kube.names import is_extended_resource
 
 
@@ -67,14 +67,6 @@ class Quota(Model):
         "device class (DRA): <class>.deviceclass.resource.k8s.io/devices",
         examples=["{nvidia.com/gpu: 16}"],
     )
-
-
-class Level(StrEnum):
-    """Effect of a rule's violation at preview, in the checker and at admission."""
-
-    MANDATORY = "mandatory"
-    ADVISORY = "advisory"
-    OFF = "off"
 
 
 def _day(value: object) -> date:
@@ -172,7 +164,7 @@ class GuardrailsSettings(Model):
     max_gpus_per_pod: Annotated[StrictInt, Field(ge=0)] | None = Field(
         default=None, description="the same of one pod", examples=["8"]
     )
-    rules: Annotated[dict[RuleId, Level], Freeze] = Field(
+    rules: Annotated[dict[RuleId, Severity], Freeze] = Field(
         default_factory=dict,
         description="a mapping of rules to mandatory, advisory or off, such as {GPU050: off}",
         examples=["{GPU050: off}"],

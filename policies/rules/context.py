@@ -8,15 +8,8 @@ from datetime import date
 from enum import StrEnum
 
 from ..facts.floors import Software, floor
+from ..faults import Severity as Severity
 from ..kube.taints import NodeTaint
-
-
-class Severity(StrEnum):
-    """Severity of a rule: `mandatory` stops a preview, `advisory` only prints, `off` disables."""
-
-    MANDATORY = "mandatory"
-    ADVISORY = "advisory"
-    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.observed.hardware import gpus
 from components.settings.hosts.driver import FabricManager
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 from policies.printable import printable, shortened
 
 _BROKEN_LINK = 63
@@ -84,15 +84,15 @@ def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from _leftovers(host, facts)
 
 
-def _fault(host: DesiredHost, found: str, wanted: str, cure: str, severity: Severity) -> Fault:
+def _fault(host: DesiredHost, found: str, wanted: str, cure: str, severity: FaultSeverity) -> Fault:
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 
-def _severity(host: DesiredHost) -> Severity:
+def _severity(host: DesiredHost) -> FaultSeverity:
     """Return ERROR for a driver that the stack does not replace, else WARNING."""
     driver = host.sections.driver
     mended = driver.by_preparation or driver.in_container
-    return Severity.WARNING if mended else Severity.ERROR
+    return FaultSeverity.WARNING if mended else FaultSeverity.ERROR
 
 
 def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
@@ -101,7 +101,9 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         return
     if status == str(TIMED_OUT):
         cure = "check `dmesg | grep -e NVRM -e Xid`; a reset or a reboot recovers a GPU that hangs"
-        yield _fault(host, "nvidia-smi that does not respond", "one in 5 s", cure, Severity.WARNING)
+        yield _fault(
+            host, "nvidia-smi that does not respond", "one in 5 s", cure, FaultSeverity.WARNING
+        )
         return
     wanted, cure = next(
         ((wanted, cure) for words, wanted, cure in _WORDS if words in said.lower()),
@@ -148,7 +150,7 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         "GPUs that respond and are on the bus",
         "drain its node and reboot the host; look for Xid 79 (fallen off the bus) in `dmesg` and "
         "at the GPU's power and seat; if it stays away, declare it in unhealthyDevices",
-        Severity.WARNING if enough else Severity.ERROR,
+        FaultSeverity.WARNING if enough else FaultSeverity.ERROR,
     )
 
 
@@ -171,7 +173,7 @@ def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             f"{least} others" if least else "UUIDs of this host's GPUs",
             "compare with `nvidia-smi -L`: if the board was replaced or the machine was migrated, "
             "take the UUID out or write the new one",
-            Severity.ERROR,
+            FaultSeverity.ERROR,
         )
 
 
@@ -190,18 +192,18 @@ def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     name = f"nvidia-fabricmanager {facts.driver}"
     if state == "absent":
         cure = f"install {name}, or let driver.source: package do it"
-        yield _fault(host, f"{count} and no fabric manager", wanted, cure, Severity.ERROR)
+        yield _fault(host, f"{count} and no fabric manager", wanted, cure, FaultSeverity.ERROR)
     elif version and version != facts.driver:
         cure = f"install {name} and restart the unit nvidia-fabricmanager"
         found = f"{count} and fabric manager {version} beside driver {facts.driver}"
-        yield _fault(host, found, wanted, cure, Severity.ERROR)
+        yield _fault(host, found, wanted, cure, FaultSeverity.ERROR)
     elif state != "active":
         cure = (
             "`systemctl enable --now nvidia-fabricmanager`; if it fails, check "
             "`journalctl -u nvidia-fabricmanager`"
         )
         found = f"{count} and a fabric manager that is {state}"
-        yield _fault(host, found, wanted, cure, Severity.ERROR)
+        yield _fault(host, found, wanted, cure, FaultSeverity.ERROR)
 
 
 def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
@@ -224,7 +226,7 @@ def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
         + ("" if never else " at a boot"),
         "modules that load: without them the host has no GPUs",
         f"{cure} and reboot the host",
-        Severity.ERROR if never else Severity.WARNING,
+        FaultSeverity.ERROR if never else FaultSeverity.WARNING,
     )
 
 
@@ -239,7 +241,7 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 f"no-cgroups = true in {config}",
                 "false, as Kubernetes needs it: containers may not open their GPUs",
                 "`nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false`",
-                Severity.ERROR,
+                FaultSeverity.ERROR,
             )
         elif kind == "root" and own and not in_container:
             yield _fault(
@@ -247,7 +249,7 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 f'root = "{detail}" in {config}, of a driver container',
                 "the host's own driver: containers get none of its libraries",
                 "`nvidia-ctk config --in-place --set nvidia-container-cli.root=/`",
-                Severity.ERROR,
+                FaultSeverity.ERROR,
             )
         elif kind == "operator-toolkit" and own and not in_container:
             yield _fault(
@@ -256,7 +258,7 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 "the host's own toolkit alone",
                 "remove that folder and the runtime that names it in the engine's configuration, "
                 "unless an operator still runs here",
-                Severity.WARNING,
+                FaultSeverity.WARNING,
             )
         elif kind == "vfio-pci" and not in_container:
             yield _fault(
@@ -265,7 +267,7 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 "NVIDIA's driver: containers don't get this GPU",
                 "take its ID out of vfio-pci.ids (command line of the kernel, /etc/modprobe.d) and "
                 "reboot the host, or leave the GPU out of gpusPerNode",
-                Severity.ERROR,
+                FaultSeverity.ERROR,
             )
         elif kind in ("kept-out", "not-at-boot") and not in_container:
             yield _kept_out(host, kind, detail)
@@ -284,5 +286,5 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             f"the host's own driver alone, as driver.source {host.sections.driver.source} says",
             "remove the container (label nvidia.com/gpu.deploy.driver=false) and reboot the host, "
             "or declare driver.source: operator",
-            Severity.WARNING,
+            FaultSeverity.WARNING,
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from components.host_facts import HostFacts
 from components.hosts.compatibility import version
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 from policies.printable import shortened
 
 # Maximum number of hosts that one warning names; the rest are only counted.
@@ -110,7 +110,7 @@ def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
             for text in (*_links(facts), *_memory(facts), *_peers(facts), *_processors(facts)):
                 hosts_by_advice.setdefault(text, []).append(name)
     return [
-        Fault(place(names), has, wanted, cure, Severity.WARNING)
+        Fault(place(names), has, wanted, cure, FaultSeverity.WARNING)
         for (has, wanted, cure), names in hosts_by_advice.items()
     ]
 

@@ -11,7 +11,7 @@ from components.hosts.observed.driver import validate_driver
 from components.hosts.step import Given, Step, below_floor, fault, places, repositories, said
 from components.settings.hosts.driver import DriverSettings, DriverSource
 from policies.facts.floors import Software
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 
 PERSISTENCED_UNIT = """[Unit]
 Description=NVIDIA Persistence Daemon
@@ -94,7 +94,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         if facts.driver and not facts.driver_container and not driver.remove_earlier:
             cure = "declare driver.removeEarlier: true, or driver.source: preinstalled"
             found = f"driver {facts.driver} on the host, its module already loaded"
-            yield fault(host, found, "none", cure, Severity.WARNING)
+            yield fault(host, found, "none", cure, FaultSeverity.WARNING)
     elif driver.source is not DriverSource.PREINSTALLED:
         pass  # The preparation installs the declared driver, so a missing driver is no fault.
     elif facts.driver is None:
@@ -108,7 +108,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from _kernel(host, facts)
     yield from _secure_boot(host, facts)
     yield from validate_driver(host, facts)
-    yield from below_floor(host, Software.DRIVER, there, Severity.WARNING)
+    yield from below_floor(host, Software.DRIVER, there, FaultSeverity.WARNING)
 
 
 def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterator[Fault]:
@@ -141,7 +141,7 @@ def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         # (NVIDIA/gpu-operator issue 266). Precompiled modules are signed if their distribution
         # signs them.
         built = host.sections.driver.managed_by_operator and not host.sections.driver.precompiled
-        severity = Severity.ERROR if built else Severity.WARNING
+        severity = FaultSeverity.ERROR if built else FaultSeverity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
         yield fault(host, "Secure Boot on", "it off, or a driver that is signed", cure, severity)
 

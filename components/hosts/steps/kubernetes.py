@@ -12,7 +12,7 @@ from components.hosts.kubeadm.configuration import SOCKETS, join_configuration
 from components.hosts.step import Given, Step, at_version, fault, repositories, said
 from components.settings.hosts.kubeadm_init import Init
 from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 
 NAMES = ("kubelet", "kubeadm", "kubectl")
 APPLY_LIMIT, NODE_LIMIT = 3600, 300
@@ -134,7 +134,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield fault(host, found, "cgroup v2", cure)
     elif not host.takes_cgroup_v1:
         wanted = "cgroup v2 (v1 is in maintenance since 1.31)"
-        yield fault(host, "cgroup v1", wanted, cure, Severity.WARNING)
+        yield fault(host, "cgroup v1", wanted, cure, FaultSeverity.WARNING)
 
 
 def _allows_cgroup_v1(packages: KubernetesPackagesSettings) -> bool:

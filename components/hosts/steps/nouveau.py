@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.step import Given, Step, fault
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 
 MODULES = ("nouveau", "nova_core")
 
@@ -19,7 +19,7 @@ def _given(host: DesiredHost) -> Given | None:
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     for module in facts.loaded if host.role.has_gpus else ():
         found, cure = f"module {module} loaded", "reboot the host after it is prepared"
-        yield fault(host, found, "the NVIDIA driver alone", cure, Severity.WARNING)
+        yield fault(host, found, "the NVIDIA driver alone", cure, FaultSeverity.WARNING)
 
 
 STEP = Step(

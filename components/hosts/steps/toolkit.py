@@ -9,7 +9,7 @@ from components.host_facts import HostFacts
 from components.hosts.step import Given, Phase, Step, below_floor, fault, said
 from components.settings.hosts.runtime import ToolkitSource
 from policies.facts.floors import Software, floor
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 
 PACKAGES = (
     "nvidia-container-toolkit",
@@ -61,7 +61,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
         yield fault(host, "no nvidia-ctk", f"{floor(Software.TOOLKIT).fixed} or later", cure)
     there = (toolkit.version if by_us else None) or facts.toolkit or ""
-    yield from below_floor(host, Software.TOOLKIT, there, Severity.ERROR)
+    yield from below_floor(host, Software.TOOLKIT, there, FaultSeverity.ERROR)
     if facts.runtime_mode == "legacy":
         yield _legacy(host)
 
@@ -80,7 +80,7 @@ def _legacy(host: DesiredHost) -> Fault:
         "reloads its units, as package upgrades make it do",
         "mode auto, which takes CDI",
         "`nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto` on the host",
-        Severity.WARNING,
+        FaultSeverity.WARNING,
     )
 
 

@@ -19,7 +19,7 @@ from components.charts.value_table import is_known, series_of, table
 from components.platforms.findings import numbers, value_at
 from components.settings.dra import DraSettings
 from components.settings.valid_sections import ValidSections
-from policies.faults import Fault, Location, Severity, fault, show
+from policies.faults import Fault, FaultSeverity, Location, fault, show
 
 CHART = "dra-driver-nvidia-gpu"
 HEALTH = "NVMLDeviceHealthCheck"
@@ -105,7 +105,7 @@ def taints_served(dra: DraSettings, context: str, version: str) -> Iterator[Faul
             "taints of devices that reach the scheduler: without them it allocates a lost GPU",
             "turn it on in kube-apiserver, kube-scheduler and kube-controller-manager, "
             f"or upgrade to {TAINTS_ON[0]}.{TAINTS_ON[1]}",
-            Severity.WARNING,
+            FaultSeverity.WARNING,
         )
 
 

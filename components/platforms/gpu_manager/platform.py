@@ -37,7 +37,7 @@ from components.settings.hosts.runtime import Engine, RuntimeSettings, ToolkitSo
 from components.settings.nodes.cards import cores
 from components.settings.nodes.pool import Pool
 from components.settings.valid_sections import Level, ValidSections
-from policies.faults import Fault, Severity, fault
+from policies.faults import Fault, FaultSeverity, fault
 from policies.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 
 # First kubelet version that rejects cgroup v1 by default (`failCgroupV1`).
@@ -203,7 +203,7 @@ class GpuManagerPlatform(Platform):
                 f"Kubernetes {seen.version}, whose kubelet rejects cgroup v1 by default",
                 "nodes with cgroup v1 and failCgroupV1: false",
                 cure,
-                Severity.WARNING,
+                FaultSeverity.WARNING,
             )
 
 
@@ -218,7 +218,7 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
             "take runtime.toolkit out",
         )
     for each in _newer_cuda("driver.version", (driver and driver.version) or ""):
-        if each.severity is Severity.ERROR:
+        if each.severity is FaultSeverity.ERROR:
             yield fault(level.place("driver", "version"), each.found, each.wanted, each.cure)
     if runtime is None or release is None:
         return
@@ -322,7 +322,7 @@ def _newer_cuda(place: str, version: str) -> Iterator[Fault]:
         f"programs on a share of a card {how}",
         f"a driver with CUDA 11.5 or older, before {NEWER_CUDA}",
         "declare another platform: no release of gpu-manager knows a newer CUDA",
-        Severity.ERROR if branch >= CUDA_12 else Severity.WARNING,
+        FaultSeverity.ERROR if branch >= CUDA_12 else FaultSeverity.WARNING,
     )
 
 

@@ -13,7 +13,7 @@ from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.observed.driver import lost, validate_driver
 from components.settings.hosts.driver import DriverSettings
-from policies.faults import Fault, Severity
+from policies.faults import Fault, FaultSeverity
 from tests.proofs.hosts.declared import plain
 
 DRIVER = "570.133.20"
@@ -63,7 +63,7 @@ MISMATCH = (
 @pytest.mark.promise("A preinstalled driver whose nvidia-smi fails is named before a change.")
 def test_the_words_of_nvidia_smi_are_shown_with_a_cure(said: str, words: str) -> None:
     (fault,) = found(replace(GOOD, nvidia_smi=said))
-    assert fault.severity is Severity.ERROR
+    assert fault.severity is FaultSeverity.ERROR
     assert said.partition(" ")[2][:60] in str(fault)
     assert words in str(fault)
 
@@ -77,12 +77,12 @@ def test_a_mismatch_names_both_versions() -> None:
 def test_a_driver_that_this_stack_replaces_stops_no_run(source: str) -> None:
     version = {"version": "580.65.06"} if source == "package" else {}
     (fault,) = found(replace(GOOD, nvidia_smi=MISMATCH), source=source, **version)
-    assert fault.severity is Severity.WARNING
+    assert fault.severity is FaultSeverity.WARNING
 
 
 def test_nvidia_smi_that_hangs_is_a_warning() -> None:
     (fault,) = found(replace(GOOD, nvidia_smi="124 "))
-    assert fault.severity is Severity.WARNING
+    assert fault.severity is FaultSeverity.WARNING
     assert "that does not respond" in str(fault)
 
 
@@ -110,7 +110,7 @@ def test_a_gpu_that_fell_off_the_bus_is_named(
     facts = replace(GOOD, gpus=gpus, memory=memory)
     assert lost(facts) == ("0000:17:00.0",)
     (fault,) = found(facts)
-    assert fault.severity is Severity.ERROR
+    assert fault.severity is FaultSeverity.ERROR
     assert "0000:17:00.0 that does not respond to the driver" in str(fault)
     assert "off the bus" in str(fault)
     assert "unhealthyDevices" in str(fault)
@@ -141,7 +141,7 @@ def test_a_fabric_manager_that_does_not_serve_the_switches_is_named(
 ) -> None:
     facts = replace(GOOD, nvswitches=4, fabric=fabric)
     (fault,) = found(facts)
-    assert fault.severity is Severity.ERROR
+    assert fault.severity is FaultSeverity.ERROR
     assert words in str(fault)
     assert "802" in str(fault)
     # Phase `prepare` installs the fabric manager with the driver; the GPU Operator's driver
@@ -193,7 +193,7 @@ def test_an_excluded_uuid_that_was_replaced_is_named() -> None:
     (fault,) = validate_driver(excluded, facts)
     assert "no GPU with the UUID GPU-1," in str(fault)
     assert "2 others; wanted: 1 others" in str(fault)
-    assert fault.severity is Severity.ERROR
+    assert fault.severity is FaultSeverity.ERROR
     # The excluded GPU is off the bus, and no other GPU has replaced it.
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-2", "GPU-3")))) == []
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-1", "GPU-2", "GPU-3")))) == []

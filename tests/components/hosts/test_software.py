@@ -22,7 +22,7 @@ from components.hosts.phases import (
 from components.hosts.preflight import unequal, validate_host
 from components.loading.loader import load
 from components.settings.cluster import Cluster
-from policies.faults import ConfigError, Severity
+from policies.faults import ConfigError, FaultSeverity
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import INSTALLERS
 
@@ -171,7 +171,7 @@ def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
     )
     found = validate_host(desired_host(declared, 0), facts)
     assert [each.severity for each in found if "driver 580.65.06 on the host" in each.found] == [
-        Severity.WARNING
+        FaultSeverity.WARNING
     ]
 
 
@@ -351,7 +351,7 @@ def test_a_system_without_dnf_is_named(os: str, os_version: str, refused: bool) 
     found = [
         each for each in validate_host(desired_host(declared, 0), facts) if "no dnf" in each.found
     ]
-    assert [each.severity for each in found] == [Severity.ERROR] * refused
+    assert [each.severity for each in found] == [FaultSeverity.ERROR] * refused
     if refused:
         assert str(found[0]).startswith(f"host gpu-1: found {os} {os_version}, which has yum")
 
@@ -391,17 +391,21 @@ def test_imex_of_hosts_is_refused_where_others_run_it_or_hosts_are_left_alone(
 @pytest.mark.parametrize(
     ("version", "init", "severity"),
     [
-        ("1.34.4", {}, Severity.WARNING),
-        ("1.35.4", {}, Severity.ERROR),
-        ("1.37.2", {}, Severity.ERROR),
-        ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": False}}, Severity.ERROR),
-        ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": True}, **UNCHECKED}, Severity.ERROR),
+        ("1.34.4", {}, FaultSeverity.WARNING),
+        ("1.35.4", {}, FaultSeverity.ERROR),
+        ("1.37.2", {}, FaultSeverity.ERROR),
+        ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": False}}, FaultSeverity.ERROR),
+        (
+            "1.37.2",
+            {"kubeletConfiguration": {"failCgroupV1": True}, **UNCHECKED},
+            FaultSeverity.ERROR,
+        ),
         ("1.37.2", {"kubeletConfiguration": {"failCgroupV1": False}, **UNCHECKED}, None),
     ],
 )
 @pytest.mark.parametrize("platform", ["device-plugin", "gpu-manager"])
 def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
-    version: str, init: dict[str, Any], severity: Severity | None, platform: str
+    version: str, init: dict[str, Any], severity: FaultSeverity | None, platform: str
 ) -> None:
     made = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}, **init}
     declared = cluster(platform=platform, kubernetesPackages={"version": version, "init": made})
@@ -410,20 +414,20 @@ def test_kubelets_of_1_35_and_later_refuse_cgroup_v1(
         for fault in validate_host(desired_host(declared, 2), HostFacts(cgroup=1))
         if "cgroup v1" in fault.found
     ]
-    maintained = severity in (None, Severity.WARNING)  # gpu-manager requires cgroup v1.
-    expected = severity or Severity.WARNING
+    maintained = severity in (None, FaultSeverity.WARNING)  # gpu-manager requires cgroup v1.
+    expected = severity or FaultSeverity.WARNING
     assert found == ([] if maintained and platform == "gpu-manager" else [expected])
 
 
 @pytest.mark.parametrize(
     ("allowed", "severity", "said"),
     [
-        (False, Severity.ERROR, "kubelet 1.36.3 does not start by itself"),
-        (True, Severity.WARNING, "cgroup v1"),
+        (False, FaultSeverity.ERROR, "kubelet 1.36.3 does not start by itself"),
+        (True, FaultSeverity.WARNING, "cgroup v1"),
     ],
 )
 def test_a_host_that_joins_with_cgroup_v1_needs_a_kubelet_that_takes_it(
-    allowed: bool, severity: Severity, said: str
+    allowed: bool, severity: FaultSeverity, said: str
 ) -> None:
     join = {"endpoint": "192.0.2.9:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
     declared = cluster(kubernetesPackages={"version": "1.36.3", "join": join})

@@ -10,7 +10,7 @@ from components.host_facts import HostFacts
 from components.inspection.ends import HOSTNAME, outlived
 from components.kubernetes.resources import DRIVER_LABEL
 from components.loading.loader import load
-from policies.faults import Severity
+from policies.faults import FaultSeverity
 from tests.fixtures.documents import document
 
 DAY = date(2026, 11, 26)
@@ -37,5 +37,5 @@ def told(
             today,
         )
     )
-    assert {fault.severity for fault in found} <= {Severity.WARNING}
+    assert {fault.severity for fault in found} <= {FaultSeverity.WARNING}
     return [str(fault) for fault in found]

@@ -19,7 +19,7 @@ from components.platforms import findings
 from components.platforms.validate_cluster import Declared, validate_cluster
 from components.release.inspect import surroundings
 from components.settings.cluster import Cluster
-from policies.faults import ConfigError, Fault, Severity
+from policies.faults import ConfigError, Fault, FaultSeverity
 from tests.desired_host import desired_host
 from tests.fixtures.api import client
 from tests.proofs.platform import ways
@@ -61,7 +61,7 @@ def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[s
     seen = replace(SEEN, **changes)
     hosts = {"gpu-1": host} if host else {}
     return [
-        ("" if fault.severity is Severity.ERROR else "warning ") + str(fault)
+        ("" if fault.severity is FaultSeverity.ERROR else "warning ") + str(fault)
         for fault in judged(cluster, seen, {"a100": [LABELS]}, hosts)
     ]
 

@@ -26,7 +26,7 @@ from components.settings.hosts.system import SystemSettings
 from components.ssh.keys import fingerprint
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
-from policies.faults import ConfigError, Severity
+from policies.faults import ConfigError, FaultSeverity
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare, runtime
@@ -236,28 +236,28 @@ def test_an_engine_that_is_declared_may_be_missing() -> None:
 @pytest.mark.parametrize(
     ("change", "found", "severity"),
     [
-        ({"os": "plan9"}, "operating system plan9", Severity.ERROR),
-        ({"arch": "riscv64"}, "architecture riscv64", Severity.ERROR),
-        ({"kernel": "3.10.0-1160.el7"}, "kernel 3.10.0-1160.el7", Severity.ERROR),
-        ({"disk_free_mib": 3}, "3 MiB free", Severity.ERROR),
-        ({"nvidia_devices": 7}, "7 NVIDIA PCI devices", Severity.ERROR),
-        ({"driver": None}, "no NVIDIA driver loaded", Severity.ERROR),
-        ({"driver": "550.1.2"}, "driver 550.1.2", Severity.ERROR),
-        ({"containerd": None}, "no containerd", Severity.ERROR),
-        ({"containerd": "1.4.13"}, "containerd 1.4.13", Severity.ERROR),
-        ({"toolkit": None}, "no nvidia-ctk", Severity.ERROR),
-        ({"loaded": ("nouveau",)}, "module nouveau loaded", Severity.WARNING),
-        ({"package_lock": "/var/lib/dpkg/lock"}, "lock held", Severity.WARNING),
-        ({"reboot_required": True}, "reboot pending", Severity.WARNING),
-        ({"cgroup": 1}, "cgroup v1", Severity.WARNING),
-        ({"skew": -3600.0}, "a clock 3600 s behind", Severity.WARNING),
-        ({"reboot": ("nouveau is loaded",)}, "a reboot pending (nouveau", Severity.WARNING),
-        ({"error": "no answer within 10 s"}, "no answer", Severity.WARNING),
-        ({"error": "another key", "refused": True}, "another key", Severity.ERROR),
+        ({"os": "plan9"}, "operating system plan9", FaultSeverity.ERROR),
+        ({"arch": "riscv64"}, "architecture riscv64", FaultSeverity.ERROR),
+        ({"kernel": "3.10.0-1160.el7"}, "kernel 3.10.0-1160.el7", FaultSeverity.ERROR),
+        ({"disk_free_mib": 3}, "3 MiB free", FaultSeverity.ERROR),
+        ({"nvidia_devices": 7}, "7 NVIDIA PCI devices", FaultSeverity.ERROR),
+        ({"driver": None}, "no NVIDIA driver loaded", FaultSeverity.ERROR),
+        ({"driver": "550.1.2"}, "driver 550.1.2", FaultSeverity.ERROR),
+        ({"containerd": None}, "no containerd", FaultSeverity.ERROR),
+        ({"containerd": "1.4.13"}, "containerd 1.4.13", FaultSeverity.ERROR),
+        ({"toolkit": None}, "no nvidia-ctk", FaultSeverity.ERROR),
+        ({"loaded": ("nouveau",)}, "module nouveau loaded", FaultSeverity.WARNING),
+        ({"package_lock": "/var/lib/dpkg/lock"}, "lock held", FaultSeverity.WARNING),
+        ({"reboot_required": True}, "reboot pending", FaultSeverity.WARNING),
+        ({"cgroup": 1}, "cgroup v1", FaultSeverity.WARNING),
+        ({"skew": -3600.0}, "a clock 3600 s behind", FaultSeverity.WARNING),
+        ({"reboot": ("nouveau is loaded",)}, "a reboot pending (nouveau", FaultSeverity.WARNING),
+        ({"error": "no answer within 10 s"}, "no answer", FaultSeverity.WARNING),
+        ({"error": "another key", "refused": True}, "another key", FaultSeverity.ERROR),
     ],
 )
 def test_each_fault_alone_is_found(
-    change: dict[str, object], found: str, severity: Severity
+    change: dict[str, object], found: str, severity: FaultSeverity
 ) -> None:
     cluster, host = declared(version="595.91.07")
     (finding,) = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, **change))  # type: ignore[arg-type]
@@ -288,7 +288,7 @@ def test_a_toolkit_below_the_bulletins_is_refused(
     faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, toolkit=there))
     assert [fault.found for fault in faults] == ([f"container-toolkit {named}"] if named else [])
     for fault in faults:
-        assert fault.severity is Severity.ERROR
+        assert fault.severity is FaultSeverity.ERROR
         assert fault.wanted == "1.19.1 or later"
         assert "NVIDIA bulletin 5850 of 2026-06-30: CVE-2026-24260" in fault.cure
 
@@ -317,7 +317,7 @@ def test_a_driver_below_the_bulletins_is_named(driver: str, wanted: str) -> None
     cluster, host = declared()
     faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
     assert [(fault.wanted, fault.severity) for fault in faults] == (
-        [(wanted, Severity.WARNING)] if wanted else []
+        [(wanted, FaultSeverity.WARNING)] if wanted else []
     )
 
 
@@ -335,8 +335,8 @@ def test_cuda_and_driver_that_do_not_fit_are_refused(driver: str, cuda: str, fit
     image = f"nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda{cuda}"
     cluster, host = declared_with(validation={"image": image})
     faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, driver=driver))
-    faults = [fault for fault in faults if fault.severity is Severity.ERROR]
-    assert [fault.severity for fault in faults] == ([] if fits else [Severity.ERROR])
+    faults = [fault for fault in faults if fault.severity is FaultSeverity.ERROR]
+    assert [fault.severity for fault in faults] == ([] if fits else [FaultSeverity.ERROR])
     assert fits or f"driver {driver} for CUDA {cuda}" in str(faults[0])
 
 

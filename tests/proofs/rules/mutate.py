@@ -77,7 +77,7 @@ def prepare(folder: Path) -> list[str]:
     (mutants / "tests" / "__init__.py").touch()
     (mutants / "tests" / "conftest.py").write_text(CONFTEST)
     statuses: list[str] = []
-    for file in sorted(mutants.glob("policies/rules/**/*.meta")):
+    for file in sorted(mutants.glob("policies/**/*.meta")):
         statuses += json.loads(file.read_text())["exit_code_by_key"]
     return [name for name in statuses if not _makes_cel(name)]
 

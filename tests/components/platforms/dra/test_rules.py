@@ -9,7 +9,7 @@ import pytest
 from components.host_facts import HostFacts
 from components.loading.loader import load
 from components.platforms.findings import Surroundings
-from policies.faults import ConfigError, Severity
+from policies.faults import ConfigError, FaultSeverity
 from tests.proofs.platform import ways
 from tests.resolved import platform_of
 
@@ -121,4 +121,4 @@ def test_taints_of_lost_gpus_that_the_api_server_may_drop_are_a_warning(
     seen = Surroundings(version=version, groups={"resource.k8s.io": ["v1"]})
     hosts: dict[str, HostFacts] = {}
     found = [each for each in platform.validate_cluster(seen, hosts) if "Taints" in str(each)]
-    assert [each.severity for each in found] == [Severity.WARNING] * warned
+    assert [each.severity for each in found] == [FaultSeverity.WARNING] * warned

@@ -11,7 +11,7 @@ import pytest
 
 from components.hosts.observed.probe import answer, probe
 from components.hosts.preflight import validate_host
-from policies.faults import Severity
+from policies.faults import FaultSeverity
 from tests.desired_host import desired_host
 from tests.proofs.hosts.sound import declared
 from tests.proofs.world.hosts.rows import Situation, rows
@@ -68,4 +68,8 @@ def said(root: Path) -> set[str]:
     )
     cluster, first = declared()
     faults = validate_host(desired_host(cluster, first), answer(done.stdout))
-    return {str(fault) for fault in faults if fault.severity in (Severity.ERROR, Severity.WARNING)}
+    return {
+        str(fault)
+        for fault in faults
+        if fault.severity in (FaultSeverity.ERROR, FaultSeverity.WARNING)
+    }
