@@ -203,19 +203,6 @@ def test_the_kernel_that_runs_stays_where_packages_are_removed(
     assert tools not in left
 
 
-def test_a_kernel_without_a_boot_loader_is_refused_before_a_change(
-    cluster: str, namespaces: None
-) -> None:
-    host = software.start(cluster, "debian")
-    host.run("rm /etc/default/grub")
-    before = host.tree(times=True)
-    refused = host.apply(software.script({"kernel": {"release": PINNED["debian"]}}))
-    assert refused.status == 1
-    assert "found no /etc/default/grub; wanted GRUB" in refused.errors
-    assert "nothing was changed on this host" in refused.errors
-    assert differences(before, host.tree(times=True)) == {}
-
-
 @pytest.mark.full
 def test_entries_of_the_boot_loader_specification_are_found(cluster: str, namespaces: None) -> None:
     """The boot entry of a pinned kernel is found by its file name on RHEL 8 and later.

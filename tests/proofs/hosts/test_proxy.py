@@ -21,7 +21,7 @@ from policies.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS, cluster
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare
-from tests.proofs.hosts.machine import Running, differences
+from tests.proofs.hosts.machine import Running
 from tests.resolved import platform_of
 
 OUTSIDE = "packages.gpu-cluster.invalid"
@@ -96,35 +96,12 @@ def test_packages_and_keys_come_by_the_declared_proxy(
 FOLDER = "/etc/systemd/system/containerd.service.d"
 ADDRESS = "http://proxy.example.org:3128"
 OTHER = 'Environment="HTTP_PROXY=http://old.example.org:80" "NO_PROXY=localhost,127.0.0.1,::1"\n'
-OTHERS = {
-    # Path of the drop-in in Docker's documentation ("Daemon proxy configuration"), kubespray and
-    # kind.
-    "a later drop-in": (f"{FOLDER}/http-proxy.conf", f"[Service]\n{OTHER}"),
-    "a file with variables": ("/etc/default/site", 'HTTP_PROXY="http://old.example.org:80"\n'),
-}
 
 
-@pytest.mark.slow
 @pytest.mark.promise(
     "A declared proxy is in the environment of the running engine, or the file that says "
     "otherwise is named before anything changes."
 )
-@pytest.mark.parametrize("name", OTHERS)
-def test_a_file_that_counts_more_is_named_before_a_change(host: Running, name: str) -> None:
-    path, text = OTHERS[name]
-    host.write(f"{FOLDER}/10-site.conf", "[Service]\nEnvironmentFile=-/etc/default/site\n")
-    host.write(path, text)
-    host.run("systemctl daemon-reload; systemctl restart containerd")
-    before = host.tree(times=True)
-    wanted = prepare(proxy=ProxySettings(http=ADDRESS))
-    refused = host.apply(wanted)
-    assert refused.status == 1
-    assert f"found another HTTP_PROXY in {path}, which counts more than ours" in refused.errors
-    assert differences(before, host.tree(times=True)) == {}
-    host.write(path, text.replace("http://old.example.org:80", ADDRESS))
-    assert host.apply(wanted).errors == ""
-
-
 @pytest.mark.slow
 def test_the_running_engine_has_the_proxy_and_losing_it_is_drift(host: Running) -> None:
     host.write(f"{FOLDER}/10-proxy.conf", f"[Service]\n{OTHER}")

@@ -165,18 +165,6 @@ def test_a_firewall_goes_without_a_reload_of_systemds_manager(host: Running) -> 
 
 
 @pytest.mark.refusal(by="fake")
-def test_a_later_file_that_chooses_the_kernel_is_refused_before_a_change(
-    cluster: str, namespaces: None
-) -> None:
-    host = software.start(cluster, "debian")
-    host.write("/etc/default/grub.d/60-site.cfg", "GRUB_DEFAULT=0\n")
-    refused = host.apply(software.script({"kernel": {"release": "6.1.0-42-amd64"}}))
-    assert refused.status == 1
-    assert "found /etc/default/grub.d/60-site.cfg, which is read after" in refused.errors
-    assert "nothing was changed on this host" in refused.errors
-
-
-@pytest.mark.refusal(by="fake")
 @pytest.mark.parametrize("system", ["debian", "rocky"])
 def test_a_boot_menu_with_errors_is_not_taken_for_one(
     cluster: str, namespaces: None, system: str

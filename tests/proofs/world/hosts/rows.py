@@ -35,7 +35,8 @@ class Situation(BaseModel):
         name: Short description of the situation.
         source: Repository with commit and path, issue, or manual page.
         wanted: Expected verdict; a comment in each YAML file explains its verdicts.
-        says: Words that the error message must contain, if the product must refuse the host.
+        says: Words that the error message must contain, if the product must refuse the host; in
+            some kinds, words of what the product writes.
         because: Explanation of a surprising verdict.
         corrected: Why the expected verdict was changed. Empty if it never changed.
         open: Known gap because of which the test must fail. Empty: the test must pass.
@@ -53,6 +54,7 @@ class Situation(BaseModel):
         lists: Runtimes, besides nvidia, that CRI must list.
         keeps: Values that the running configuration must keep.
         theirs: Packages that others have excluded from dnf.
+        archive: Whether the declared apt repository has a suite and components.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -78,6 +80,7 @@ class Situation(BaseModel):
     lists: tuple[str, ...] = ()
     keeps: Mapping[str, str | int] = {}
     theirs: tuple[str, ...] = ()
+    archive: bool = False
 
     def place(self, root: Path) -> None:
         """Write the host's files and symbolic links below a folder."""

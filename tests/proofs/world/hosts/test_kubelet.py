@@ -10,12 +10,14 @@ import pytest
 from tests.proofs.world.hosts import shell
 from tests.proofs.world.hosts.rows import Situation, rows
 
-pytestmark = pytest.mark.slow
-
 PARTS = ("library/base", "library/json", "library/running", "library/kubelet", "library/runtime")
 CHECK = "GC_SYSTEMD_CGROUP={}\nrequire_cgroup_driver\nrefuse_problems\n"
 
 
+@pytest.mark.promise(
+    "An engine never gets another cgroup driver than its kubelet, whichever files and flags the "
+    "kubelet's unit names."
+)
 @pytest.mark.parametrize("name", rows("kubelet"))
 def test_the_cgroup_driver_is_the_one_that_the_kubelet_uses(
     tmp_path: Path, situation: Callable[[str, str], Situation], name: str
@@ -32,3 +34,5 @@ def test_the_cgroup_driver_is_the_one_that_the_kubelet_uses(
     assert (agreed.returncode, agreed.stderr) == (0, "")
     refused = shell.run(tmp_path, PARTS, CHECK.format(other))
     assert f"found cgroupDriver {row.wanted} in " in refused.stderr, refused
+    assert f"declare runtime.systemdCgroup: {same}" in refused.stderr
+    assert "nothing was changed on this host" in refused.stderr

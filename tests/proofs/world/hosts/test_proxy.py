@@ -10,8 +10,6 @@ import pytest
 from tests.proofs.world.hosts import shell
 from tests.proofs.world.hosts.rows import Situation, rows
 
-pytestmark = pytest.mark.slow
-
 PARTS = ("library/base", "library/json", "library/running", "proxy")
 PROXY = "http://proxy.example.org:3128"
 CHECK = f"""\
@@ -24,6 +22,10 @@ refuse_problems
 """
 
 
+@pytest.mark.promise(
+    "A declared proxy is in the environment of the running engine, or the file that says "
+    "otherwise is named before anything changes."
+)
 @pytest.mark.parametrize("name", rows("proxy"))
 def test_a_declared_proxy_holds_or_the_file_that_counts_more_is_named(
     tmp_path: Path, situation: Callable[[str, str], Situation], name: str
@@ -37,5 +39,6 @@ def test_a_declared_proxy_holds_or_the_file_that_counts_more_is_named(
     if row.wanted == "named":
         assert done.returncode == 1, done
         assert all(word in done.stderr for word in row.says), done.stderr
+        assert "nothing was changed on this host" in done.stderr
     else:
         assert (done.returncode, done.stderr) == (0, "")
