@@ -10,7 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from components.base.model import FrozenDict
 from components.base.yaml_file import parse
 from components.loading.stack_file import KEY
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 from maintenance.setting_effects import EFFECTS
 from policies.faults import InputError
 

@@ -53,6 +53,7 @@ from components.settings.guardrails import GuardrailsSettings
 from components.settings.hosts.host import Host
 from components.settings.hosts.reboot import RebootWhen
 from components.settings.hosts.sections import HostSections, NodeSections, StackSections
+from components.settings.hosts.ssh import SshLimits
 from components.settings.monitoring import MonitoringSettings
 from components.settings.nodes.pool import Pool
 from components.settings.validation import ValidationSettings
@@ -290,10 +291,12 @@ class _Resolver:
             user=host.user,
             host_key=host.host_key,
             bastion=host.bastion,
-            ssh=cluster.ssh,
+            ssh=SshLimits.model_construct(
+                **{name: getattr(cluster.ssh, name) for name in SshLimits.model_fields}
+            ),
             sections=HostSections.model_construct(  # Each section is validated already.
                 **{name: getattr(cluster, name) for name in StackSections.model_fields},
-                **{name: getattr(host, name) for name in NodeSections.model_fields},
+                **dict(host.sections),
             ),
             in_maintenance=cluster.in_maintenance(host),
             joins=joins,
@@ -593,15 +596,16 @@ class _Resolver:
         """Return the settings of all nodes, each with those of its pool and its host."""
         hosts = {host.node: host for host in self.cluster.hosts}
         by_name = {
-            node: DesiredNode(pool="", gpus=int(host.role.has_gpus), sections=host)
+            node: DesiredNode(pool="", gpus=int(host.role.has_gpus), sections=host.sections)
             for node, host in hosts.items()
         }
         for pool in self.cluster.pools:
             for part in self.platform.site.parts(pool):
                 shared = self.node(part)
                 for name in part.node_names:
-                    gpus, host = pool.on_the_bus(name), hosts.get(name, part)
-                    by_name[name] = replace(shared, gpus=gpus, sections=host)
+                    sections = hosts[name].sections if name in hosts else shared.sections
+                    gpus = pool.on_the_bus(name)
+                    by_name[name] = replace(shared, gpus=gpus, sections=sections)
         by_pool = {pool.name: self.node(pool) for pool in self.cluster.pools}
         return DesiredNodes(by_pool=by_pool, by_name=by_name)
 
@@ -610,7 +614,7 @@ class _Resolver:
         return DesiredNode(
             pool=pool.name,
             gpus=pool.gpus_per_node,
-            sections=pool,
+            sections=pool.sections,
             labels=self.labels(pool),
             taints=tuple(taint.plain for taint in pool.taints),
         )

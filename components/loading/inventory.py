@@ -126,43 +126,48 @@ def _items(document: Document, key: str) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
+Written = Mapping[str, Model | None]
+"""Sections that the document has in a pool or host, by name; None for an invalid section."""
+
+
 def levels(
-    stack: Mapping[str, Model],
-    pools: Mapping[int, Pool],
-    hosts: Mapping[int, Host],
+    stack: Written,
+    pools: Mapping[int, tuple[Pool, Written]],
+    hosts: Mapping[int, tuple[Host, Written]],
     *,
     all_pools: bool,
 ) -> tuple[Level, ...]:
     """Return the sections of each pool and each host, which the sections of the stack complete.
 
     Args:
-        stack: Valid sections of the stack.
-        pools: Valid pools by their position in the document.
-        hosts: Valid hosts by their position in the document.
+        stack: Sections of the stack.
+        pools: Valid pools and their sections, by their position in the document.
+        hosts: Valid hosts and their sections, by their position in the document.
         all_pools: True if every pool is valid; if not, hosts outside of these pools are left out.
     """
     base = Level(written=stack)
     of_pools = {
-        i: Level(written=_written(pool), location=("pools", i), below=base, pool=pool)
-        for i, pool in pools.items()
+        i: Level(written=written, location=("pools", i), below=base, pool=pool)
+        for i, (pool, written) in pools.items()
     }
-    by_node = {node: of_pools[i] for i, pool in pools.items() for node in pool.node_names}
+    by_node = {node: of_pools[i] for i, (pool, _) in pools.items() for node in pool.node_names}
     return (
         *of_pools.values(),
         *(
             Level(
-                written=_written(host),
+                written=written,
                 location=("hosts", i),
                 below=by_node.get(host.node, base),
                 host=host,
             )
-            for i, host in hosts.items()
+            for i, (host, written) in hosts.items()
             if all_pools or host.node in by_node
         ),
     )
 
 
-def _written(member: NodeSections) -> dict[str, Model]:
+def written_sections(member: NodeSections) -> Written:
+    """Return the sections that the document has in a valid pool or host."""
     return {name: getattr(member, name) for name in OVERRIDABLE if name in member.model_fields_set}
 
 

@@ -14,9 +14,17 @@ from components.base.confidential import in_addresses
 from components.base.explain import explain_all
 from components.base.model import Model
 from components.loading.cross import validate
-from components.loading.inventory import OVERRIDABLE, levels, own_problems, resolved
+from components.loading.inventory import (
+    OVERRIDABLE,
+    Written,
+    levels,
+    own_problems,
+    resolved,
+    written_sections,
+)
 from components.platforms.discovery import named
-from components.settings.cluster import Cluster, ClusterSettings
+from components.settings.cluster import Cluster
+from components.settings.declared_cluster import ClusterSettings
 from components.settings.hosts.host import Host
 from components.settings.nodes.node_range import NODE_LIMIT, NodeNames, count_names
 from components.settings.nodes.pool import Pool
@@ -131,12 +139,13 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
 def sections_of(cluster: Cluster) -> ValidSections:
     """Return the sections of a cluster, as input of the checks that compare several sections."""
     fields = type(cluster).model_fields
-    pools, hosts = dict(enumerate(cluster.pools)), dict(enumerate(cluster.hosts))
     sections = {name: value for name, value in cluster if isinstance(value, Model)}
     stack = {name: sections.pop(name) for name in OVERRIDABLE if name in sections}
+    pools = {i: (pool, written_sections(pool)) for i, pool in enumerate(cluster.pools)}
+    hosts = {i: (host, written_sections(host)) for i, host in enumerate(cluster.hosts)}
     return ValidSections(
-        pools=pools,
-        hosts=hosts,
+        pools=dict(enumerate(cluster.pools)),
+        hosts=dict(enumerate(cluster.hosts)),
         levels=levels(stack, pools, hosts, all_pools=True),
         maintenance=cluster.maintenance,
         platform=cluster.platform,
@@ -158,8 +167,8 @@ def _parts(document: Mapping[str, Any]) -> ValidSections:
             sections[name] = section
     stack = {name: sections.pop(name) for name in OVERRIDABLE if name in sections}
     return ValidSections(
-        pools=pools,
-        hosts=hosts,
+        pools={i: pool for i, (pool, _) in pools.items()},
+        hosts={i: host for i, (host, _) in hosts.items()},
         levels=levels(stack, pools, hosts, all_pools=complete),
         platform=platform if isinstance(platform, str) and platform in NAMES else None,
         sections=sections,
@@ -183,10 +192,19 @@ def _section_models() -> Iterator[tuple[str, type[Model], bool]]:
 M = TypeVar("M", bound=Model)
 
 
-def _valid(model: type[M], items: object) -> Iterator[tuple[int, M]]:
+def _valid(model: type[M], items: object) -> Iterator[tuple[int, tuple[M, Written]]]:
+    """Yield the valid pools or hosts of a list, with the sections that they override.
+
+    An invalid section does not hide the pool or host from the checks of other settings.
+    """
+    models = {name: section for name, section, _ in _section_models()}
     for index, item in enumerate(_items(items)):
-        if (valid := _one(model, item)) is not None:
-            yield index, valid
+        if not isinstance(item, Mapping):
+            continue
+        own = {name: item[name] for name in OVERRIDABLE if name in item}
+        valid = _one(model, {key: value for key, value in item.items() if key not in own})
+        if valid is not None:
+            yield index, (valid, {name: _one(models[name], own[name]) for name in own})
 
 
 def _one(model: type[M], item: object) -> M | None:
@@ -196,7 +214,7 @@ def _one(model: type[M], item: object) -> M | None:
         return None
 
 
-def _all_valid(models: Mapping[int, Model], listed: object) -> bool:
+def _all_valid(models: Mapping[int, object], listed: object) -> bool:
     """Return True if every entry of a list in the stack file was valid."""
     return isinstance(listed, list | tuple) and len(models) == len(listed)
 

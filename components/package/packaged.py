@@ -14,7 +14,7 @@ from components.cluster import (
     GpuOperator,
     GpuValidation,
 )
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 from components.settings.hosts.sections import HostSections
 
 _EACH = ("kubernetes", "pools", "maintenance", "registry")

@@ -17,7 +17,7 @@ from components.loading.loader import load
 from components.operation import from_package
 from components.package.packaged import COMPONENTS, Packaged
 from components.package.schema import NAME, VERSION, package_schema
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 from policies.faults import ConfigError, Fault, Location, fault, worded
 
 

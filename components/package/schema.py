@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
 
 from components.package.packaged import COMPONENTS, Packaged
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 
 Json = dict[str, Any]
 

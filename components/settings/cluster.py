@@ -16,7 +16,7 @@ from components.settings.gpu_manager import GpuManagerSettings
 from components.settings.gpu_operator import GpuOperatorSettings
 from components.settings.guardrails import GuardrailsSettings
 from components.settings.hosts.host import Host
-from components.settings.hosts.sections import NodeSections, StackSections
+from components.settings.hosts.sections import StackSections
 from components.settings.hosts.ssh import SshSettings
 from components.settings.kubernetes import KubernetesSettings
 from components.settings.monitoring import MonitoringSettings
@@ -121,7 +121,3 @@ class Cluster(StackSections, Members):
         hosts = {host.name for host in self.hosts}
         nodes = {host.node for host in self.hosts if self.in_maintenance(host)}
         return frozenset(nodes.union(set(written_out(self.maintenance)) - hosts))
-
-
-class ClusterSettings(NodeSections, Cluster):
-    """A GPU cluster as declared in the stack file; omitted sections have their default values."""

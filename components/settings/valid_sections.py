@@ -22,14 +22,15 @@ class Level:
     """The overridable sections of the stack, of a pool or of a host.
 
     Attributes:
-        written: Sections that the document has at this level, merged over those of `below`.
+        written: Sections that the document has at this level, merged over those of `below`; None
+            for an invalid section.
         location: Location in the document; empty for the stack.
         below: Level whose sections apply if this level has none; None for the stack.
         pool: The pool, if the level is a pool's.
         host: The host, if the level is a host's.
     """
 
-    written: Mapping[str, Model]
+    written: Mapping[str, Model | None]
     location: Location = ()
     below: Level | None = None
     pool: Pool | None = None
@@ -48,25 +49,28 @@ class Level:
             return self.host.role.has_gpus
         return self.pool is not None and self.pool.gpus_per_node > 0
 
-    def section(self, model: type[M]) -> M | None:
-        """Return the section that applies at this level, or None if it is invalid."""
-        own = next((each for each in self.written.values() if isinstance(each, model)), None)
-        return own if own or self.below is None else self.below.section(model)
-
     @property
-    def sections(self) -> dict[str, Model]:
-        """Return all valid sections that apply at this level, by name."""
+    def sections(self) -> dict[str, Model | None]:
+        """Return all sections that apply at this level, by name; None for an invalid section."""
         return {**(self.below.sections if self.below is not None else {}), **self.written}
+
+    def section(self, name: str) -> Model | None:
+        """Return the section that applies at this level, or None if it is invalid."""
+        if name in self.written or self.below is None:
+            return self.written.get(name)
+        return self.below.section(name)
 
     @property
     def driver(self) -> DriverSettings | None:
         """Return the section `driver` that applies at this level, or None if it is invalid."""
-        return self.section(DriverSettings)
+        section = self.section("driver")
+        return section if isinstance(section, DriverSettings) else None
 
     @property
     def runtime(self) -> RuntimeSettings | None:
         """Return the section `runtime` that applies at this level, or None if it is invalid."""
-        return self.section(RuntimeSettings)
+        section = self.section("runtime")
+        return section if isinstance(section, RuntimeSettings) else None
 
     def place(self, section: str, key: str) -> Location:
         """Return the location in the document where the value of a setting comes from.
@@ -75,11 +79,12 @@ class Level:
             section: Name of the section, such as `driver`.
             key: Name of the setting in the section's model, such as `kernel_module_type`.
         """
-        own = self.written.get(section)
-        if self.below is not None:
-            below = self.below.section(type(own)) if own is not None else None
-            if own is None or getattr(below, key, None) == getattr(own, key):
-                return self.below.place(section, key)
+        own = self.section(section)
+        if self.below is not None and (
+            section not in self.written
+            or getattr(self.below.section(section), key, None) == getattr(own, key, None)
+        ):
+            return self.below.place(section, key)
         alias = type(own).model_fields[key].alias if own is not None else None
         return (*self.location, section, alias or key)
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from components.hosts.script import FOLDER
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 
 SECTIONS = {
     to_camel(name): field.annotation for name, field in ClusterSettings.model_fields.items()

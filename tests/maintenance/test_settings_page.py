@@ -12,7 +12,7 @@ import yaml
 
 from components.base import yaml_file
 from components.base.model import Model
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 from maintenance import settings_page as reference
 from maintenance.cluster_schema import cluster_schema, stack_schema
 from maintenance.setting_effects import EFFECTS

@@ -45,7 +45,13 @@ class NodeSections(Model):
         description="a mapping: swap, modules, sysctl, firewall, SELinux, limits",
     )
 
-    def with_inherited(self, sections: Mapping[str, Model]) -> Self:
+    @property
+    def sections(self) -> NodeSections:
+        """Return only the sections, without other settings of a pool or host."""
+        values = {name: getattr(self, name) for name in NodeSections.model_fields}
+        return NodeSections.model_construct(**values)
+
+    def with_inherited(self, sections: Mapping[str, Model | None]) -> Self:
         """Return a pool or host in which sections that it inherits are written out.
 
         They don't count as set (`model_fields_set`), so that a changed copy of the stack's

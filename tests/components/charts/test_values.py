@@ -17,7 +17,7 @@ from components.charts.value_check import check
 from components.charts.value_types import TYPES, type_of
 from components.loading.loader import load
 from components.loading.stack_file import load_stack_file
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 from policies.faults import ConfigError
 from tests.proofs.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 from tests.proofs.platform.ways import WAYS, declared

@@ -10,6 +10,7 @@ from components.desired.resolve import Desired, resolve
 from components.host_facts import HostFacts
 from components.inspection.judgement import Seen, judged
 from components.inspection.observed_cluster import ClusterSeen
+from components.kubernetes.resources import MIG_LABEL
 from components.loading.loader import load
 from components.loading.warnings import warnings
 from components.platforms.findings import Surroundings
@@ -137,12 +138,68 @@ def test_a_node_offers_what_the_configuration_of_its_own_label_says() -> None:
     assert len(set(names)) == 3
 
 
-def test_a_label_of_a_node_is_checked_as_that_of_its_pool() -> None:
-    label = {CONFIG_LABEL: "unknown"}
-    of_pool = faults(document({"labels": label}))
-    of_node = faults(document(scheduling={"nodes": {"gpu-2": {"labels": label}}}))
-    at = 'scheduling.nodes["gpu-2"].labels'
-    assert [text.replace("pools[1].labels", at) for text in of_pool] == of_node
+@pytest.mark.parametrize(
+    ("platform", "labels"),
+    [
+        ("device-plugin", {CONFIG_LABEL: "shared"}),
+        ("device-plugin", {CONFIG_LABEL: "unknown"}),
+        ("device-plugin", {"example.com/rack": "r1"}),
+        ("gpu-operator", {CONFIG_LABEL: "shared"}),
+        ("gpu-operator", {CONFIG_LABEL: "unknown"}),
+        ("gpu-operator", {MIG_LABEL: "all-disabled"}),
+        ("gpu-operator", {MIG_LABEL: "own-layout"}),
+        ("gpu-operator", {"nvidia.com/gpu.deploy.operands": "false"}),
+        ("gpu-operator", {"nvidia.com/mig.config.state": "success"}),
+        ("gpu-operator", {"feature.node.kubernetes.io/pci-10de.present": "true"}),
+        ("gpu-manager", {"nvidia-device-enable": "enable"}),
+        ("dra", {"nvidia.com/gpu.present": "false"}),
+    ],
+)
+def test_labels_and_taints_of_a_node_have_the_effect_of_its_pools(
+    platform: str, labels: dict[str, str]
+) -> None:
+    plugin = {"configs": {"shared": SHARED}}
+    of_platform: dict[str, Json] = {
+        "device-plugin": {"devicePlugin": plugin},
+        "gpu-operator": {"gpuOperator": {"devicePlugin": plugin}},
+    }
+    sections = of_platform.get(platform, {})
+    taint = "example.com/reserved:NoSchedule"
+    pool = {"labels": labels, "taints": [taint]}
+    nodes = {"nodes": {"gpu-2": {"labels": labels, "taints": [taint]}}}
+    declared = [
+        document(pool, platform=platform, **sections),
+        document({"labels": {}, "taints": []}, platform=platform, scheduling=nodes, **sections),
+    ]
+    try:
+        clusters = [load(each) for each in declared]
+    except ConfigError:
+        of_pool, of_node = (faults(each) for each in declared)
+        at = 'scheduling.nodes["gpu-2"].labels'
+        assert [text.replace("pools[1].labels", at) for text in of_pool] == of_node
+        return
+    assert [list(warnings(each)) for each in clusters[1:]] == [list(warnings(clusters[0]))]
+    of_pool, of_node = (resolve(each, "test") for each in clusters)
+    assert of_pool.nodes.by_name["gpu-2"] == of_node.nodes.by_name["gpu-2"]
+    assert of_pool.validation.pools[1].offers == of_node.validation.pools[1].offers
+    assert of_pool.validation.pools[1].pod == of_node.validation.pools[1].pod
+    assert of_pool.scheduling.pools[1].of_node("gpu-2") == of_node.scheduling.pools[1].of_node(
+        "gpu-2"
+    )
+    assert of_pool.platform.installation == of_node.platform.installation
+
+
+def test_labels_that_a_node_overrides_are_known_to_the_rules() -> None:
+    own = {"nodes": {"gpu-1": {"labels": {"example.com/rack": "r2", "example.com/more": "x"}}}}
+    declared = document(scheduling=own)
+    declared["pools"][0] |= {"nodes": ["gpu-1", "gpu-3"], "labels": {"example.com/rack": "r1"}}
+    pools = {pool.name: pool for pool in resolve(load(declared), "test").rules.pools}
+    assert {name: dict(pool.labels) for name, pool in pools.items()} == {
+        "a": {"example.com/rack": "r1"},
+        "a-gpu-1": {"example.com/rack": "r2"},
+        "b": {"nvidia.com/gpu": "true"},
+    }
+    assert pools["a"].node_names == {"gpu-3"}
 
 
 def test_a_pool_without_hosts_is_validated_again_when_its_own_driver_changes() -> None:

@@ -21,7 +21,7 @@ from components.base.model import Model
 from components.base.nearness import similarity
 from components.loading.loader import load
 from components.loading.warnings import warnings
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 from components.settings.gpu_operator import GpuOperatorSettings
 from policies.faults import ConfigError, Fault
 from tests.fixtures.documents import KEYS, RSA, document, refused

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from components.cluster import GpuCluster
 from components.package.packaged import COMPONENTS
 from components.package.schema import NAME, package_schema
-from components.settings.cluster import ClusterSettings
+from components.settings.declared_cluster import ClusterSettings
 
 SCHEMA = package_schema()
 
