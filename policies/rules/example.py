@@ -82,6 +82,14 @@ def pod_of_several_gpus(limits: str) -> str:
     return pod(memory, of_container=mount, limits=limits)
 
 
+def pod_with_claim(template: str) -> str:
+    """Return a pod whose container uses a claim that a ResourceClaimTemplate makes."""
+    return edited(
+        pod(f"resourceClaims: [{{name: gpu, resourceClaimTemplateName: {template}}}]", limits=""),
+        ("limits: {memory: 32Gi}", "limits: {memory: 32Gi}\n        claims: [{name: gpu}]"),
+    )
+
+
 def deployment(*fields: str, name: str = "serve", namespace: str = "") -> str:
     """Return a Deployment of pods with one GPU, with more fields of its spec."""
     spec = "".join(f"{field}\n  " for field in fields)

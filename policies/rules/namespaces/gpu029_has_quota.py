@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..claims import OF_A_CLASS, of_gpus, requests
 from ..context import Context, Severity
-from ..example import Example
+from ..example import POD, Example, edited, manifest_list
 from ..pod_request import resource_requests
 from ..pod_spec import resource_list
 from ..rule import Finding, Rule, Subject
@@ -14,7 +14,7 @@ from ..twin import (
     SEVERAL_OBJECTS,
 )
 from ..unknown import UNKNOWN, at
-from .quotas import REQUESTS, hard_of, quotas_of
+from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 
 
 def _counted(quota: Subject, key: str) -> bool:
@@ -82,52 +82,7 @@ RULE = Rule(
 
 TWIN = SEVERAL_OBJECTS
 
+_POD = edited(POD, ("name: train", "name: train, namespace: team-a"))
 EXAMPLE = Example(
-    passing="""\
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {pod-security.kubernetes.io/enforce: baseline}
-  - apiVersion: v1
-    kind: ResourceQuota
-    metadata: {name: gpus, namespace: team-a}
-    spec:
-      hard: {requests.nvidia.com/gpu: 4}
-  - apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
-    failing="""\
-apiVersion: v1
-kind: List
-items:
-  - apiVersion: v1
-    kind: Namespace
-    metadata:
-      name: team-a
-      labels: {pod-security.kubernetes.io/enforce: baseline}
-  - apiVersion: v1
-    kind: Pod
-    metadata: {name: train, namespace: team-a}
-    spec:
-      tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-      containers:
-        - name: cuda
-          image: registry.example.com/cuda:13.0
-          resources:
-            requests: {cpu: 4, memory: 32Gi}
-            limits: {memory: 32Gi, nvidia.com/gpu: 1}
-""",
+    passing=manifest_list(NAMESPACE, QUOTA, _POD), failing=manifest_list(NAMESPACE, _POD)
 )

@@ -18,7 +18,7 @@ from ..twin import (
     SEVERAL_OBJECTS,
 )
 from ..unknown import UNKNOWN, at
-from .quotas import REQUESTS, hard_of, quotas_of
+from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 
 
 def _within_quota(
@@ -64,20 +64,8 @@ TWIN = SEVERAL_OBJECTS
 
 EXAMPLE = Example.edited(
     manifest_list(
-        """\
-apiVersion: v1
-kind: Namespace
-metadata:
-  name: team-a
-  labels: {pod-security.kubernetes.io/enforce: baseline}
-""",
-        """\
-apiVersion: v1
-kind: ResourceQuota
-metadata: {name: gpus, namespace: team-a}
-spec:
-  hard: {requests.nvidia.com/gpu: 4}
-""",
+        NAMESPACE,
+        QUOTA,
         deployment("replicas: 4", "strategy: {type: Recreate}", namespace="team-a"),
     ),
     ("replicas: 4", "replicas: 5"),

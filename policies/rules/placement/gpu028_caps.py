@@ -10,7 +10,7 @@ from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container, each_pod, in_turn
-from ..example import Example
+from ..example import Example, pod_of_several_gpus
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import Container, Pod
 from ..resource_names import is_device
@@ -110,21 +110,7 @@ TWIN = pods(
 )
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 2}
-""",
+    pod_of_several_gpus("nvidia.com/gpu: 2"),
     ("nvidia.com/gpu: 2", "nvidia.com/gpu: 4"),
     settings={"maxGpusPerContainer": 2},
 )

@@ -8,7 +8,7 @@ from ...kube.gpu_resources import BY_CLASS
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_container
-from ..example import Example
+from ..example import Example, pod, pod_with_claim
 from ..pod_spec import HAVE_RESOURCES, Container
 from ..resource_names import is_gpu
 from ..rule import Finding, Need, Rule
@@ -54,33 +54,7 @@ TWIN = pods(
 )
 
 EXAMPLE = Example(
+    passing=pod_with_claim("a100-gpu"),
+    failing=pod(limits="deviceclass.resource.kubernetes.io/gpu.nvidia.com: 64"),
     settings={"maxGpusPerPod": 8},
-    passing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  resourceClaims: [{name: gpu, resourceClaimTemplateName: a100-gpu}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi}
-        claims: [{name: gpu}]
-""",
-    failing="""\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, deviceclass.resource.kubernetes.io/gpu.nvidia.com: 64}
-""",
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_pod, named
-from ..example import Example, edited, pod
+from ..example import Example, pod_with_claim
 from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import ENFORCED
@@ -108,9 +108,5 @@ RULE = Rule(
 TWIN = ENFORCED
 
 EXAMPLE = Example.edited(
-    edited(
-        pod("resourceClaims: [{name: gpu, resourceClaimTemplateName: one-gpu}]", limits=""),
-        ("limits: {memory: 32Gi}", "limits: {memory: 32Gi}\n        claims: [{name: gpu}]"),
-    ),
-    ("claims: [{name: gpu}]", "claims: [{name: gpus}]"),
+    pod_with_claim("one-gpu"), ("claims: [{name: gpu}]", "claims: [{name: gpus}]")
 )

@@ -10,7 +10,7 @@ from ...kube.quantity import show
 from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod, gpu_containers, named
-from ..example import Example
+from ..example import Example, pod, pod_of_several_gpus
 from ..pod_claims import gpu_claims
 from ..pod_spec import Container, Pod
 from ..resource_names import is_device
@@ -123,22 +123,6 @@ TWIN = pods(
     signs=(NAMES, _SIGN),
 )
 
-EXAMPLE = Example.edited(
-    """\
-apiVersion: v1
-kind: Pod
-metadata: {name: train}
-spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists, effect: NoSchedule}]
-  volumes: [{name: shm, emptyDir: {medium: Memory}}]
-  containers:
-    - name: cuda
-      image: registry.example.com/cuda:13.0
-      volumeMounts: [{name: shm, mountPath: /dev/shm}]
-      resources:
-        requests: {cpu: 4, memory: 32Gi}
-        limits: {memory: 32Gi, nvidia.com/gpu: 2}
-""",
-    ("\n  volumes: [{name: shm, emptyDir: {medium: Memory}}]", ""),
-    ("\n      volumeMounts: [{name: shm, mountPath: /dev/shm}]", ""),
+EXAMPLE = Example(
+    passing=pod_of_several_gpus("nvidia.com/gpu: 2"), failing=pod(limits="nvidia.com/gpu: 2")
 )
