@@ -188,6 +188,11 @@ def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(sorted(written))
 
 
+def every_file() -> tuple[str, ...]:
+    """Return the configuration files that steps write, which an undo restores, sorted."""
+    return tuple(sorted({path for step in every().values() for path in step.writes}))
+
+
 def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
     """Yield the name of each setting that a host records, as findings show it, and its step."""
     for name, step in every().items():

@@ -32,7 +32,7 @@ from components.desired.rollout import DesiredRollout
 from components.desired.validation import DesiredValidation
 from components.findings import Finding, Kind, Subject
 from components.hosts.compatibility import version
-from components.hosts.difference import SCRIPTS, files, setting_path
+from components.hosts.difference import SCRIPTS, every_file, files, setting_path
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
 from components.inspection.losses import IN_CONTAINER, PLATFORM
@@ -137,6 +137,9 @@ class ChangeCollector:
             own = [each for each in self._difference.hosts.findings if each.name == host.name]
             for path in files(host, own):
                 found.setdefault(path, []).append(host.name)
+        if removed := self._difference.removed:
+            for path in every_file():
+                found.setdefault(path, []).extend(removed)
         for path, names in sorted(found.items()):
             yield Statement(subject="host", names=tuple(map(printable, names)), what=path)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +41,9 @@ class Listing:
         selector = query.get("fieldSelector", "")
         name = selector.removeprefix("spec.nodeName=")
         return [each for each in self.pods if not name or each["spec"]["nodeName"] == name]
+
+    async def pages(self, path: str) -> AsyncIterator[list[Json]]:
+        yield await self.list(path)
 
 
 @pytest.fixture

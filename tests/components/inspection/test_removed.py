@@ -80,6 +80,8 @@ def test_a_host_that_goes_with_its_node_is_a_change() -> None:
     (undone,) = [each for each in found.changes if each.subject == "host"]
     assert (undone.names, undone.what, undone.was) == (("gpu-2",), "preparation", "applied")
     assert (found.gpus.before, found.gpus.after) == (32, 24)
+    drop_in = "/etc/containerd/conf.d/99-nvidia.toml"
+    assert [each.names for each in found.files if each.what == drop_in] == [("gpu-2",)]
 
 
 def test_a_host_that_goes_while_pods_run_on_its_node_is_refused() -> None:
