@@ -46,14 +46,17 @@ def changes(
         seen = facts.get(host.name)
         if seen is None or seen.refused:
             continue
-        what: tuple[str, ...] = ()
+        by_phase: dict[str, tuple[str, ...]] = {}
         if not seen.error:
             for phase, after in disruptive_settings(host).items():
-                what += _changed(phase, seen.disrupts.get(phase), after)
+                if changed := _changed(phase, seen.disrupts.get(phase), after):
+                    by_phase[phase] = changed
+        what = tuple(word for words in by_phase.values() for word in words)
         if host.node in cordoned and not what:
             what = (UNENDED,)
         if what:
-            first = not seen.disrupts and not seen.error
+            # A run that was interrupted may have applied the first of a new host's phases only.
+            first = not seen.error and not (by_phase or seen.disrupts).keys() & seen.disrupts.keys()
             found.append(Change(host, what, first, _boot(host, seen, what)))
     return tuple(found)
 

@@ -32,7 +32,7 @@ class Change:
     Attributes:
         host: The host.
         what: Changed settings, as text from `components.hosts.disruption.changes`.
-        first: Whether nothing was ever applied on the host.
+        first: Whether nothing of what changes was ever applied on the host.
         boot: What the host shows that it must reboot for. Empty: the inspection shows nothing such.
     """
 

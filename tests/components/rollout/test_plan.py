@@ -128,6 +128,18 @@ def test_a_host_that_does_not_answer_is_rolled_only_if_its_node_was_left_cordone
     assert (change.host.name, change.first) == ("gpu-2", False)
 
 
+def test_a_host_of_which_a_killed_first_run_applied_one_phase_is_as_new_as_others() -> None:
+    declared = made()
+    prepared = HostFacts(disrupts={"prepare": of_preparation(desired_host(declared))})
+    facts = {host.name: HostFacts() for host in declared.hosts} | {"gpu-1": prepared}
+    found = changes(resolve(declared, "dev").hosts, facts)
+    assert {change.first for change in found} == {True}
+    idle = {host.node: view() for host in declared.hosts}
+    assert plan(found, idle).changes == ()
+    busy = idle | {"gpu-1": view(evicts={"team-a/Deployment web": 1})}
+    assert [change.host.name for change in plan(found, busy).changes] == ["gpu-1"]
+
+
 def rolled(views: dict[str, View], *, first: bool = False, **more: Any) -> Plan:
     found = [Change(host, ("driver a → b",), first) for host in made(**more).hosts]
     return plan(found, views, 2)
