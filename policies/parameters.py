@@ -80,7 +80,8 @@ PROPERTIES: Mapping[str, Any] = {
     "resourceNames": {**_TEXTS, "description": "GPU resources in addition to the well-known ones."},
     "otherClaims": {
         **_TEXTS,
-        "description": "Names of ResourceClaims and ResourceClaimTemplates without GPUs.",
+        "description": "Names of ResourceClaims, ResourceClaimTemplates and DeviceClasses without "
+        "GPUs.",
     },
     "extendedResourceToleration": {
         "type": "boolean",

@@ -187,7 +187,7 @@ class GuardrailsSettings(Model):
     )
     other_claims: tuple[StrictStr, ...] = Field(
         default=(),
-        description="a list of claims and claim templates (DRA) that have no GPUs",
+        description="a list of claims, claim templates and DeviceClasses (DRA) that have no GPUs",
         examples=["[network-claim]"],
     )
     exemptions: tuple[SettledExemption, ...] = Field(

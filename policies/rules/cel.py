@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ..kube.gpu_resources import BY_CLASS, DEVICES, GPU, GPU_SHARED, KNOWN, MIG, VCUDA_CORE
-from .resource_names import SOUNDS_LIKE_GPU
+from .resource_names import CHANNELS, OTHER_DEVICES, SOUNDS_LIKE_GPU
 
 CAP = 1_000_000_000
 """Largest amount that is counted, so that a sum of amounts fits an integer. No node has as many
@@ -152,9 +152,50 @@ def is_gpu(name: str) -> str:
     """Return CEL that is true if a name is that of a GPU resource."""
     by_class = (
         f"{name}.startsWith({text(BY_CLASS)}) && "
-        f"{name}.lowerAscii().matches({text(SOUNDS_LIKE_GPU)})"
+        f"{name}.lowerAscii().matches({text(SOUNDS_LIKE_GPU)}) && "
+        f"!{names_other_devices(_class_of(name))}"
     )
     return f"({name} in variables.gpuResources || {name}.startsWith({text(MIG)}) || ({by_class}))"
+
+
+def _class_of(name: str) -> str:
+    return f"{name}.substring({len(BY_CLASS)}).lowerAscii()"
+
+
+def may_be_gpu(name: str) -> str:
+    """Return CEL that is true if a resource may be a GPU (`resource_names.may_be_gpu`)."""
+    return (
+        f"({name}.lowerAscii().matches({text(SOUNDS_LIKE_GPU)}) || "
+        f"({name}.startsWith({text(BY_CLASS)}) && {may_be_of_gpus(_class_of(name))}))"
+    )
+
+
+def names_other_devices(name: str) -> str:
+    """Return CEL that is true if a claim's or DeviceClass's name says that it is not for GPUs."""
+    return (
+        f"({name}.matches({text(f'^({CHANNELS})$')}) || "
+        f"({name}.matches({text(OTHER_DEVICES)}) && !{name}.matches({text(SOUNDS_LIKE_GPU)})))"
+    )
+
+
+def listed_as_other(name: str) -> str:
+    """Return CEL that is true for a name that the settings list as one without GPUs."""
+    listed = 'variables.facts[?"otherClaims"].orValue("").split(",").filter(x, x != "")'
+    return f"({name} in {listed})"
+
+
+def of_gpus(name: str) -> str:
+    """Return CEL that is true if a DeviceClass has GPUs, by its name or the settings."""
+    return (
+        f"(({name}.matches({text(SOUNDS_LIKE_GPU)}) && !{names_other_devices(name)}) || "
+        f"{name} in {parameter('resourceNames')})"
+    )
+
+
+def may_be_of_gpus(name: str) -> str:
+    """Return CEL that is true if nothing says that a DeviceClass is for other devices."""
+    other = f'({name} == "" || {names_other_devices(name)} || {listed_as_other(name)})'
+    return f"({of_gpus(name)} || !{other})"
 
 
 def claim_name(claim: str) -> str:

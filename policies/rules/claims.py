@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from . import cel
-from .context import Context
-from .resource_names import SOUNDS_LIKE_GPU, sounds_like_gpu
+from .context import ClaimFacts, Context
+from .resource_names import may_be_of_gpus, of_gpus
 from .rule import Subject
 from .unknown import at, mapping, number, sequence, text
 
@@ -31,18 +30,33 @@ _SPEC: Final[Mapping[str, tuple[str, ...]]] = {
 KINDS: Final = frozenset(_SPEC)
 _CLASS_BEFORE_REQUESTS: Final = "resourceClassName"
 
-CHANNELS: Final = r"imex\.nvidia\.com|compute-domain-[a-z-]+\.nvidia\.com"
-"""Pattern of the DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between
-nodes: NVIDIA/k8s-dra-driver-gpu deployments/helm/nvidia-dra-driver-gpu/templates.
-"""
 CHOICES: Final = f"(has(r.exactly) ? [r.exactly] : r.?firstAvailable{cel.OR_LIST})"
 """CEL for the alternatives of the request `r` of a claim."""
-OF_GPUS: Final = (
-    f'((x.?deviceClassName.orValue("").matches({cel.text(SOUNDS_LIKE_GPU)}) && '
-    f'!x.?deviceClassName.orValue("").matches({cel.text(f"^({CHANNELS})$")})) || '
-    f'x.?deviceClassName.orValue("") in {cel.parameter("resourceNames")})'
+_POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+"""Annotation of the claims that a controller makes from the templates of pods, under names that
+begin with the pod's: kubernetes v1.34.4 pkg/controller/resourceclaim/controller.go.
+"""
+_CLAIM_CONTROLLERS: Final = (
+    "system:serviceaccount:kube-system:resource-claim-controller",
+    "system:kube-controller-manager",
 )
+"""Users that make such claims: kubernetes v1.34.4 cmd/kube-controller-manager/app/core.go, with a
+service account for each controller, and without.
+"""
+IS_GENERATED: Final = (
+    f'(request.?userInfo.?username.orValue("") in {cel.texts(_CLAIM_CONTROLLERS)} && '
+    f"{cel.text(_POD_CLAIM)} in variables.ownAnnotations)"
+)
+"""CEL that is true if a controller makes the claim from the template of a pod."""
+OF_GPUS: Final = cel.of_gpus('x.?deviceClassName.orValue("")')
 """CEL that is true if the alternative `x` of a request is for GPUs."""
+MAY_BE_OF_GPUS: Final = cel.may_be_of_gpus('x.?deviceClassName.orValue("")')
+"""CEL that is true if the alternative `x` of a request may be for GPUs."""
+LEAST_CAP: Final = (
+    '["maxGpusPerContainer", "maxGpusPerPod"].filter(k, k in variables.facts)'
+    ".map(k, int(variables.facts[k])).min()"
+)
+"""CEL for the maximum number of GPUs of one claim; a cap must be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,16 @@ class DeviceRequest:
 def is_claim(subject: Subject) -> bool:
     """Return whether an object is a ResourceClaim or a ResourceClaimTemplate."""
     return subject.kind in KINDS and subject.group_version.partition("/")[0] == GROUP
+
+
+def is_generated(subject: Subject) -> bool:
+    """Return whether a controller has made the claim from the template of a pod.
+
+    Everybody can write the annotation into a manifest. So it counts only in an object that was read
+    from a cluster, which has given it a uid.
+    """
+    stored = bool(text(at(subject.manifest, "metadata", "uid")))
+    return stored and _POD_CLAIM in subject.annotations
 
 
 def devices_path(subject: Subject) -> tuple[str, ...]:
@@ -116,41 +140,40 @@ def _request(path: str, index: int, raw: object) -> DeviceRequest:
     )
 
 
-def least_by_class(subject: Subject) -> dict[str, int]:
-    """Return how many devices of each DeviceClass a claim gets, at least.
-
-    A request with allocationMode All counts as one device. Of a request with alternatives, only the
-    first alternative counts.
-    """
-    least: Counter[str] = Counter()
-    seen: set[int] = set()
+def claim_facts(subject: Subject, context: Context) -> ClaimFacts:
+    """Return the number of GPUs that a claim gets."""
+    by_request: dict[int, list[DeviceRequest]] = {}
     for request in requests(subject):
-        if request.index not in seen:
-            seen.add(request.index)
-            every = request.raw.get("allocationMode") == "All"
-            least[request.device_class] += 1 if every else request.count
-    return dict(least)
+        by_request.setdefault(request.index, []).append(request)
+    gpus: Counter[str] = Counter()
+    for first, *_ in by_request.values():
+        if of_gpus(first.device_class, context):
+            # With allocationMode All, a claim gets one device at least.
+            every = first.raw.get("allocationMode") == "All"
+            gpus[first.device_class] += 1 if every else first.count
+    return ClaimFacts(
+        gpus=dict(gpus),
+        most=most_gpus(subject, context),
+        sure=any(
+            all(of_gpus(choice.device_class, context) for choice in choices)
+            for choices in by_request.values()
+        ),
+    )
 
 
 def most_gpus(subject: Subject, context: Context) -> int:
-    """Return the maximum number of GPUs that a claim can get, of all classes together."""
+    """Return the maximum number of devices that a claim can get and that may be GPUs.
+
+    Of a request with alternatives, the largest counts.
+    """
     by_request: Counter[int] = Counter()
     for request in requests(subject):
-        if of_gpus(request.device_class, context):
+        if may_be_of_gpus(request.device_class, context):
             by_request[request.index] = max(by_request[request.index], request.count)
     return by_request.total()
 
 
-def of_gpus(name: str, context: Context) -> bool:
-    """Return whether a DeviceClass has GPUs.
-
-    A DeviceClass has GPUs if its name resembles a GPU, if its manifest selects GPUs, or if the
-    cluster's settings list its name. NVIDIA's classes of channels between nodes have none.
-    """
-    named = sounds_like_gpu(name) and not of_channels(name)
-    return named or name in context.resource_names or name in context.devices.classes
-
-
-def of_channels(name: str) -> bool:
-    """Return whether a DeviceClass has channels between nodes (IMEX, compute domains), not GPUs."""
-    return re.fullmatch(CHANNELS, name) is not None
+def least_cap(context: Context) -> int | None:
+    """Return the maximum number of GPUs of one claim, which is the least of the caps."""
+    caps = (context.max_gpus_per_container, context.max_gpus_per_pod)
+    return min((cap for cap in caps if cap is not None), default=None)

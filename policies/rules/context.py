@@ -84,18 +84,32 @@ ClaimKey = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimFacts:
+    """The number of GPUs that a claim, or a claim made from a template, gets.
+
+    Attributes:
+        gpus: Minimum number of GPUs by DeviceClass. Of alternatives, the first counts.
+        most: Maximum number of devices that may be GPUs, of all classes together.
+        sure: Whether the claim gets a GPU, whatever alternative is allocated.
+    """
+
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    most: int = 0
+    sure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceFacts:
     """What the manifests of a stack say about the devices of claims (DRA).
 
     Attributes:
-        claims: Number of GPUs by DeviceClass, for each claim and claim template; empty for one
-            without GPUs.
+        claims: The GPUs of each claim and claim template.
         shared: Claims and claim templates that take no device for themselves (adminAccess).
         classes: DeviceClasses whose selectors name GPUs.
         resources: Extended resources by which DeviceClasses for GPUs can be requested.
     """
 
-    claims: Mapping[ClaimKey, Mapping[str, int]] = field(default_factory=dict)
+    claims: Mapping[ClaimKey, ClaimFacts] = field(default_factory=dict)
     shared: frozenset[ClaimKey] = frozenset()
     classes: frozenset[str] = frozenset()
     resources: frozenset[str] = frozenset()
@@ -151,7 +165,7 @@ class Context:
         daemon_set_controllers: Users that create the pods of DaemonSets; only admission policies
             can see the user.
         exemptions: Exemptions in the settings.
-        other_claims: Claims and claim templates that have no GPUs, by name.
+        other_claims: Claims, claim templates and DeviceClasses that have no GPUs, by name.
         devices: What the manifests of the stack say about the devices of claims.
         today: Date that exemptions are compared with; default: the current date.
     """

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from .claims import GROUP, KINDS, devices_path, least_by_class, of_channels, of_gpus, requests
-from .context import ClaimKey, Context, DeviceFacts
-from .resource_names import sounds_like_gpu
+from .claims import GROUP, KINDS, claim_facts, devices_path, requests
+from .context import ClaimFacts, ClaimKey, Context, DeviceFacts
+from .resource_names import names_other_devices, sounds_like_gpu
 from .rule import Subject
-from .unknown import at, sequence, text
+from .unknown import at, holds_unknown, sequence, text
 
 GROUPS: Final = (GROUP, "resource.nvidia.com")
 """API groups of claims, and of ComputeDomains, whose claims are for channels between nodes and not
@@ -39,22 +39,34 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
         resources=frozenset(filter(None, names)),
     )
     known = replace(context, devices=facts)
-    claims: dict[ClaimKey, dict[str, int]] = {
-        (subject.namespace, subject.kind, subject.name): {
-            name: count for name, count in least_by_class(subject).items() if of_gpus(name, known)
-        }
+    claims: dict[ClaimKey, ClaimFacts] = {
+        (subject.namespace, subject.kind, subject.name): claim_facts(subject, known)
         for subject in own
-        # A claim of Kubernetes 1.30 or older has no number of devices, so it counts as not known.
-        if subject.kind in KINDS and at(subject.manifest, *devices_path(subject)) is not None
+        if subject.kind in KINDS and _is_known(subject)
     }
     for subject in own:
         channels = text(at(subject.manifest, "spec", "channel", "resourceClaimTemplate", "name"))
         if subject.kind == "ComputeDomain" and channels:
-            claims[subject.namespace, "ResourceClaimTemplate", channels] = {}
+            claims[subject.namespace, "ResourceClaimTemplate", channels] = ClaimFacts()
     shared = frozenset(
         (subject.namespace, subject.kind, subject.name) for subject in own if _only_shares(subject)
     )
     return replace(context, devices=replace(facts, claims=claims, shared=shared))
+
+
+def _is_known(subject: Subject) -> bool:
+    """Return whether a claim's manifest shows all of its devices.
+
+    A claim of Kubernetes 1.30 or older has no number of devices. In a preview, requests and classes
+    may be known later.
+    """
+    devices = at(subject.manifest, *devices_path(subject))
+    return not (
+        devices is None
+        or holds_unknown(devices)
+        or holds_unknown(at(devices, "requests"))
+        or any(holds_unknown(request.raw) for request in requests(subject))
+    )
 
 
 def _only_shares(subject: Subject) -> bool:
@@ -68,4 +80,4 @@ def _for_gpus(subject: Subject) -> bool:
     selectors = sequence(at(subject.manifest, "spec", "selectors"))
     said = [text(at(selector, "cel", "expression")) for selector in selectors]
     said += [subject.name, text(at(subject.manifest, "spec", "extendedResourceName"))]
-    return any(map(sounds_like_gpu, said)) and not of_channels(subject.name)
+    return any(map(sounds_like_gpu, said)) and not names_other_devices(subject.name)

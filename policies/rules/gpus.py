@@ -8,10 +8,10 @@ from typing import Final
 
 from . import cel
 from .context import Context
-from .pod_claims import pod_claims, proven_other_cel
+from .pod_claims import pod_claims
 from .pod_request import is_request, requests_gpu_resources, requests_gpus
 from .pod_spec import Pod
-from .resource_names import NETWORK, SOUNDS_LIKE_GPU, sounds_like_gpu
+from .resource_names import NETWORK, may_be_gpu
 from .rule import Subject
 from .unknown import UNKNOWN, holds_unknown, sequence
 
@@ -52,11 +52,13 @@ def gpus_of(subject: Subject, context: Context) -> Gpus:
     if pod is None:
         return Gpus.WITHOUT
     claims = list(pod_claims(subject, context))
-    if requests_gpu_resources(pod, context) or any(claim.gpus for claim in claims):
+    if requests_gpu_resources(pod, context) or any(
+        claim.facts is not None and claim.facts.sure for claim in claims
+    ):
         return Gpus.WITH
     if _known_later(pod):
         return Gpus.LATER
-    if any(claim.gpus is None for claim in claims) or _sounding(pod):
+    if any(claim.facts is None or claim.facts.most for claim in claims) or _sounding(pod, context):
         return Gpus.UNKNOWN
     return Gpus.WITHOUT
 
@@ -70,7 +72,7 @@ def belongs_on_gpu_nodes(subject: Subject, context: Context) -> bool:
     pod = subject.pod
     return pod is not None and (
         requests_gpus(subject, context)
-        or any(re.search(NETWORK, name) is None for name in _sounding(pod))
+        or any(re.search(NETWORK, name) is None for name in _sounding(pod, context))
         or gpus_of(subject, context) is Gpus.LATER
     )
 
@@ -84,20 +86,20 @@ def _known_later(pod: Pod) -> bool:
     )
 
 
-def _sounding(pod: Pod) -> list[str]:
-    """Return the requested resources whose names resemble that of a GPU, in lower case."""
+def _sounding(pod: Pod, context: Context) -> list[str]:
+    """Return the requested resources that may be GPUs, in lower case."""
     return [
         name.lower()
         for container in pod.resource_containers
         for name in container.resource_names
-        if sounds_like_gpu(name)
+        if may_be_gpu(name, context)
         and (resource := container.effective(name)) is not None
         and is_request(resource)
     ]
 
 
-_SOUNDS = f"n.lowerAscii().matches({cel.text(SOUNDS_LIKE_GPU)})"
-_UNPROVEN = f"!{proven_other_cel(cel.claim_name('r'))}"
+_SOUNDS = cel.may_be_gpu("n")
+_UNPROVEN = f"!{cel.listed_as_other(cel.claim_name('r'))}"
 _OVERHEAD = (
     f"variables.containers.exists(c, {cel.limits('c')}.exists(n, {cel.is_gpu('n')} && "
     + cel.positive('variables.overhead[?n].orValue("0")')

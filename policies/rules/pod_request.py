@@ -92,7 +92,8 @@ def claim_requests(
     for claim in gpu_claims(subject, context):
         if held and claim.shared:
             continue
-        for name, count in ({CLAIMED: 1} if claim.gpus is None else claim.gpus).items():
+        known = claim.facts.gpus if claim.facts else {}
+        for name, count in (known or {CLAIMED: 1}).items():
             requests[name] = requests.get(name, Fraction(0)) + count
     return requests
 

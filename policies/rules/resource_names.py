@@ -30,6 +30,17 @@ NETWORK: Final = "rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_./])(nics?|ib|bf|sfs?|v
 """Pattern of the names of network devices, which Mellanox/network-operator and
 NVIDIA/doca-platform advertise under nvidia.com, too.
 """
+OTHER_DEVICES: Final = (
+    "(^|[-.0-9])(channels?|cpus?|dpdk|dranet|fpgas?|hca|hostdev|ib|imex|infiniband|memory|mlnx|net|"
+    "networks?|nics?|qat|rdma|roce|sriov|storage|tpus?|vfs?)([-.0-9]|$)"
+)
+"""Pattern of the names of claims and DeviceClasses for devices of other kinds, unless the name
+speaks of GPUs too.
+"""
+CHANNELS: Final = r"imex\.nvidia\.com|compute-domain-[a-z-]+\.nvidia\.com"
+"""Pattern of the DeviceClasses of NVIDIA's DRA driver that have no GPUs, but channels between
+nodes: NVIDIA/k8s-dra-driver-gpu deployments/helm/nvidia-dra-driver-gpu/templates.
+"""
 _WRONG = {
     "alpha.kubernetes.io/nvidia-gpu": GPU,
     "nvidia.com/gpus": GPU,
@@ -54,7 +65,11 @@ def is_gpu(name: str, context: Context) -> bool:
         is_gpu_resource(name)
         or name in context.resource_names
         or name in context.devices.resources
-        or (name.startswith(BY_CLASS) and sounds_like_gpu(name))
+        or (
+            name.startswith(BY_CLASS)
+            and sounds_like_gpu(name)
+            and not names_other_devices(name.removeprefix(BY_CLASS))
+        )
     )
 
 
@@ -74,6 +89,39 @@ def sounds_like_gpu(name: str) -> bool:
     The test is a simple pattern, because the CEL expression of GPU032 uses the same pattern.
     """
     return re.search(SOUNDS_LIKE_GPU, name.lower()) is not None
+
+
+def may_be_gpu(name: str, context: Context) -> bool:
+    """Return whether a resource may be a GPU, although no rule counts it.
+
+    Its name resembles that of a GPU, or it is that of a DeviceClass whose name says nothing.
+    """
+    class_name = name.removeprefix(BY_CLASS)
+    return sounds_like_gpu(name) or (class_name != name and may_be_of_gpus(class_name, context))
+
+
+def of_gpus(name: str, context: Context) -> bool:
+    """Return whether a DeviceClass is known to have GPUs.
+
+    A DeviceClass has GPUs if its name resembles a GPU, if its manifest selects GPUs, or if the
+    cluster's settings list its name. NVIDIA's classes of channels between nodes have none.
+    """
+    named = sounds_like_gpu(name) and not names_other_devices(name)
+    return named or name in context.resource_names or name in context.devices.classes
+
+
+def may_be_of_gpus(name: str, context: Context) -> bool:
+    """Return whether a DeviceClass may have GPUs: nothing says that it is for other devices."""
+    other = name == "" or names_other_devices(name) or name in context.other_claims
+    return of_gpus(name, context) or not other
+
+
+def names_other_devices(name: str) -> bool:
+    """Return whether the name of a claim or DeviceClass says that it is not for GPUs."""
+    lower = name.lower()
+    return re.fullmatch(CHANNELS, lower) is not None or (
+        re.search(OTHER_DEVICES, lower) is not None and not sounds_like_gpu(name)
+    )
 
 
 def meant(name: str, context: Context) -> str | None:

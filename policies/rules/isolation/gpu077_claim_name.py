@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .. import cel
-from ..claims import CHOICES, OF_GPUS, is_claim, most_gpus
+from ..claims import (
+    CHOICES,
+    IS_GENERATED,
+    MAY_BE_OF_GPUS,
+    OF_GPUS,
+    is_claim,
+    is_generated,
+    least_cap,
+    most_gpus,
+    requests,
+)
 from ..context import Context, Severity
 from ..example import Example
 from ..pod_claims import of_other_devices, of_other_devices_cel
+from ..resource_names import of_gpus
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 
@@ -16,7 +27,12 @@ from ..twin import Scope, Twin
 def _named(subject: Subject, context: Context) -> Iterator[Finding]:
     if not is_claim(subject) or not of_other_devices(subject.name, context):
         return
-    if most_gpus(subject, context):
+    # The name of a generated claim begins with that of its pod, which names its template.
+    if is_generated(subject):
+        return
+    # Without a cap, nothing counts the devices of a claim, and an unclear class may stay unclear.
+    known = any(of_gpus(one.device_class, context) for one in requests(subject))
+    if known or (least_cap(context) is not None and most_gpus(subject, context)):
         yield Finding(
             path="metadata.name",
             found=f"{subject.name[:80]}, the name of a claim for other devices, but the claim is "
@@ -31,10 +47,10 @@ RULE = Rule(
     title="A claim for GPUs isn't named like a claim for other devices",
     severity=Severity.MANDATORY,
     check=_named,
-    why="A policy sees the name of a pod's claim, not its devices. A pod counts as a GPU pod "
-    "unless that name shows that the claim is only for other devices, such as nic or rdma, "
-    "or unless otherClaims lists it. A claim for GPUs with such a name would bypass the "
-    "rules.",
+    why="A policy sees the name of a pod's claim, not its devices. If that name is one of other "
+    "devices, such as nic or rdma, or if otherClaims lists it, the claim does not count for the "
+    "maximum of a pod (GPU028). If a maximum is set, a claim with such a name must have only "
+    "DeviceClasses that are known to be for other devices, by their names or by otherClaims.",
     source="the rules for pods with GPUs; k8s.io/api v0.34.4 core/v1/types.go PodResourceClaim",
 )
 
@@ -42,8 +58,10 @@ _NAME = 'object.metadata.?name.orValue("")'
 
 TWIN = Twin(
     cel.unless_empty(
-        f"{of_other_devices_cel(_NAME)} && "
-        f"variables.requests.exists(r, {CHOICES}.exists(x, {OF_GPUS}))",
+        f"{of_other_devices_cel(_NAME)} && !{IS_GENERATED} && "
+        f"variables.requests.exists(r, {CHOICES}.exists(x, {OF_GPUS} || "
+        '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) && '
+        f"{MAY_BE_OF_GPUS}))",
         '"found the name " + object.metadata.name + " on a claim for GPUs"',
     ),
     scopes=frozenset({Scope.CLAIMS}),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..claims import OF_A_CLASS, of_gpus, requests
+from ..claims import OF_A_CLASS, requests
 from ..context import Context, Severity
 from ..example import POD, Example, edited, manifest_list
 from ..pod_request import resource_requests
 from ..pod_spec import resource_list
+from ..resource_names import of_gpus
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,

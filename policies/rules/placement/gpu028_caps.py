@@ -8,10 +8,12 @@ from fractions import Fraction
 from ...kube.gpu_resources import VCUDA_CORE
 from ...kube.quantity import show
 from .. import cel
+from ..claims import LEAST_CAP, least_cap
 from ..context import Context, Severity
 from ..each import each_container, each_pod, in_turn
 from ..example import Example, pod_of_several_gpus
-from ..pod_request import claim_requests, resource_requests
+from ..pod_claims import gpu_claims
+from ..pod_request import resource_requests
 from ..pod_spec import Container, Pod
 from ..resource_names import is_device
 from ..rule import Finding, Need, Rule, Subject
@@ -45,13 +47,19 @@ def _capped_container(container: Container, context: Context) -> Iterator[Findin
 def _capped_pod(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     resources = resource_requests(pod, context)
     counted = [_gpus(name, amount, context) for name, amount in resources.items()]
-    total = sum((*counted, *claim_requests(subject, context).values()), Fraction(0))
+    claims = list(gpu_claims(subject, context))
+    # GPU065 refuses a claim above the least cap, so a claim that nobody shows has no more.
+    most = least_cap(context) or 0
+    claimed = sum(most if claim.facts is None else claim.facts.most for claim in claims)
+    total = sum(counted, Fraction(claimed))
     if context.max_gpus_per_pod is not None and total > context.max_gpus_per_pod:
+        several = " Put all devices of the pod into one claim: GPU065 counts its requests."
         yield Finding(
             path=pod.under("spec"),
-            found=f"{show(total)} GPUs in one pod",
+            found=f"{'up to ' if claims else ''}{show(total)} GPUs in one pod",
             wanted=f"at most {context.max_gpus_per_pod}",
-            cure="Request fewer GPUs, or raise the setting maxGpusPerPod.",
+            cure="Request fewer GPUs, or raise the setting maxGpusPerPod."
+            + (several if claims else ""),
         )
 
 
@@ -62,7 +70,9 @@ RULE = Rule(
     check=in_turn(each_container(_capped_container), each_pod(_capped_pod)),
     why="maxGpusPerContainer and maxGpusPerPod limit how many GPUs one container and one pod "
     "may request. Parts of a GPU count as fractions, MIG devices as one GPU each, and "
-    "claims (DRA) with the devices that their manifests in this stack request.",
+    "claims (DRA) with the devices that their manifests request. A claim whose manifest is not "
+    "checked together with the pod counts with the maximum of a claim (GPU065), because it may "
+    "have as many; one whose name is that of other devices, such as nic, has none (GPU077).",
     source="the pack's settings; the pod's request as in GPU007",
     needs=frozenset({Need.CAPS}),
 )
@@ -86,10 +96,10 @@ _OF_NAME = cel.bound(
     ),
 )
 
-# Admission cannot read a claim, so each claim for GPUs counts as one device, as in the rule.
+# Admission cannot read a claim, so each claim for GPUs counts with its maximum, as in the rule.
 _TOTAL = (
     f"({_DISTINCT}.map(n, ({_OF_NAME}) * 100).sum() + variables.coreRequest"
-    " + size(variables.gpuClaims) * 100)"
+    f" + size(variables.gpuClaims) * {LEAST_CAP} * 100)"
 )
 
 _CAP = 'int(variables.facts["{}"]) * 100'

@@ -10,7 +10,7 @@ from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example, pod, pod_with_claim
 from ..pod_spec import HAVE_RESOURCES, Container
-from ..resource_names import is_gpu
+from ..resource_names import is_gpu, may_be_gpu
 from ..rule import Finding, Need, Rule
 from ..signs import On, Sign
 from ..twin import pods
@@ -18,7 +18,7 @@ from ..twin import pods
 
 def _by_class(container: Container, context: Context) -> Iterator[Finding]:
     for name in sorted(container.asked_names):
-        if name.startswith(BY_CLASS) and is_gpu(name, context):
+        if name.startswith(BY_CLASS) and (is_gpu(name, context) or may_be_gpu(name, context)):
             yield Finding(
                 path=f"{container.path}.resources",
                 found=name[:80],
@@ -36,15 +36,18 @@ RULE = Rule(
     "DRAExtendedResource), a container can request a DeviceClass as the resource "
     "deviceclass.resource.kubernetes.io/<class> and gets the devices by DRA. For the API "
     "server, this is a resource of its own, with any amount and even without a limit, so "
-    "the configured maximums of GPU028 and GPU065 don't count it. A class has GPUs if its "
-    "name says so, or if resourceNames lists the resource.",
+    "the configured maximums of GPU028 and GPU065 don't count it. Each class "
+    "counts, unless its name is that of other devices, such as nic.example.com, or otherClaims "
+    "lists it.",
     source="kubernetes v1.36.3 pkg/features/kube_features.go DRAExtendedResource; "
     "pkg/scheduler/framework/plugins/dynamicresources/extended/util.go; "
     "pkg/apis/core/helper/helpers.go IsNativeResource",
     needs=frozenset({Need.CAPS}),
 )
 
-_ASKED = cel.asks_for(f"n.startsWith({cel.text(BY_CLASS)}) && {cel.is_gpu('n')}")
+_ASKED = cel.asks_for(
+    f"n.startsWith({cel.text(BY_CLASS)}) && ({cel.is_gpu('n')} || {cel.may_be_gpu('n')})"
+)
 
 TWIN = pods(
     '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) ? '

@@ -27,7 +27,10 @@ def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Fin
         return
     if pod.spec.get("hostIPC") in (True, UNKNOWN):
         return
-    claimed = {claim.name: claim.gpus or {} for claim in gpu_claims(subject, context)}
+    claimed = {
+        claim.name: claim.facts.gpus if claim.facts else {}
+        for claim in gpu_claims(subject, context)
+    }
     memory = {
         text(at(volume, "name"))
         for volume in sequence(pod.spec.get("volumes"))

@@ -11,6 +11,8 @@ import yaml
 
 from policies import reference
 from policies.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
+from policies.rules.resource_names import BY_CLASS
+from policies.rules.unknown import UNKNOWN
 
 GPU = "nvidia.com/gpu"
 TEMPLATE = "resourceClaimTemplateName"
@@ -170,9 +172,13 @@ def test_what_the_settings_and_the_manifests_say_of_a_claim_counts() -> None:
     listed = replace(CONTEXT, other_claims=frozenset({"odd"}))
     assert ids(pod("odd", **bad), context=listed) == []
     assert ids(pod("odd"), context=listed) == ["GPU032"], "without GPUs"
-    shown = template("odd", {"deviceClassName": "dsp.example.com"}, namespace="team")
+    shown = template("odd", {"deviceClassName": "nic.example.com"}, namespace="team")
     assert ids(shown, pod("odd", **bad)) == []
-    elsewhere = template("odd", {"deviceClassName": "dsp.example.com"}, namespace="other")
+    unclear = template("odd", {"deviceClassName": "dsp.example.com"}, namespace="team")
+    assert "GPU022" in ids(unclear, pod("odd", **bad))
+    later = template("odd", {"deviceClassName": UNKNOWN}, namespace="team")
+    assert "GPU032" not in ids(later, pod("odd"))
+    elsewhere = template("odd", {"deviceClassName": "nic.example.com"}, namespace="other")
     assert "GPU022" in ids(elsewhere, pod("odd", **bad))
     hidden = template("nic", {"deviceClassName": "gpu.nvidia.com"}, namespace="team")
     assert {"GPU022", "GPU077"} <= set(ids(hidden, pod("nic", **bad)))
@@ -266,9 +272,53 @@ def test_a_device_class_tells_its_resource_and_its_claims() -> None:
     del asked["spec"]["resourceClaims"]
     assert "GPU067" not in ids(asked)
     assert "GPU067" in ids(DEVICE_CLASS, asked)
-    claim = template("a", *[{"deviceClassName": "fast", "count": 5}] * 2)
-    assert "GPU065" in ids(DEVICE_CLASS, claim)
-    assert ids(claim) == []
+    known = template("one", {"deviceClassName": "fast"}, namespace="team")
+    bad = pod("one", hostPID=True, runtimeClassName="nvidia")
+    assert "GPU063" in ids(known, bad)
+    assert "GPU063" not in ids(DEVICE_CLASS, known, bad)
+
+
+@pytest.mark.parametrize("name", ["fast", "h100", "accelerator.example.com", "gpu.nvidia.com"])
+def test_a_cap_counts_the_devices_of_each_class_that_may_have_gpus(name: str) -> None:
+    assert ids(template("a", {"deviceClassName": name, "count": 8})) == []
+    assert ids(template("a", {"deviceClassName": name, "count": 9})) == ["GPU065"]
+    assert ids(template("my-nic", {"deviceClassName": name})) == ["GPU077"]
+    asked = pod(container={"resources": {"limits": {f"{BY_CLASS}{name}": 1}}})
+    del asked["spec"]["resourceClaims"]
+    assert "GPU070" in ids(asked)
+    made = {"uid": "0", "annotations": {"resource.kubernetes.io/pod-claim-name": "it"}}
+    claim = template("my-nic-it-x7x2k", {"deviceClassName": name})
+    claim |= {"kind": "ResourceClaim", "spec": claim["spec"]["spec"]}
+    assert ids(claim) == ["GPU077"]
+    assert ids({**claim, "metadata": {**claim["metadata"], **made}}) == [], "made by a controller"
+    listed = replace(CONTEXT, other_claims=frozenset({name}))
+    many = template("a", {"deviceClassName": name, "count": 9})
+    assert ids(many, context=listed) == ([] if name != "gpu.nvidia.com" else ["GPU065"])
+
+
+@pytest.mark.parametrize(
+    ("templates", "caps", "refused"),
+    [
+        (["one"], (None, 8), False),
+        (["one", "nic"], (None, 8), False),
+        (["one", "other"], (None, 8), True),
+        (["one", "other"], (4, 8), False),
+        (["one", "other", "third"], (4, 8), True),
+    ],
+)
+def test_claims_that_nobody_shows_count_with_the_most_that_they_can_have(
+    templates: list[str], caps: tuple[int | None, int], refused: bool
+) -> None:
+    capped = replace(CONTEXT, max_gpus_per_container=caps[0], max_gpus_per_pod=caps[1])
+    claims = [{"name": f"c{number}", TEMPLATE: name} for number, name in enumerate(templates)]
+    asked = pod(resourceClaims=claims, container={"resources": {}})
+    assert ("GPU028" in ids(asked, context=capped)) == refused
+    shown = [
+        template(name, {"deviceClassName": "gpu.nvidia.com"}, namespace="team")
+        for name in templates
+        if name != "nic"
+    ]
+    assert "GPU028" not in ids(*shown, asked, context=capped)
 
 
 def test_channels_between_nodes_are_no_gpus() -> None:

@@ -26,11 +26,11 @@ from policies.check.rendered import sources
 from policies.check.result import Found, Judged
 from policies.check.together import CheckedStack, with_claims
 from policies.rules import Context, Subject
-from policies.rules.claims import of_gpus, requests
+from policies.rules.claims import requests
 from policies.rules.gpus import Gpus, gpus_of
 from policies.rules.pod_claims import gpu_claims
 from policies.rules.pod_spec import Pod
-from policies.rules.resource_names import is_gpu, sounds_like_gpu
+from policies.rules.resource_names import is_gpu, of_gpus, sounds_like_gpu
 from policies.rules.unread import NO_GPUS
 from tests.proofs.rules import results
 
