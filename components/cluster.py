@@ -266,8 +266,11 @@ class GpuCluster(pulumi.ComponentResource):
         else:
             after = partial(_options, self, [*providers, hosts.made.provider], [hosts.made])
         if desired.guardrails is not None:
-            own = frozenset(space.name for space in desired.namespaces if space.privileged)
-            guarded = GuardrailsArgs(context=desired.rules, own=own, guardrails=desired.guardrails)
+            guarded = GuardrailsArgs(
+                context=desired.rules,
+                own=desired.privileged_namespaces,
+                guardrails=desired.guardrails,
+            )
             Guardrails(f"{name}-guardrails", guarded, after())
         served = self._declare_platform(args, difference, hosts, after)
         nothing: pulumi.Output[list[dict[str, Any]]] = pulumi.Output.from_input([])

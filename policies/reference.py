@@ -194,8 +194,10 @@ the end date of the grant. Grants, and the label `gpu-cluster/guardrails: exempt
 namespace, can be set by users that RBAC permits the verb `grant` on the resource `exemptions` of
 the group `guardrails.gpu-cluster`. Only these users may also create a namespace with a name that
 the rules trust: the namespaces that the stack creates or has adopted, `infrastructureNamespaces`,
-`excludedNamespaces`, and each name without `*` in an exemption. The API server's
-audit log contains what was exempted.
+`excludedNamespaces`, and each name without `*` in an exemption. Of an adopted device plugin, only
+the DaemonSets are trusted, by name and in their namespace; only these users may write them, and
+only the DaemonSet controller makes their pods. The API server's audit log contains what was
+exempted.
 
 Only schedulers may bind pods to nodes and allocate devices to claims: users that may create
 `pods/binding`, or update `resourceclaims/status`, in all namespaces. For an allocation, Kubernetes

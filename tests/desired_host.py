@@ -35,5 +35,5 @@ def guarded(cluster: Cluster) -> GuardrailsArgs:
     """Return the arguments of the guardrails component of a cluster that declares guardrails."""
     desired = resolve(cluster, "dev")
     assert desired.guardrails is not None
-    own = frozenset(space.name for space in desired.namespaces if space.privileged)
+    own = desired.privileged_namespaces
     return GuardrailsArgs(context=desired.rules, own=own, guardrails=desired.guardrails)

@@ -23,7 +23,7 @@ from components.desired.pod_template import pod_spec, template
 from components.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
 from components.desired.question import Question
 from components.desired.rollout import DesiredMigLayouts, DesiredRollout, Operands, PoolLayout
-from components.desired.rules_context import rules_context
+from components.desired.rules_context import rules_context, trusted_of_platform
 from components.desired.scheduling_classes import (
     is_by_rule,
     limit_range,
@@ -127,6 +127,12 @@ class Desired:
         """Return the hosts that join a cluster in a run, without hosts in maintenance."""
         joining = self.kubeadm.joining if self.kubeadm else ()
         return working(host for host in self.hosts if host.joins) or working(joining)
+
+    @property
+    def privileged_namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the stack and its platform whose pods may be privileged."""
+        own = (space.name for space in self.namespaces if space.privileged)
+        return trusted_of_platform(self.platform).union(own)
 
     @property
     def question(self) -> Question:

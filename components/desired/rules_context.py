@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
 from components.base.model import FrozenDict
-from components.platforms.base import Delivery, Platform, RunningPlugin
+from components.platforms.base import Delivery, Platform, RunningPlugin, Trait
 from components.platforms.own_namespaces import OwnNamespace
 from components.platforms.site import Site
 from components.settings.guardrails import GuardrailsSettings
@@ -46,8 +46,9 @@ def rules_context(
         runtime_class=_runtime_class(platform),
         runtime_classes=platform.engines.runtime_classes,
         infrastructure_namespaces=frozenset(
-            {platform.installation.namespace, *(space.name for space in namespaces)}
+            {*trusted_of_platform(platform), *(space.name for space in namespaces)}
         ),
+        daemon_sets=platform.installation.daemon_sets,
     )
     return _with_guardrails(context, guardrails) if guardrails else context
 
@@ -74,6 +75,19 @@ def _pool_facts(pool: Pool, site: Site, maintenance: Collection[str]) -> Iterato
             gpu_memory_mib=pool.gpu_memory_mib,
             node_names=frozenset(names),
         )
+
+
+def trusted_of_platform(platform: Platform) -> frozenset[str]:
+    """Return the namespaces in which the rules trust everything because of the platform.
+
+    The namespace of an adopted release is not one of them, because it may have other pods: only the
+    release's DaemonSets are trusted there. An operator's namespace always is one, because who may
+    create pods in it can use the operator's service account, which creates privileged DaemonSets.
+    """
+    installation = platform.installation
+    if installation.is_adopted and Trait.HAS_OPERATOR not in platform.traits:
+        return frozenset()
+    return frozenset({installation.namespace})
 
 
 def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Context:

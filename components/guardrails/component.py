@@ -27,7 +27,7 @@ class GuardrailsArgs:
 
     Attributes:
         context: Facts about the stack that the rules use.
-        own: Namespaces of the stack whose pods are privileged.
+        own: Namespaces of the stack and its platform whose pods are privileged.
         guardrails: Section `guardrails` of the settings.
     """
 

@@ -18,7 +18,7 @@ from components.host_facts import HostFacts
 from components.platforms.findings import Surroundings
 from components.platforms.requests import Expected, HelmRelease
 from components.platforms.site import Site
-from components.settings.adopted import AdoptedSettings
+from components.settings.adopted import AdoptedRelease, AdoptedSettings
 from components.settings.hosts.driver import DriverSettings
 from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from components.settings.nodes.pool import Pool
@@ -180,6 +180,7 @@ class Trait(StrEnum):
     SHARES_CARDS = "a pod can have a part of a card"
     TAKES_PLUGIN_MEMORY = "`driverInstaller.pluginMemory` is its memory"
     WANTS_CGROUP_V1 = "works with cgroup v1 alone"
+    HAS_OPERATOR = "an operator creates its pods"
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ class Installation:
         own_namespace: True if the namespace is created and deleted with the platform.
         objects: Objects in addition to the release.
         programs: Programs that run before the release is installed and after its removal.
+        daemon_sets: DaemonSets that were adopted, as `namespace/name`; `*` at the end stands for
+            any text.
         is_adopted: True if the platform ran before the stack existed. The stack takes it over
             in place, and leaves it in the cluster when the stack is destroyed.
     """
@@ -223,6 +226,7 @@ class Installation:
     own_namespace: bool = False
     objects: tuple[ExtraObject, ...] = ()
     programs: tuple[Program, ...] = ()
+    daemon_sets: frozenset[str] = frozenset()
     is_adopted: bool = False
 
 
@@ -462,6 +466,17 @@ class Platform(ABC):
         yield from ()
 
 
+def _named_after(release: AdoptedRelease) -> frozenset[str]:
+    """Return the names that the DaemonSets of a release may have, as patterns.
+
+    A chart names its objects after the release, unless the values have another name
+    (k8s-device-plugin v0.20.0, _helpers.tpl).
+    """
+    override = release.values.get("fullnameOverride")
+    names = {release.name, override} if isinstance(override, str) and override else {release.name}
+    return frozenset(f"{release.namespace}/{name}{end}" for name in names for end in ("", "-*"))
+
+
 def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str) -> Installation:
     """Return the installation of a platform that ran before the stack existed.
 
@@ -482,6 +497,7 @@ def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str)
             version=release.version,
             values=plain(release.values),
             servers=Servers(servers.pods, named),
+            daemon_sets=_named_after(release),
             is_adopted=True,
         )
     manifests = [plain(manifest) for manifest in adopted.objects]
@@ -501,6 +517,10 @@ def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str)
                 key=f"adopted-{manifest['metadata']['namespace']}-{manifest['metadata']['name']}",
                 manifest=manifest,
             )
+            for manifest in manifests
+        ),
+        daemon_sets=frozenset(
+            f"{manifest['metadata']['namespace']}/{manifest['metadata']['name']}"
             for manifest in manifests
         ),
         is_adopted=True,

@@ -68,7 +68,9 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     return [
         *result,
         *placing.manifests(_LABELS, actions, failure_policy, namespaces),
-        *grants.manifests(_trusted(context, enforcement), _LABELS, actions, failure_policy),
+        *grants.manifests(
+            _trusted(context, enforcement), context.daemon_sets, _LABELS, actions, failure_policy
+        ),
     ]
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..rules.cel import OR_LIST, OR_MAP, changed, parameter, texts
+from ..rules.cel import OR_LIST, OR_MAP, TRUSTED, changed, parameter, texts
 from ..rules.twin import Scope, Twin
 from . import exemptions
 from .objects import Json
@@ -95,10 +95,12 @@ _NAMESPACES = rule_of(
 _OWN = {"ownAnnotations": f"object.metadata.?annotations{OR_MAP}"}
 _GRANTS = {"grants": f"namespaceObject.?metadata.?annotations{OR_MAP}"}
 _BARE = {**_OWN, "annotations": "variables.ownAnnotations"}
-_OBJECT = {**_BARE, **_GRANTS, **exemptions.VARIABLES}
+_TRUSTED = {"trusted": TRUSTED}
+_OBJECT = {**_BARE, **_TRUSTED, **_GRANTS, **exemptions.VARIABLES}
 _POD = {**_OBJECT, "spec": "object.spec", **POD_VARIABLES}
 _TEMPLATE = {
     **_OWN,
+    **_TRUSTED,
     # `dyn` switches off the type check, because the path of the pod template depends on the kind of
     # object. The policy for Pods uses the same expressions, and there their types are checked.
     "template": 'dyn(object).kind == "PodTemplate" ? dyn(object).template : '

@@ -282,13 +282,45 @@ def unless_empty(condition: str, place: str) -> str:
     return f"{condition} ? [{place}] : []"
 
 
-def in_workloads(places: str) -> str:
-    """Return CEL that drops a list of violations for objects in namespaces of the GPU stack.
+# Every user can write an owner reference into a pod, so a pod counts as a DaemonSet's only if the
+# DaemonSet controller creates it.
+DAEMON_SETS: Final = (
+    '(dyn(object).kind == "DaemonSet" ? [string(object.metadata.name)] : '
+    f'request.?userInfo.?username.orValue("") in {parameter("daemonSetControllers")} ? '
+    f'object.metadata.?ownerReferences{OR_LIST}.filter(o, o.kind == "DaemonSet" && '
+    "o.?controller.orValue(false)).map(o, string(o.name)) : [])"
+)
+"""CEL for the name of the DaemonSet that the object is or that made it, in a list, or no name."""
+
+
+def trusts_daemon_set(key: str, patterns: str) -> str:
+    """Return CEL that is true if a DaemonSet has a name that the rules trust.
 
     Args:
-        places: CEL for the list of violations in all other namespaces.
+        key: CEL for the DaemonSet, as `namespace/name`.
+        patterns: CEL for the list of trusted names, in which `*` may stand at the end.
     """
-    return f"request.namespace in {parameter('trustedNamespaces')} ? [] : ({places})"
+    return (
+        f'{patterns}.exists(t, t.endsWith("*") ? '
+        f"({key}).startsWith(t.substring(0, size(t) - 1)) : ({key}) == t)"
+    )
+
+
+TRUSTED: Final = (
+    f"request.namespace in {parameter('trustedNamespaces')} || {DAEMON_SETS}.exists(d, "
+    + trusts_daemon_set('request.namespace + "/" + d', parameter("trustedDaemonSets"))
+    + ")"
+)
+"""CEL that is true for objects to which the rules about workloads don't apply."""
+
+
+def in_workloads(places: str) -> str:
+    """Return CEL that drops a list of violations for objects that the rules trust.
+
+    Args:
+        places: CEL for the list of violations in all other objects.
+    """
+    return f"variables.trusted ? [] : ({places})"
 
 
 def each_container(condition: str, found: str, containers: str = "variables.containers") -> str:

@@ -152,6 +152,8 @@ class Context:
             pkg/kubeapiserver/options/plugins.go).
         infrastructure_namespaces: Namespaces that the rules trust in addition to `kube-system`:
             those that the stack creates or declares; None if nobody has declared any.
+        daemon_sets: DaemonSets outside these namespaces that the rules trust, as `namespace/name`;
+            `*` at the end stands for any text.
         severities: Severities by rule id, which override the rules' defaults.
         plugin: Configuration of the device plugin, or None if not known.
         runtime_class: RuntimeClass that GPU pods must name; empty if nvidia is the default runtime,
@@ -175,6 +177,7 @@ class Context:
     resource_names: frozenset[str] = frozenset()
     extended_resource_toleration: bool = False
     infrastructure_namespaces: frozenset[str] | None = None
+    daemon_sets: frozenset[str] = frozenset()
     severities: Mapping[str, Severity] = field(default_factory=dict)
     plugin: PluginFacts | None = None
     runtime_class: str | None = None
@@ -193,3 +196,11 @@ class Context:
     def trusted_namespaces(self) -> frozenset[str]:
         """Return the namespaces in which the rules about workloads don't apply."""
         return frozenset({KUBE_SYSTEM}) | (self.infrastructure_namespaces or frozenset())
+
+    def trusts_daemon_set(self, namespace: str, name: str) -> bool:
+        """Return whether the rules about workloads don't apply to a DaemonSet."""
+        key = f"{namespace}/{name}"
+        return any(
+            key.startswith(form[:-1]) if form.endswith("*") else key == form
+            for form in self.daemon_sets
+        )

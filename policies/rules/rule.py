@@ -10,7 +10,7 @@ from ..faults import worded
 from . import custom
 from .context import Context, Severity
 from .pod_spec import Pod, find_pod
-from .unknown import UNKNOWN, at, mapping, text
+from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
 
 class Need(StrEnum):
@@ -115,9 +115,29 @@ class Subject:
         own = mapping(at(self.manifest, "metadata", "annotations"))
         return {**mapping(at(self.pod.metadata, "annotations")), **own} if self.pod else own
 
+    @property
+    def daemon_set(self) -> object:
+        """Return the name of the DaemonSet that the object is or that made it, or None.
+
+        The name is `UNKNOWN` if the object may be a DaemonSet's pod. Everybody can write an owner
+        into a manifest. So an owner counts only in an object that was read from a cluster, which
+        has given it a uid.
+        """
+        if self.kind == "DaemonSet":
+            return self.name
+        owners = at(self.manifest, "metadata", "ownerReferences")
+        if owners is UNKNOWN or any(map(holds_unknown, sequence(owners))):
+            return UNKNOWN
+        if not text(at(self.manifest, "metadata", "uid")):
+            return None
+        made_by = (owner for owner in sequence(owners) if at(owner, "controller") is True)
+        return next((at(o, "name") for o in made_by if at(o, "kind") == "DaemonSet"), None)
+
     def is_workload(self, context: Context) -> bool:
-        """Return whether the object is known to be outside the namespaces of the GPU stack."""
-        return self.namespace_known and self.namespace not in context.trusted_namespaces
+        """Return whether the object is known to be none that the rules trust."""
+        if not self.namespace_known or self.namespace in context.trusted_namespaces:
+            return False
+        return not context.trusts_daemon_set(self.namespace, text(self.daemon_set))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,7 +53,7 @@ class GpuOperatorPlatform(Platform):
     servers = Servers("app=nvidia-device-plugin-daemonset", "nvidia-device-plugin-daemonset")
     # Label of MIG manager's pods (gpu-operator v26.7.0, assets/state-mig-manager).
     layouts = PlatformMigLayouts("app=nvidia-mig-manager", layout)
-    traits = frozenset({Trait.BRINGS_DRIVER})
+    traits = frozenset({Trait.BRINGS_DRIVER, Trait.HAS_OPERATOR})
     # Label and port of the DCGM exporter (gpu-operator v26.7.0, assets/state-dcgm-exporter).
     monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
     secrets = (vgpu_nodes.TOKEN,)

@@ -30,12 +30,18 @@ from tests.policies.admission.cluster import (
     install,
 )
 
-CONTEXT = Context(pools=EVERYTHING.pools[:1], platform="device-plugin")
+SPACE, TENANT, OFFICER = "tenant", "tenant", "officer"
+PLUGIN = "nvdp-nvidia-device-plugin"
+"""A DaemonSet of a release that the stack adopted in the tenant's namespace."""
+CONTEXT = Context(
+    pools=EVERYTHING.pools[:1],
+    platform="device-plugin",
+    daemon_sets=frozenset({f"{SPACE}/nvdp", f"{SPACE}/nvdp-*"}),
+)
 TRUSTED = "gpu-system"
 """A namespace that the settings of the rules trust, and that doesn't exist yet."""
 TRUSTING = replace(CONTEXT, infrastructure_namespaces=frozenset({TRUSTED}))
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
-SPACE, TENANT, OFFICER = "tenant", "tenant", "officer"
 ANYWHERE = {"operator": "Exists"}
 Json = dict[str, Any]
 
@@ -79,6 +85,7 @@ def _role(user: str, *rules: Json) -> list[Json]:
 
 
 NAMESPACES = {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["*"]}
+DAEMON_SETS = {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["*"]}
 MAY_GRANT = {
     "apiGroups": ["guardrails.gpu-cluster"],
     "resources": ["exemptions"],
@@ -93,7 +100,10 @@ def tenants(api: httpx.Client) -> Iterator[httpx.Client]:
     Let two users edit namespaces.
     """
     install(api, SPACE, CONTEXT, DENY)
-    for role in (*_role(TENANT, NAMESPACES), *_role(OFFICER, NAMESPACES, MAY_GRANT)):
+    for role in (
+        *_role(TENANT, NAMESPACES, DAEMON_SETS),
+        *_role(OFFICER, NAMESPACES, DAEMON_SETS, MAY_GRANT),
+    ):
         apply(api, role)
     guard = [
         manifest
@@ -221,6 +231,59 @@ def test_only_who_may_grant_makes_a_namespace_that_the_settings_trust(
     assert "exemptions.guardrails.gpu-cluster" in said.text
     assert create(tenants, space(f"{TRUSTED}-2"), user=TENANT).taken
     assert create(tenants, space(TRUSTED), user=OFFICER).taken
+
+
+def seeing_all(name: str) -> Json:
+    """Return a DaemonSet whose pods see all GPUs of their node."""
+    see = {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}
+    labels = {"app": name}
+    spec = pod()["spec"]
+    spec["containers"][0] |= see
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": SPACE},
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def pod_of(daemon_set: Json) -> Json:
+    name = daemon_set["metadata"]["name"]
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": name, "uid": "0"}
+    made = pod(ownerReferences=[{**owner, "controller": True}])
+    return {**made, "spec": daemon_set["spec"]["template"]["spec"]}
+
+
+def test_an_adopted_daemon_set_is_trusted_among_those_of_tenants(tenants: httpx.Client) -> None:
+    plugin, other = seeing_all(PLUGIN), seeing_all("nvd")
+    assert create(tenants, pod_of(plugin), user=DAEMON_SET_CONTROLLER).rules == frozenset()
+    assert create(tenants, pod_of(plugin)).rules == {"GPU017"}, "anybody can write an owner"
+    assert create(tenants, pod_of(other), user=DAEMON_SET_CONTROLLER).rules == {"GPU017"}
+    assert create(tenants, other, user=TENANT).rules == {"GPU017"}
+
+
+def test_only_who_may_grant_writes_an_adopted_daemon_set(tenants: httpx.Client) -> None:
+    plugin = seeing_all(PLUGIN)
+    said = create(tenants, plugin, user=TENANT)
+    assert said.status == 403
+    assert "exemptions.guardrails.gpu-cluster" in said.text
+    assert create(tenants, plugin, dry=False, user=OFFICER).taken
+
+    def replace_image(live: Json) -> None:
+        live["spec"]["template"]["spec"]["containers"][0]["image"] = "miner:1"
+
+    def label(live: Json) -> None:
+        live["metadata"]["labels"] = {"edited": "true"}
+
+    try:
+        assert edit(tenants, plugin, replace_image, user=TENANT).status == 403
+        assert edit(tenants, plugin, label, user=TENANT).taken
+        assert edit(tenants, plugin, replace_image, user=OFFICER).taken
+    finally:
+        delete(tenants, plugin)
 
 
 def test_a_tenant_edits_the_rest_of_his_namespace_and_gives_up_grants(
