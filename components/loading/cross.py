@@ -17,8 +17,8 @@ from components.loading import (
     validate_driver,
     validate_kubeadm_cluster,
     validate_namespaces,
+    validate_overrides,
     validate_scheduling,
-    validate_shared,
 )
 from components.platforms.discovery import named
 from components.settings.dra import DraSettings
@@ -50,7 +50,7 @@ def _faults(sections: ValidSections) -> Iterator[Fault]:
     yield from validate_kubeadm_cluster.validate(sections)
     yield from _tests(sections)
     yield from validate_adopted.validate(sections)
-    yield from validate_shared.validate(sections)
+    yield from validate_overrides.validate(sections)
     if sections.platform is not None:
         yield from named(sections.platform).validate_settings(sections)
 

@@ -25,7 +25,6 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     if sections.platform is not None:
         yield from _source(sections, sections.platform)
     yield from _without_effect(sections)
-    yield from _one_container(sections)
     yield from _excluded(sections)
     yield from _installer(sections)
 
@@ -84,24 +83,6 @@ def _without_effect(sections: ValidSections) -> Iterator[Fault]:
                 f"{shown} with source {driver.source}",
                 f"this only for a driver that {who}",
                 'remove it, or write "source: operator"' if by_operator else "remove it",
-            )
-
-
-def _one_container(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for hosts whose driver comes by a container, but not that of their pool.
-
-    The driver's DaemonSet runs on all nodes of a pool.
-    """
-    for level in sections.host_levels:
-        own, pool = level.driver, level.below.driver if level.below is not None else None
-        if own is None or pool is None or own.source is pool.source or not level.has_gpus:
-            continue
-        if own.in_container or pool.in_container:
-            yield fault(
-                level.place("driver", "source"),
-                f"{own.source}, in {level.below} with driver.source {pool.source}",
-                "one source for all nodes of a pool: a container brings the driver to all of them",
-                "remove it, or declare the node in a pool of its own",
             )
 
 

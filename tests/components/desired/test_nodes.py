@@ -202,6 +202,18 @@ def test_labels_that_a_node_overrides_are_known_to_the_rules() -> None:
     assert pools["a"].node_names == {"gpu-3"}
 
 
+def test_a_pool_by_selector_overrides_no_host_in_silence() -> None:
+    by_selector = {"name": "b", "selector": {"a/b": "c"}, "count": 1, "gpusPerNode": 8}
+    declared = document()
+    declared["pools"][1] = {**by_selector, "system": {"swapOff": False}, "ssh": {"user": "admin"}}
+    found = "a section in a pool by selector, with host gpu-2 in no pool by name"
+    assert faults(declared) == [f"pools[1].system: {found}", f"pools[1].ssh: {found}"]
+    del declared["pools"][1]["ssh"]
+    declared["hosts"][1]["system"] = {"swapOff": True}
+    load(declared)
+    load({**declared, "hosts": declared["hosts"][:1]})
+
+
 def test_a_pool_without_hosts_is_validated_again_when_its_own_driver_changes() -> None:
     def proven(version: str) -> dict[str, str]:
         declared = document({"driver": {"version": version}}, hosts=[])

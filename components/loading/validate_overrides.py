@@ -1,0 +1,86 @@
+"""Refuse sections of pools and hosts that can't apply to the nodes of this pool or host alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.platforms.discovery import named
+from components.settings.valid_sections import Level, ValidSections
+from policies.faults import Fault, fault
+
+
+def validate(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for sections of pools and hosts that can't apply to these nodes alone."""
+    yield from _shared(sections)
+    yield from _one_container(sections)
+    yield from _by_selector(sections)
+
+
+def _shared(sections: ValidSections) -> Iterator[Fault]:
+    """Yield a fault for each pool or host that overrides a setting of the platform's release."""
+    if sections.platform is None:
+        return
+    shared = [
+        (level, named(sections.platform).shared(level.driver, level.runtime))
+        for level in sections.gpu_levels
+        if level.driver is not None and level.runtime is not None
+    ]
+    first: dict[tuple[str, str], dict[object, Level]] = {}
+    for level, settings in shared:
+        for setting, value in settings.items():
+            first.setdefault(setting, {}).setdefault(value, level)
+    for level, settings in shared:
+        for (section, key), value in settings.items():
+            others = [each for each in first[section, key].items() if each[0] != value]
+            location = level.place(section, key) if others else ()
+            if location and location[:2] == level.location:
+                yield fault(
+                    location,
+                    f"{value} for {level}, and {others[0][0]} for {others[0][1]}",
+                    f"one value for all nodes with GPUs: platform {sections.platform} is one "
+                    "release on all of them",
+                    f"remove it here, and write it in section {section} of the stack",
+                )
+
+
+def _one_container(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for hosts whose driver comes by a container, but not that of their pool.
+
+    The driver's DaemonSet runs on all nodes of a pool.
+    """
+    for level in sections.host_levels:
+        own, pool = level.driver, level.below.driver if level.below is not None else None
+        if own is None or pool is None or own.source is pool.source or not level.has_gpus:
+            continue
+        if own.in_container or pool.in_container:
+            yield fault(
+                level.place("driver", "source"),
+                f"{own.source}, in {level.below} with driver.source {pool.source}",
+                "one source for all nodes of a pool: a container brings the driver to all of them",
+                "remove it, or declare the node in a pool of its own",
+            )
+
+
+def _by_selector(sections: ValidSections) -> Iterator[Fault]:
+    """Yield faults for overrides of hosts by a pool that does not name its nodes.
+
+    Which hosts belong to such a pool is known only after the cluster was inspected.
+    """
+    named = {node for pool in sections.pools.values() for node in pool.node_names}
+    others = [
+        level for level in sections.host_levels if level.host and level.host.node not in named
+    ]
+    for level in sections.levels:
+        pool = level.pool
+        if pool is None or pool.selector is None:
+            continue
+        for name in (*level.written, *({"ssh"} & pool.model_fields_set)):
+            for other in others:
+                if other.has_gpus is level.has_gpus and name not in other.written:
+                    yield fault(
+                        (*level.location, name),
+                        f"a section in a pool by selector, with {other} in no pool by name",
+                        "a section that says which hosts it applies to: a selector names none",
+                        f"write {name} in the hosts, or list the nodes of the pool by name",
+                    )
+                    break
