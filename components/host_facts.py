@@ -5,6 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+UNREAD = "unknown"
+"""Version of a program whose text has none that can be read."""
+
 
 @dataclasses.dataclass(frozen=True)
 class HostFacts:
@@ -20,10 +23,10 @@ class HostFacts:
         os_name: Name of the system for people (PRETTY_NAME).
         ostree: Whether the system's packages come in an image (rpm-ostree).
         driver: Version of the loaded NVIDIA kernel driver. None if no driver is loaded.
-        containerd: Version of containerd on PATH. None if it is not installed.
-        toolkit: Version of nvidia-ctk on PATH. None if it is not installed.
-        docker: Version of Docker on PATH. None if it is not installed.
-        crio: Version of CRI-O on PATH. None if it is not installed.
+        containerd: Version of containerd on PATH, or `UNREAD`. None if it is not installed.
+        toolkit: Version of nvidia-ctk on PATH, or `UNREAD`. None if it is not installed.
+        docker: Version of Docker on PATH, or `UNREAD`. None if it is not installed.
+        crio: Version of CRI-O on PATH, or `UNREAD`. None if it is not installed.
         headers: Whether the running kernel's headers are installed (/lib/modules/<kernel>/build).
         secure_boot: Whether UEFI Secure Boot is on. None if the host has no such EFI variable.
         driver_container: Whether the root of a driver container exists on the host; the loaded

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from components.desired.host import DesiredHost
-from components.host_facts import HostFacts
+from components.host_facts import UNREAD, HostFacts
 from components.hosts.compatibility import version
 from components.settings.hosts.repository import Repositories
 from components.settings.hosts.runtime import Engine
@@ -19,6 +19,8 @@ from policies.facts.floors import Software, below, wanted
 from policies.faults import Fault, FaultSeverity
 
 Row = tuple[str, ...]
+NO_VERSION = "read what its --version prints on the host, and install it from a package"
+"""Cure of a program whose version can't be read."""
 RUNTIME_PATH = "/usr/bin/nvidia-container-runtime"
 """Path of the NVIDIA runtime in the toolkit's packages, as in `steps/library/runtime.sh`."""
 UNITS: Mapping[Engine, tuple[str, ...]] = {
@@ -160,5 +162,7 @@ def old_engine(host: DesiredHost, there: str | None, oldest: tuple[int, int]) ->
         return
     if there is None and host.sections.runtime.install is None:
         yield fault(host, f"no {name}", wanted, f"install {name}, or declare runtime.install")
+    elif there == UNREAD:
+        yield fault(host, f"{name} without a version", wanted, NO_VERSION)
     elif there is not None and version(there) < oldest:
         yield fault(host, f"{name} {there}", wanted, f"upgrade {name}")

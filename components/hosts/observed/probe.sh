@@ -305,7 +305,8 @@ driver_package() {
     echo "${its_packages%% *}"
 }
 
-# version KEY PROGRAM: reports the version of a program on PATH; "unknown" if its text has none.
+# version KEY PROGRAM: reports the version of a program on PATH; "unknown" (components.host_facts,
+# UNREAD) if its text has none.
 version() {
     command -v "$2" >/dev/null 2>&1 || return 0
     find_version 5 "$2" "$2"

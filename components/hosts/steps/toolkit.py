@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
-from components.host_facts import HostFacts
-from components.hosts.step import Given, Phase, Step, below_floor, fault, said
+from components.host_facts import UNREAD, HostFacts
+from components.hosts.step import NO_VERSION, Given, Phase, Step, below_floor, fault, said
 from components.settings.hosts.runtime import ToolkitSource
 from policies.facts.floors import Software, floor
 from policies.faults import Fault, FaultSeverity
@@ -52,14 +52,17 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         return
     if facts.foreign:
         cure = "configure the NVIDIA runtime as its documentation describes, without runtime here"
-        wanted = "containerd, Docker or CRI-O of packages, K3s or RKE2"
+        known = "containerd, Docker or CRI-O of packages, K3s or RKE2"
         has = f"{' and '.join(facts.foreign)}, with its own container engine"
-        yield fault(host, has, wanted, cure)
+        yield fault(host, has, known, cure)
     toolkit = host.sections.runtime.toolkit
     by_us = toolkit.source is ToolkitSource.PACKAGE
+    wanted = f"{floor(Software.TOOLKIT).fixed} or later"
     if facts.toolkit is None and not by_us:
         cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
-        yield fault(host, "no nvidia-ctk", f"{floor(Software.TOOLKIT).fixed} or later", cure)
+        yield fault(host, "no nvidia-ctk", wanted, cure)
+    if facts.toolkit == UNREAD and not by_us:
+        yield fault(host, "nvidia-ctk without a version", wanted, NO_VERSION)
     there = (toolkit.version if by_us else None) or facts.toolkit or ""
     yield from below_floor(host, Software.TOOLKIT, there, FaultSeverity.ERROR)
     if facts.runtime_mode == "legacy":

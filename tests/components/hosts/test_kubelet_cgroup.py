@@ -24,7 +24,7 @@ def takes_cgroup_v1(root: Path, words: str, files: dict[str, str]) -> bool:
     (root / "bin").mkdir()
     (root / "bin/systemctl").write_text(SYSTEMCTL)
     (root / "bin/systemctl").chmod(0o755)
-    parts = ("library/base", "library/running", "library/kubelet")
+    parts = ("library/base", "library/json", "library/running", "library/kubelet")
     text = "".join((FOLDER / f"{part}.sh").read_text() for part in parts)
     done = subprocess.run(
         ["sh", "-s"],
@@ -73,6 +73,10 @@ def takes_cgroup_v1(root: Path, words: str, files: dict[str, str]) -> bool:
             False,
         ),
         ("--config-dir=/d", {"/d/a.conf.bak": "failCgroupV1: false\n"}, False),
+        # The same reader as that of the cgroup driver: a flag counts more, a nested key is another.
+        ("--fail-cgroupv1=true", {DEFAULT: "failCgroupV1: false\n"}, False),
+        ("", {DEFAULT: "logging:\n  failCgroupV1: false\n"}, False),
+        ("", {DEFAULT: "{kind: KubeletConfiguration, failCgroupV1: false}\n"}, True),
     ],
 )
 def test_the_running_kubelets_own_files_say_whether_it_takes_cgroup_v1(

@@ -12,7 +12,7 @@ import asyncssh
 import pytest
 
 from components.desired.resolve import resolve
-from components.host_facts import HostFacts
+from components.host_facts import UNREAD, HostFacts
 from components.hosts.compatibility import kernel_refused, runs
 from components.hosts.observed.inspect import observe_hosts
 from components.hosts.observed.probe import parse
@@ -245,7 +245,9 @@ def test_an_engine_that_is_declared_may_be_missing() -> None:
         ({"driver": "550.1.2"}, "driver 550.1.2", FaultSeverity.ERROR),
         ({"containerd": None}, "no containerd", FaultSeverity.ERROR),
         ({"containerd": "1.4.13"}, "containerd 1.4.13", FaultSeverity.ERROR),
+        ({"containerd": UNREAD}, "containerd without a version", FaultSeverity.ERROR),
         ({"toolkit": None}, "no nvidia-ctk", FaultSeverity.ERROR),
+        ({"toolkit": UNREAD}, "nvidia-ctk without a version", FaultSeverity.ERROR),
         ({"loaded": ("nouveau",)}, "module nouveau loaded", FaultSeverity.WARNING),
         ({"package_lock": "/var/lib/dpkg/lock"}, "lock held", FaultSeverity.WARNING),
         ({"reboot_required": True}, "reboot pending", FaultSeverity.WARNING),

@@ -15,13 +15,41 @@ find_kubelet() {
 # kubelet_setting NAME: prints a top-level setting of the kubelet; nothing if no file has it.
 kubelet_setting() {
     drop_in_folder=$(flag config-dir)
-    for file in "$root$kubelet" ${drop_in_folder:+"$root$drop_in_folder"/*.conf}; do
+    setting_in "$1" "$root$kubelet" ${drop_in_folder:+"$root$drop_in_folder"/*.conf}
+}
+
+# --- found later: the probe has this part too ---
+
+# Returns true if the running kubelet, or its default configuration file, accepts cgroup v1
+# (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1). A flag counts more than a file.
+takes_cgroup_v1() {
+    main=$(main_process kubelet)
+    words=$(tr '\000' '\n' <"$root/proc/${main:-0}/cmdline" 2>/dev/null)
+    if ! says=$(last_flag fail-cgroupv1); then
+        file=$(last_flag config)
+        folder=$(last_flag config-dir)
+        says=$(setting_in failCgroupV1 "$root${file:-/var/lib/kubelet/config.yaml}" ${folder:+"$root$folder"/*.conf})
+    fi
+    [ "$says" = false ]
+}
+
+# last_flag NAME: prints the last value of a flag in $words, the kubelet's arguments.
+last_flag() {
+    its_values=$(printf '%s\n' "$words" | flags_in "$1") && printf '%s\n' "$its_values" | tail -n 1
+}
+
+# setting_in NAME FILE...: prints a top-level setting of the kubelet's files, of which the last counts
+# that has it; nothing if no file has it.
+setting_in() {
+    its_setting=$1
+    shift
+    for file; do
         [ -f "$file" ] || continue
-        if json_lines "$file" >"$scratch/kubelet.json" 2>/dev/null; then
-            json_paths <"$scratch/kubelet.json" | sed -n "s/^$1 \"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p"
+        if its_lines=$(json_lines "$file" 2>/dev/null); then
+            printf '%s\n' "$its_lines" | json_paths | sed -n "s/^$its_setting \"\{0,1\}\([^\"]*\)\"\{0,1\}\$/\1/p"
             continue
         fi
-        awk -v name="$1" '
+        awk -v name="$its_setting" '
             { sub(/\r$/, "") }
             # Flow style (YAML 1.2, 7.4): all settings on one line.
             !block && /^[ \t]*\{/ {
@@ -47,33 +75,4 @@ kubelet_setting() {
                 print value
             }' "$file"
     done | tail -n 1
-}
-
-# --- found later: the probe has this part too ---
-
-# Returns true if the running kubelet, or its default configuration file, accepts cgroup v1
-# (KubeletConfiguration, failCgroupV1; kubelet --fail-cgroupv1). A drop-in of the kubelet's folder
-# overrides the file.
-takes_cgroup_v1() {
-    main=$(main_process kubelet)
-    words=$(tr '\000' '\n' <"$root/proc/${main:-0}/cmdline" 2>/dev/null)
-    case $words in *--fail-cgroupv1=false*) return 0 ;; esac
-    file=$(word_of --config)
-    folder=$(word_of --config-dir)
-    says=
-    for each in "$root${file:-/var/lib/kubelet/config.yaml}" ${folder:+"$root$folder"/*.conf}; do
-        line=$(sed 's/^[[:space:]]*#.*//; s/[[:space:]]#.*//' "$each" 2>/dev/null |
-            grep -Eo '(^|[[:space:]{,"'\''])failCgroupV1["'\'']?[[:space:]]*:[[:space:]]*(true|false)' | tail -n 1)
-        says=${line:-$says}
-    done
-    case $says in *false) return 0 ;; esac
-    return 1
-}
-
-# word_of FLAG: prints the last value of a flag in the running kubelet's arguments.
-word_of() {
-    printf '%s\n' "$words" | awk -v name="$1" '
-        follows { print; follows = 0 }
-        $0 == name { follows = 1 }
-        index($0, name "=") == 1 { print substr($0, length(name) + 2) }' | tail -n 1
 }

@@ -122,10 +122,28 @@ file_variables() {
         s/^[[:space:]]*\([A-Za-z_][A-Za-z0-9_]*=.*\)$/\1/p'
 }
 
-# flags LONG [SHORT]: prints each value of a flag in the file `words`, one per line. The value
+# flags LONG [SHORT]: prints each value of a flag in the file `words`, as flags_in does.
+flags() {
+    flags_in "$@" <"$scratch/words"
+}
+
+# flag LONG [SHORT]: prints the last value of a flag.
+flag() {
+    flags "$@" >"$scratch/flag" && tail -n 1 "$scratch/flag"
+}
+
+# variable NAME: prints a variable in the file `environment`.
+variable() {
+    sed -n "s/^$1=//p" "$scratch/environment" | tail -n 1
+}
+
+# --- found later: the probe has this part too ---
+
+# flags_in LONG [SHORT]: prints each value of a flag in standard input, which has a word of a
+# daemon's arguments in each line; the values are printed one per line. The value
 # follows "=", the short flag directly, or is the next word; fails if the flag is missing. A flag
 # without a value prints an empty line. LONG is an extended regular expression.
-flags() {
+flags_in() {
     awk -v long="$1" -v short="${2-}" '
         function end() { if (wanted) print ""; wanted = 0 }
         wanted && !/^-/ { print; wanted = 0; next }
@@ -142,20 +160,8 @@ flags() {
                 print substr($0, 3)
             }
         }
-        END { end(); exit !found }' "$scratch/words"
+        END { end(); exit !found }'
 }
-
-# flag LONG [SHORT]: prints the last value of a flag.
-flag() {
-    flags "$@" >"$scratch/flag" && tail -n 1 "$scratch/flag"
-}
-
-# variable NAME: prints a variable in the file `environment`.
-variable() {
-    sed -n "s/^$1=//p" "$scratch/environment" | tail -n 1
-}
-
-# --- found later: the probe has this part too ---
 
 # main_process UNIT: prints the number of the unit's main process; nothing if it doesn't run.
 main_process() {
