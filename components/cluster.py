@@ -26,6 +26,7 @@ from components.hosts.credentials import refused
 from components.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs
 from components.hosts.reboot.component import Reboot, RebootArgs
 from components.hosts.recorded import preparation_of, recorded_hosts
+from components.hosts.unreached import unreached_changes
 from components.inspection.difference import Difference
 from components.inspection.observe import inspect, show_hosts, tell
 from components.kubernetes.kubeconfig_contexts import given, missing_context
@@ -219,6 +220,11 @@ class GpuCluster(pulumi.ComponentResource):
                 _refuse(filter(None, [missing_context(self.desired.context, args.source)]))
             recorded = recorded_hosts(self._called) if Part.HOSTS in self.PARTS else ()
             found, change = inspect(self._called, self.desired, key, args.source, unknown, recorded)
+            silent = found.difference.hosts.unreached
+            would_fail = unreached_changes(
+                self._called, self.desired.hosts, silent, key or "", args.join_token
+            )
+            change = change.with_faults(map(str, would_fail))
             show_hosts(self.desired.hosts, found, places)
             tell(change, self.desired.stack, args.source)
         return found.difference

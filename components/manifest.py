@@ -12,7 +12,7 @@ from typing import Any
 
 import pulumi
 
-from components.kubernetes.labels import MANAGER
+from components.kubernetes.labels import MANAGER, field_manager
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ class Manifest(pulumi.CustomResource):
         metadata = manifest["metadata"]
         annotations = {
             **metadata.get("annotations", {}),
-            MANAGER: f"gpu-cluster-{pulumi.get_stack()}",
+            MANAGER: field_manager(pulumi.get_stack()),
         }
         super().__init__(
             kind,

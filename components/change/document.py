@@ -388,6 +388,11 @@ class ClusterChange(Model):
     def is_changed(self) -> bool:
         """Return whether the run would change anything that the inspection can detect."""
         return bool(self.changes or self.drift or self.due or self.unknown)
+    def with_faults(self, texts: Iterable[str]) -> Self:
+        """Return a copy with more faults that stop the run."""
+        more = tuple(Problem(text=text) for text in texts)
+        return self.model_copy(update={"faults": (*self.faults, *more)})
+
 
 
 def stopping(

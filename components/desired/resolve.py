@@ -37,6 +37,7 @@ from components.desired.validation import (
     Measuring,
     PoolValidation,
 )
+from components.kubernetes.labels import field_manager
 from components.kubernetes.resources import LAYOUTS, MIG_LABEL
 from components.platforms.base import Delivery, Platform, Trait
 from components.platforms.discovery import SECTIONS, named, section_of
@@ -152,6 +153,7 @@ class Desired:
             endpoints=sorted(self.platform.endpoints().values()),
             service_address=self.platform.service_address,
             own=[space.name for space in self.namespaces],
+            manager=field_manager(self.stack),
             chart=self.chart,
             layouts=replace(self.layouts, pools=pools),
         )

@@ -25,6 +25,16 @@ AT_ONCE = 64
 """Maximum number of hosts that receive files in parallel."""
 
 
+def unreached_fault(name: str, why: str) -> Fault:
+    """Return the fault of a host that a run would change and that gave no answer."""
+    return Fault(
+        f"host {name}",
+        why,
+        "a reachable host, because this run changes it",
+        "bring it up or correct its address, or declare it in `maintenance`",
+    )
+
+
 class Copies:
     """The script files that hosts get in one run; each file is uploaded once per host."""
 
@@ -69,7 +79,9 @@ class Copies:
 
     async def _before(self, args: pulumi.ResourceHookArgs) -> None:
         if faults := [
-            self._refused(host) for host in self._read_by[args.name] if host in self._unreached
+            unreached_fault(host, self._unreached[host])
+            for host in self._read_by[args.name]
+            if host in self._unreached
         ]:
             raise pulumi.RunError(str(FaultError(*faults)))
         if pulumi.runtime.is_dry_run():
@@ -78,14 +90,6 @@ class Copies:
         # base.sh).
         new = args.old_inputs is None
         await asyncio.gather(*(self._copy(name, new=new) for name in self._read_by[args.name]))
-
-    def _refused(self, name: str) -> Fault:
-        return Fault(
-            f"host {name}",
-            self._unreached[name],
-            "a reachable host, because this run changes it",
-            "bring it up or correct its address, or declare it in `maintenance`",
-        )
 
     async def _copy(self, name: str, *, new: bool) -> None:
         # Copy the set of files: the program may register more files while this upload runs.

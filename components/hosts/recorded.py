@@ -7,6 +7,7 @@ names of these hosts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
@@ -51,7 +52,21 @@ def recorded_hosts(cluster: str) -> tuple[str, ...]:
 
 def recorded_names() -> frozenset[str]:
     """Return the type and name (`type::name`) of each resource in the stack's state."""
-    return frozenset(str(urn).rsplit("$", 1)[-1] for urn in _read(RESOURCES))
+    return frozenset(map(_name, _read(RESOURCES)))
+
+
+def recorded_outputs() -> dict[str, Mapping[str, Any]]:
+    """Return the outputs of each resource in the stack's state, by type and name (`type::name`).
+
+    The result is empty if the stack exports no outputs, because such a stack may be new.
+    """
+    if not _read(OUTPUTS):
+        return {}
+    return {_name(urn): dict(found.get("outputs") or {}) for urn, found in _read(RESOURCES).items()}
+
+
+def _name(urn: str) -> str:
+    return str(urn).rsplit("$", 1)[-1]
 
 
 def _read(function: str) -> dict[str, Any]:

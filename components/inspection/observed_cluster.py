@@ -170,7 +170,12 @@ async def _observe(asked: Question) -> ClusterSeen:
             )
             seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
             around = await surroundings(
-                client, nodes, asked.endpoints, asked.own, asked.service_address
+                client,
+                nodes,
+                asked.endpoints,
+                asked.own,
+                asked.service_address,
+                asked.manager,
             )
             seen = with_members(replace(seen, surroundings=around), nodes, asked)
             try:

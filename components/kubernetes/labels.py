@@ -9,3 +9,8 @@ MANAGER = "pulumi.com/patchFieldManager"
 
 Source: pulumi-kubernetes v4.25.0, provider/pkg/provider/provider.go, `fieldManagerName`.
 """
+
+
+def field_manager(stack: str) -> str:
+    """Return the name of the field manager of a stack's objects."""
+    return f"gpu-cluster-{stack}"

@@ -28,6 +28,8 @@ class Surroundings:
         groups: Served API versions by API group.
         namespaces: Namespaces that this program created.
         taken: Namespaces that the stack would create but that somebody else already created.
+        shared: Namespaces that the stack would create but that another stack created, with the
+            field manager of that stack.
         managers: DaemonSets that allocate GPUs or discover node features.
         tainting: True if a Node Feature Discovery may taint nodes.
         engines: Container engine and its version, by node.
@@ -43,6 +45,7 @@ class Surroundings:
     groups: Mapping[str, list[str]] = field(default_factory=dict)
     namespaces: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
+    shared: Mapping[str, str] = field(default_factory=dict)
     managers: tuple[Manager, ...] = ()
     tainting: bool = False
     engines: Mapping[str, str] = field(default_factory=dict)

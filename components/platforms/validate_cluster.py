@@ -15,6 +15,7 @@ from components.platforms.site import Site
 from components.settings.hosts.runtime import Engine
 from components.settings.nodes.scheduling import NodeFeatures
 from policies.faults import Fault
+from policies.printable import printable
 
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
 CDI_CONTAINERD = (1, 7)
@@ -109,13 +110,33 @@ def _namespaces(seen: Surroundings) -> Iterator[Fault]:
 
     The stack would adopt such a namespace, label it, and later delete it with all its content.
     """
-    for name in seen.taken:
-        yield Fault(
-            f"namespace {name}",
-            "one that this program did not create",
-            "another name, because the namespace is deleted with the stack",
-            "write another name, or delete the namespace if nobody uses it",
-        )
+    yield from map(taken_namespace, seen.taken)
+    yield from (shared_namespace(name, manager) for name, manager in seen.shared.items())
+
+
+def taken_namespace(name: str) -> Fault:
+    """Return the fault of a namespace that somebody else created."""
+    return Fault(
+        f"namespace {name}",
+        "one that this program did not create",
+        "another name, because the namespace is deleted with the stack",
+        "write another name, or delete the namespace if nobody uses it",
+    )
+
+
+def shared_namespace(name: str, manager: str) -> Fault:
+    """Return the fault of a namespace that another stack created.
+
+    Args:
+        name: The namespace.
+        manager: Name of the field manager of the other stack's objects.
+    """
+    return Fault(
+        f"namespace {name}",
+        f"one of another stack, {printable(manager, 80)}",
+        "a namespace of this stack alone, because it is deleted with the stack",
+        "write another name into this stack's file, such as validation.namespace",
+    )
 
 
 def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:

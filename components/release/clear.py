@@ -19,13 +19,13 @@ from typing import Any
 
 from components.desired.pool import Members
 from components.kubernetes.api import Client, ClusterError, Json, Refused, connect
-from components.kubernetes.labels import LABELS, MANAGER
+from components.kubernetes.labels import LABELS
 from components.kubernetes.managers import OWNER
+from components.platforms.validate_cluster import shared_namespace, taken_namespace
 from components.release import runtime_class
 from components.release.helm_record import decode_release, secrets_of, settle
-from components.release.inspect import ours
+from components.release.inspect import manager_of, ours
 from policies.faults import Fault
-from policies.printable import printable
 
 # Seconds to wait until another platform's pods have ended; their grace period is 30 seconds.
 OTHERS_GONE = 90
@@ -354,28 +354,8 @@ async def namespace(context: str, inputs: Json) -> list[str]:
             await _gone(client, url)
             present = None
     if present is not None and not ours([present]):
-        raise ClusterError(
-            Fault(
-                f"namespace {name}",
-                "one that this program did not create",
-                "another name, because the namespace is deleted with the stack",
-                "write another name, or delete the namespace if nobody uses it",
-            )
-        )
-    manager, own = _manager(present), _manager(inputs)
+        raise ClusterError(taken_namespace(name))
+    manager, own = manager_of(present), manager_of(inputs)
     if manager and own and manager != own:
-        raise ClusterError(
-            Fault(
-                f"namespace {name}",
-                f"one of another stack, {printable(manager, 80)}",
-                "a namespace of this stack alone, because it is deleted with the stack",
-                "write another name into this stack's file, such as validation.namespace",
-            )
-        )
+        raise ClusterError(shared_namespace(name, manager))
     return []
-
-
-def _manager(item: Json | None) -> str:
-    """Return the field manager with which a stack made an object; empty if it is not known."""
-    metadata = (item or {}).get("metadata") or {}
-    return str((metadata.get("annotations") or {}).get(MANAGER) or "")

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import daemon_set
 from components.kubernetes.resources import DRIVER_LABEL
 from components.nodes.causes.read import Reader
@@ -35,6 +36,12 @@ def ours(namespaces: Iterable[Json]) -> list[str]:
         for item in namespaces
         if item["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "gpu-cluster"
     )
+
+
+def manager_of(item: Json | None) -> str:
+    """Return the field manager with which a stack made an object; empty if it is not known."""
+    metadata = (item or {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(MANAGER) or "")
 
 
 async def _endpoint(address: str) -> str:
@@ -76,7 +83,12 @@ async def _services(client: Client, address: str) -> tuple[tuple[str, ...], str]
 
 
 async def surroundings(
-    client: Client, nodes: list[Json], endpoints: list[str], own: list[str], address: str = ""
+    client: Client,
+    nodes: list[Json],
+    endpoints: list[str],
+    own: list[str],
+    address: str = "",
+    manager: str = "",
 ) -> Surroundings:
     """Return the state of the cluster outside this stack.
 
@@ -86,6 +98,7 @@ async def surroundings(
         endpoints: Endpoints that must be reachable, as `host:port`.
         own: Namespaces that the stack creates.
         address: Declared IP address of the platform's Service. Empty: it has none.
+        manager: Name of the field manager of the stack's objects. Empty: it is not known.
     """
     version, groups, namespaces, sets, masters, answers, services = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),
@@ -107,6 +120,12 @@ async def surroundings(
         },
         namespaces=tuple(made),
         taken=tuple(sorted(there.intersection(own).difference(made))),
+        shared={
+            item["metadata"]["name"]: other
+            for item in namespaces
+            if item["metadata"]["name"] in set(own).intersection(made)
+            if (other := manager_of(item)) and manager and other != manager
+        },
         managers=tuple(filter(None, map(daemon_set, sets))),
         tainting=any(TAINTING in str(master["spec"]) for master in masters),
         engines={

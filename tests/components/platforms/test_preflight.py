@@ -13,6 +13,7 @@ from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
 from components.host_facts import HostFacts
 from components.hosts.preflight import validate_host
+from components.kubernetes.labels import MANAGER
 from components.kubernetes.managers import Manager, daemon_set
 from components.loading.loader import load
 from components.platforms import findings
@@ -83,17 +84,27 @@ def test_a_plain_cluster_passes_for_every_way() -> None:
 
 
 class Namespaces:
-    """Fake API client of a cluster with the given namespaces and their labels."""
+    """Fake API client of a cluster with the given namespaces, their labels and annotations."""
 
-    def __init__(self, labels: dict[str, Json]) -> None:
+    def __init__(self, labels: dict[str, Json], annotations: dict[str, Json] | None = None) -> None:
         self.labels = labels
+        self.annotations = annotations or {}
 
     async def request(self, *_: Any, base: str, **__: Any) -> Json:
         return {"gitVersion": "v1.34.4"} if base == "/version" else {"groups": []}
 
     async def list(self, kind: str, **_: Any) -> list[Json]:
         found = self.labels.items() if kind == "namespaces" else ()
-        return [{"metadata": {"name": name, "labels": labels}} for name, labels in found]
+        return [
+            {
+                "metadata": {
+                    "name": name,
+                    "labels": labels,
+                    "annotations": self.annotations.get(name),
+                }
+            }
+            for name, labels in found
+        ]
 
 
 def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
@@ -105,6 +116,23 @@ def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
     assert (seen.taken, seen.namespaces) == (("monitoring",), ("gpu-validation",))
     (text,) = faults_of("device-plugin", taken=seen.taken)
     assert text.startswith("namespace monitoring: found one that this program did not create")
+
+
+def test_a_namespace_of_another_stack_is_refused_before_anything_is_declared() -> None:
+    made = {"app.kubernetes.io/managed-by": "gpu-cluster"}
+    labels = {name: made for name in ("own", "first", "second", "unknown", "other")}
+    annotations: dict[str, Json] = {
+        "own": {MANAGER: "gpu-cluster-b"},
+        "unknown": {MANAGER: ""},
+        "other": {MANAGER: "gpu-cluster-a"},
+        "first": {MANAGER: "gpu-cluster-a\x1b"},
+    }
+    client: Any = Namespaces(labels, annotations)
+    own = ["own", "first", "second", "unknown"]
+    seen = asyncio.run(surroundings(client, [], [], own, "", "gpu-cluster-b"))
+    assert (seen.taken, seen.shared) == ((), {"first": "gpu-cluster-a\x1b"})
+    (text,) = faults_of("device-plugin", shared=seen.shared)
+    assert text.startswith("namespace first: found one of another stack, gpu-cluster-a\\x1b;")
 
 
 @pytest.mark.parametrize("way", ["gpu-manager", "dra"])
