@@ -23,7 +23,7 @@ from commands.watched import apart, say
 from components.change.document import Document, Outcome, Problem, conclusion, stopping
 from components.change.lines import StackFile, located
 from components.change.names import counted, listed
-from components.change.text import statement_lines, told_apart
+from components.change.text import health_text, statement_lines, told_apart
 from components.desired.host import DesiredHost
 from components.desired.resolve import resolve
 from components.hosts.observed.inspect import PROBE_KEY_FILE
@@ -36,8 +36,8 @@ from policies.printable import printable, printable_lines
 
 NAME = "gpu-cluster"
 """Name of the component `GpuCluster` in the project's own program."""
-FAULT, DRIFT = 1, 2
-"""Exit codes: something is at fault or could not be inspected; else, something drifted."""
+FAULT, DRIFT, LOST = 1, 2, 3
+"""Exit codes: a fault or an incomplete inspection; else lost GPUs (3); else drift (2)."""
 
 
 def key_of(hosts: Sequence[DesiredHost]) -> str | None:
@@ -127,14 +127,18 @@ def with_uninspected(document: Document, missing: Iterable[str]) -> Document:
 
 
 def exit_code(document: Document) -> int:
-    """Return 1 on a fault or an incomplete inspection, else 2 on drift, else 0."""
+    """Return 1 on a fault or an incomplete inspection, else 3 on lost GPUs, 2 on drift, or 0."""
     if document.outcome is Outcome.FAILED:
         return FAULT
+    if any(cluster.lost for cluster in document.clusters):
+        return LOST
     return DRIFT if any(cluster.drift for cluster in document.clusters) else 0
 
 
 def lines(document: Document) -> Iterator[str]:
-    """Yield the lines to print about a change document; the last line counts the findings."""
+    """Yield the lines to print about a change document; the first and the last count the GPUs."""
+    if text := health_text(document.clusters):
+        yield text
     for cluster in document.clusters:
         yield from filter(None, [printable(cluster.unknown)])
         yield from statement_lines("drift", cluster.drift)
@@ -155,15 +159,18 @@ def last_line(document: Document) -> str:
     """Return the line that counts the findings of each kind."""
     found = document.clusters
     faults = len(document.faults) + sum(len(cluster.faults) for cluster in found)
+    lost = sum(cluster.lost for cluster in found)
     parts = [
-        f"{document.gpus.after} GPUs declared" if found else "",
+        health_text(found) or (f"{document.gpus.after} GPUs declared" if found else ""),
+        f"{lost} lost since the last run" if lost else "",
         counted(faults, "fault") if faults else "",
         "incomplete" if document.cause and not faults else "",
     ]
     for kind in ("drift", "due", "changes"):
         number = sum(len(getattr(cluster, kind)) for cluster in found)
         parts.append(f"{number} {kind}" if number else "")
-    if not faults and not document.cause and not any(cluster.is_changed for cluster in found):
+    is_well = not lost and not any(cluster.is_changed for cluster in found)
+    if not faults and not document.cause and is_well:
         parts.append("nothing to do")
     return f"status: stack {printable(document.stack)}: {', '.join(filter(None, parts))}"
 

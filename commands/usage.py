@@ -16,6 +16,7 @@ from pydantic import Field
 
 from components.base.model import Freeze, FrozenDict, Model
 from components.desired.pool import Members
+from components.desired.validation import Advertised
 from components.kubernetes.api import Client, Json, Refused
 from components.kubernetes.resources import DRA_DRIVER, counts_gpus
 from components.nodes.drain import ready
@@ -87,6 +88,7 @@ class NodeUsage(Model):
         closed: Why the node takes no new pods: `cordoned` or `not ready`. Empty: it takes pods.
         gpus: Number of allocatable devices by resource.
         free: Number of allocatable devices that nobody holds, by resource.
+        missing: Number of declared devices that the node does not advertise, by resource.
         holders: Pods and claims that hold GPUs, sorted by namespace and name.
     """
 
@@ -95,6 +97,7 @@ class NodeUsage(Model):
     closed: Literal["", "cordoned", "not ready"] = ""
     gpus: Amounts = Field(default_factory=FrozenDict)
     free: Amounts = Field(default_factory=FrozenDict)
+    missing: Amounts = Field(default_factory=FrozenDict)
     holders: tuple[Holder, ...] = ()
 
 
@@ -181,7 +184,13 @@ async def listed(client: Client) -> Listed:
     )
 
 
-def usage(stack: str, pools: Sequence[Members], names: Collection[str], found: Listed) -> Usage:
+def usage(
+    stack: str,
+    pools: Sequence[Members],
+    names: Collection[str],
+    found: Listed,
+    declared: Sequence[Advertised] = (),
+) -> Usage:
     """Return who holds which GPUs.
 
     Args:
@@ -189,6 +198,7 @@ def usage(stack: str, pools: Sequence[Members], names: Collection[str], found: L
         pools: Pools of the stack.
         names: Names of the GPU resources that the stack advertises, including renamed ones.
         found: What the API server listed.
+        declared: Pools of nodes that should advertise the same devices.
     """
     by_node: dict[str, list[Holder]] = {}
     waiting = []
@@ -207,10 +217,10 @@ def usage(stack: str, pools: Sequence[Members], names: Collection[str], found: L
     counted = count_devices(list(found.nodes), list(found.slices), DRA_DRIVER)
     objects = {str(node["metadata"]["name"]): node for node in counted}
     nodes = [
-        _node(objects.get(name, {}), name, pools, resources, by_node.get(name, []))
+        _node(objects.get(name, {}), name, pools, resources, by_node.get(name, []), declared)
         for name in sorted({*objects, *by_node}, key=natural)
     ]
-    shown = tuple(node for node in nodes if node.gpus or node.holders)
+    shown = tuple(node for node in nodes if node.gpus or node.holders or node.missing)
     return Usage(
         stack=stack,
         nodes=shown,
@@ -308,7 +318,12 @@ def _by_claim(status: Json) -> set[str]:
 
 
 def _node(
-    node: Json, name: str, pools: Sequence[Members], resources: list[str], held: list[Holder]
+    node: Json,
+    name: str,
+    pools: Sequence[Members],
+    resources: list[str],
+    held: list[Holder],
+    declared: Sequence[Advertised],
 ) -> NodeUsage:
     """Return the GPU usage of one node; `node` is empty if the cluster no longer has it."""
     kinds = (*resources, DRA_DRIVER)
@@ -317,6 +332,8 @@ def _node(
     closed: Literal["", "cordoned", "not ready"] = "" if node and ready(node) else "not ready"
     if node and (node.get("spec") or {}).get("unschedulable"):
         closed = "cordoned"
+    own = next((pool for pool in declared if _is_member(node, name, pool)), None)
+    wanted = own.resources if own else {}
     return NodeUsage(
         node=name[:NAMED],
         pool=_pool(node, name, pools),
@@ -325,19 +342,25 @@ def _node(
         free=FrozenDict(
             {kind: max(0, number - used.get(kind, 0)) for kind, number in allocatable.items()}
         ),
+        missing=total(
+            [{kind: max(0, count - gpus(node, resource=kind)) for kind, count in wanted.items()}]
+        ),
         holders=tuple(sorted(held, key=_order)),
     )
 
 
 def _pool(node: Json, name: str, pools: Iterable[Members]) -> str:
+    return next((pool.pool for pool in pools if _is_member(node, name, pool)), "")
+
+
+def _is_member(node: Json, name: str, pool: Members) -> bool:
+    """Return whether a node is in a pool and not in maintenance."""
+    if name in pool.maintenance:
+        return False
+    if pool.nodes is not None:
+        return name in pool.nodes
     labels = (node.get("metadata") or {}).get("labels") or {}
-    for pool in pools:
-        if name in pool.maintenance:
-            continue
-        chosen = bool(pool.selector) and pool.selector.items() <= labels.items()
-        if chosen if pool.nodes is None else name in pool.nodes:
-            return pool.pool
-    return ""
+    return bool(pool.selector) and pool.selector.items() <= labels.items()
 
 
 def _namespaces(nodes: Iterable[NodeUsage]) -> Iterator[NamespaceUsage]:

@@ -78,7 +78,7 @@ async def held(
         found: Objects that were read from the cluster.
     """
     names = {name for pool in validation.pools for name in pool.resources}
-    shown = usage(stack, scheduling.pools, names, found)
+    shown = usage(stack, scheduling.pools, names, found, validation.pools)
     busy = await measured(client, namespaces(shown))
     return merge(shown, busy, datetime.now(UTC))
 
@@ -156,18 +156,36 @@ def _groups(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
 def _row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
     first = group[0]
     names = listed([node.node for node in group])
+    gone = f"{sum(first.missing.values())} not advertised" if first.missing else ""
+    notes = ", ".join(filter(None, (first.closed, gone)))
     return (
-        f"{names} ({first.closed})" if first.closed else names,
+        f"{names} ({notes})" if notes else names,
         printable(first.pool, LONGEST),
         amounts(total(node.gpus for node in group)),
         str(sum(sum(node.free.values()) for node in group)),
-        "\n".join(_each(first.holders, now) if single else _together(first.holders, now)),
+        "\n".join(
+            _each(first.holders, now, first.gpus) if single else _together(first.holders, now)
+        ),
     )
 
 
-def _each(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
-    for holder in holders:
+def _each(
+    holders: Iterable[Holder], now: datetime, advertised: Mapping[str, int] | None = None
+) -> Iterator[str]:
+    """Yield a line per holder.
+
+    Args:
+        holders: Pods and claims of one node.
+        now: Time from which ages are counted.
+        advertised: Devices that the node advertises, by resource. None: no holder is marked.
+    """
+    every = list(holders)
+    used = total(holder.amounts for holder in every)
+    for holder in every:
         words = [amounts(holder.amounts), age(holder.created, now)]
+        if any(advertised is not None and advertised.get(kind, 0) < used[kind]
+               for kind in holder.amounts):  # fmt: skip
+            words.append("on GPUs that are not advertised any more")
         if holder.claims:
             words.append(f"by {listed(holder.claims)}")
         if holder.kind == "ResourceClaim":
@@ -210,13 +228,26 @@ def last_lines(shown: Usage) -> Iterator[str]:
     if shown.waiting:
         yield f"waiting for GPUs: {_named(shown.waiting)}"
     yield from _utilization(shown)
-    for resource, number in total(node.gpus for node in shown.nodes).items():
+    declared = total(amount for node in shown.nodes for amount in (node.gpus, node.missing))
+    for resource, number in declared.items():
         free = sum(node.free.get(resource, 0) for node in shown.nodes)
         closed = sum(node.free.get(resource, 0) for node in shown.nodes if node.closed)
-        text = f"who: {printable(resource, LONGEST)}: {number - free} of {number} held, {free} free"
-        yield f"{text}, of them {closed} on nodes that take no pods" if closed else text
-    if not any(node.gpus for node in shown.nodes):
+        holding = sum(each.amounts.get(resource, 0) for n in shown.nodes for each in n.holders)
+        text = f"who: {printable(resource, LONGEST)}: {holding} of {number} held, {free} free"
+        text += f", of them {closed} on nodes that take no pods" if closed else ""
+        yield text + _missing(shown.nodes, resource)
+    if not declared:
         yield "who: no node advertises a GPU"
+
+
+def _missing(nodes: Iterable[NodeUsage], resource: str) -> str:
+    """Return how many declared devices are not advertised, and where; empty if all are."""
+    gone = [(node.node, node.missing[resource]) for node in nodes if node.missing.get(resource)]
+    if not gone:
+        return ""
+    where = ", ".join(f"{printable(name, LONGEST)}: {number}" for name, number in gone[:NAMED])
+    total_gone = sum(number for _, number in gone)
+    return f", {total_gone} not advertised ({where}{and_more(len(gone), NAMED)})"
 
 
 def _utilization(shown: Usage) -> Iterator[str]:

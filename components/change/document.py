@@ -275,6 +275,22 @@ class Statement(Model):
     first: bool = False
 
 
+class UnusableGpus(Model):
+    """GPUs of a node that pods can't use now, although the stack file declares them.
+
+    Attributes:
+        node: Name of the node.
+        gpus: Number of these GPUs.
+        lost: Number of these GPUs that pods could use after the node's last validation.
+        why: Why pods can't use them.
+    """
+
+    node: Text
+    gpus: Count
+    lost: Count = 0
+    why: Text = ""
+
+
 class Problem(Model):
     """A fault or a violated rule.
 
@@ -341,6 +357,8 @@ class ClusterChange(Model):
         drift: Differences that come from changes on hosts or in the cluster outside of this
             program.
         due: Validations that are missing or outdated, and interrupted steps that must be finished.
+        usable: Number of declared GPUs that pods can use now. None: not inspected.
+        unusable: Declared GPUs that pods can't use now, by node.
         faults: Problems that stop the run.
         warnings: Problems that don't stop the run but will probably do harm.
         uninspected: Hosts or objects that could not be inspected, with the reason.
@@ -362,11 +380,18 @@ class ClusterChange(Model):
     changes: tuple[Statement, ...] = ()
     drift: tuple[Statement, ...] = ()
     due: tuple[Statement, ...] = ()
+    usable: Count | None = None
+    unusable: tuple[UnusableGpus, ...] = ()
     faults: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     uninspected: tuple[Text, ...] = ()
     notes: tuple[Text, ...] = ()
     maintenance: tuple[Text, ...] = ()
+
+    def with_faults(self, texts: Iterable[str]) -> Self:
+        """Return a copy with more faults that stop the run."""
+        more = tuple(Problem(text=text) for text in texts)
+        return self.model_copy(update={"faults": (*self.faults, *more)})
 
     @property
     def gpus(self) -> Numbers:
@@ -379,6 +404,11 @@ class ClusterChange(Model):
         )
 
     @property
+    def lost(self) -> int:
+        """Return the number of GPUs that were usable after the last run and are not now."""
+        return sum(each.lost for each in self.unusable)
+
+    @property
     def is_full_outage(self) -> bool:
         """Return whether all GPUs of the cluster are unavailable at the same time."""
         before = self.gpus.before
@@ -388,11 +418,6 @@ class ClusterChange(Model):
     def is_changed(self) -> bool:
         """Return whether the run would change anything that the inspection can detect."""
         return bool(self.changes or self.drift or self.due or self.unknown)
-    def with_faults(self, texts: Iterable[str]) -> Self:
-        """Return a copy with more faults that stop the run."""
-        more = tuple(Problem(text=text) for text in texts)
-        return self.model_copy(update={"faults": (*self.faults, *more)})
-
 
 
 def stopping(

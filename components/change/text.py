@@ -49,6 +49,8 @@ FILES = 3
 """Maximum number of files that one line names; further files are only counted."""
 PODS = 3
 """Maximum number of pods that one line names; further pods are only counted."""
+UNUSABLE = 8
+"""Maximum number of nodes with unusable GPUs that one line names; others are only counted."""
 STATEMENTS = 12
 """Maximum number of lines of one kind of difference; further lines are only counted."""
 TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version", "MIG layout"})
@@ -89,6 +91,7 @@ def lines(cluster: ClusterChange) -> list[str]:
     """Return the lines about one cluster of a change document; one line if nothing changes."""
     return [
         *filter(None, [printable(cluster.unknown)]),
+        *([f"now: {health_text([cluster])}"] if cluster.lost else []),
         headline(cluster),
         *pod_lines(cluster),
         *outage_lines(cluster),
@@ -103,6 +106,23 @@ def lines(cluster: ClusterChange) -> list[str]:
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
           if cluster.maintenance else []),
     ]  # fmt: skip
+
+
+def health_text(clusters: Iterable[ClusterChange]) -> str:
+    """Return how many of the declared GPUs are usable, and where the others are.
+
+    The text is empty if a cluster was not inspected, or has no GPUs.
+    """
+    every = list(clusters)
+    usable = [cluster.usable for cluster in every if cluster.usable is not None]
+    if not usable or len(usable) < len(every):
+        return ""
+    gone: dict[str, list[str]] = {}
+    for each in (each for cluster in every for each in cluster.unusable):
+        gone.setdefault(each.why, []).append(f"{each.node}: {each.gpus}")
+    total = sum(usable) + sum(each.gpus for cluster in every for each in cluster.unusable)
+    parts = [f"{shortened(nodes, UNUSABLE)} {why}" for why, nodes in gone.items()]
+    return printable("; ".join([f"{sum(usable)} of {total} GPUs usable", *parts]))
 
 
 def move_text(move: Move, name: Callable[[str], str] = printable) -> str:

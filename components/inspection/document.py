@@ -24,6 +24,7 @@ from components.change.document import (
     ResourceNumbers,
     Restriction,
     Statement,
+    UnusableGpus,
     VersionChange,
 )
 from components.desired.host import DesiredHost
@@ -94,7 +95,7 @@ class ChangeCollector:
             name: Name of the component `GpuCluster`.
         """
         difference = self._difference
-        gaps = tuple(self._gaps())
+        gaps, health = tuple(self._gaps()), self.inspection.health
         return ClusterChange(
             name=name,
             unknown=difference.unknown,
@@ -110,6 +111,17 @@ class ChangeCollector:
             changes=_statements(difference.of(Kind.CHANGE)),
             drift=_statements(difference.of(Kind.DRIFT)),
             due=_statements(difference.of(Kind.DUE)),
+            usable=sum(each.usable for each in health) if health else None,
+            unusable=tuple(
+                UnusableGpus(
+                    node=printable(each.node),
+                    gpus=each.declared - each.usable,
+                    lost=each.lost,
+                    why=each.why,
+                )
+                for each in health
+                if each.usable < each.declared
+            ),
             faults=tuple(
                 Problem(text=text) for text in (*self.inspection.problems, *_blockers(difference))
             ),

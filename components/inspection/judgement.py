@@ -28,6 +28,7 @@ from components.nodes.difference import declared_gpus
 from components.platforms.validate_cluster import validate_cluster
 from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference, due
+from components.validation.health import NodeHealth
 from policies.faults import Fault, FaultSeverity
 from policies.printable import printable_lines, shortened
 
@@ -67,6 +68,7 @@ class Inspection:
         drivers: Version of the loaded driver by node, as GPU Feature Discovery reports it.
         difference: Differences from the desired and the last applied state, and nodes that must
             be validated.
+        health: GPUs of each validated node.
     """
 
     unreachable: str = ""
@@ -75,6 +77,7 @@ class Inspection:
     warnings: tuple[str, ...] = ()
     drivers: Mapping[str, str] = field(default_factory=dict)
     difference: Difference = field(default_factory=Difference)
+    health: tuple[NodeHealth, ...] = ()
 
 
 def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
@@ -143,6 +146,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
             for labels in listed
             if HOSTNAME in labels and DRIVER_LABEL in labels
         },
+        health=cluster.health,
         difference=Difference(
             hosts=differing,
             removed=gone,

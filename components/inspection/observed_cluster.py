@@ -27,9 +27,9 @@ from components.release.objects import lacking
 from components.rollout import mig_targets
 from components.settings.nodes.node_range import ranges
 from components.validation.difference import ValidationDifference
+from components.validation.health import NodeHealth
 from components.validation.inspect import PoolSeen, observe_pool
 from policies.faults import Fault
-from policies.kube.quantity import read_count
 from policies.printable import printable, shortened
 
 NAMED = 5
@@ -53,6 +53,7 @@ class ClusterSeen:
         platform: Differences of the GPU platform.
         prepared: By node, the host that was prepared before the node's last validation.
         deferred: By node, the pods that hold GPUs which no run has validated.
+        health: GPUs of each validated node.
         layouts: Findings about nodes that get another MIG layout, by node.
         kept_layouts: MIG layouts that stay, because the platform changes none, by node.
         surroundings: Facts that `components.platforms.validate_cluster` checks. None: not
@@ -72,6 +73,7 @@ class ClusterSeen:
     platform: PlatformDifference = field(default_factory=PlatformDifference)
     prepared: Mapping[str, str] = field(default_factory=dict)
     deferred: Mapping[str, str] = field(default_factory=dict)
+    health: tuple[NodeHealth, ...] = ()
     layouts: Mapping[str, Finding] = field(default_factory=dict)
     kept_layouts: Mapping[str, str] = field(default_factory=dict)
     surroundings: Surroundings | None = None
@@ -187,7 +189,8 @@ async def _observe(asked: Question) -> ClusterSeen:
                 sets = await client.list("daemonsets", base="/apis/apps")
                 pools = await observe_validation(client, nodes, asked.validation, sets)
                 due = validation_difference(pools)
-                seen = replace(seen, validation=due, deferred=deferrals(pools))
+                well = tuple(one for pool in pools for one in pool.health)
+                seen = replace(seen, validation=due, deferred=deferrals(pools), health=well)
     except ClusterError as error:
         seen = replace(seen, unreachable=str(error))
     return seen
@@ -220,7 +223,7 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
     every = [node for pool in members.values() for node in pool]
     records = {_name(node): kept for node in nodes if (kept := record.decode(node))}
     by_rule = {
-        pool: sum(_proven(records[_name(node)]) for node in listed if _name(node) in records)
+        pool: sum(records[_name(node)].declared for node in listed if _name(node) in records)
         for pool, listed in members.items()
         if pool in asked.by_rule
     }
@@ -259,8 +262,3 @@ def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fa
             "take them out of that stack and run `make up` for it, or hand them back with "
             "`make leave`",
         )
-
-
-def _proven(kept: record.ValidationRecord) -> int:
-    """Return the number of GPUs per node for which a node's validation is valid."""
-    return read_count(kept.facts.get(f"{record.SETTINGS}gpusPerNode", ""))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
@@ -24,6 +25,7 @@ SETTINGS = "settings."
 BOUND = 32 * 1024
 """Maximum number of characters of a record that are parsed; 112 MIG devices need about 6,000."""
 
+_COUNT = re.compile(r"[0-9]{1,6}")
 _LABELS = {
     "driver": (DRIVER_LABEL, "nvidia.com/cuda.driver.rev"),
     "product": ("nvidia.com/gpu.product",),
@@ -71,6 +73,12 @@ class ValidationRecord:
     def count(self) -> int:
         """Return the number of devices that ran a kernel."""
         return sum(len(instances) or 1 for instances in self.devices.values())
+
+    @property
+    def declared(self) -> int:
+        """Return the number of GPUs that the node was declared to have; 0 if it is unknown."""
+        text = self.facts.get(f"{SETTINGS}gpusPerNode", "")
+        return int(text) if _COUNT.fullmatch(text) else 0
 
     def gpus(self, instances: int) -> int:
         """Return the number of GPUs all of whose devices ran a kernel.

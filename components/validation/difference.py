@@ -42,11 +42,13 @@ def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findin
     name, kept = str(node["metadata"]["name"]), record.decode(node)
     if kept is None:
         return (due(name, "not validated", first=True),)
-    if found := tuple(_facts(name, kept, record.facts(node, pool, daemon_sets))):
-        return found
-    if short := shortfall(node, pool.gpus, pool.resources):
-        return (due(name, f"validated with other GPUs: {short}"),)
-    return (due(name, "validation asked for"),) if is_asked(name) else ()
+    found = [*_facts(name, kept, record.facts(node, pool, daemon_sets))]
+    is_edited = any(finding.kind is Kind.CHANGE for finding in found)
+    if not is_edited and (short := shortfall(node, pool.gpus, pool.resources)):
+        found.append(due(name, f"validated with other GPUs: {short}"))
+    if not found and is_asked(name):
+        found.append(due(name, "validation asked for"))
+    return tuple(found)
 
 
 def _facts(name: str, kept: record.ValidationRecord, facts: dict[str, str]) -> Iterator[Finding]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from components.desired.validation import PoolValidation
-from components.findings import Finding, Findings
+from components.findings import Finding, Findings, Kind
 from components.kubernetes.api import Client, Json
 from components.nodes import gpu_holders, record
 from components.validation.difference import compare, due
+from components.validation.health import NodeHealth, health
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,14 @@ class PoolSeen:
                 every = (due(_name(node), "GPUs that other pods used may be free"),)
             found += every
         return tuple(found)
+
+    @property
+    def health(self) -> Iterator[NodeHealth]:
+        """Yield the GPUs of each node."""
+        for node in self.members:
+            found = compare(node, self.pool, self.daemon_sets)
+            is_edited = any(finding.kind is Kind.CHANGE for finding in found)
+            yield health(node, self.pool, is_edited=is_edited)
 
     @property
     def deferred(self) -> dict[str, str]:

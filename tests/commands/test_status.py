@@ -35,7 +35,8 @@ def test_a_stack_that_was_applied_and_validated_has_nothing_to_do() -> None:
     found = document(World.of(base()))
     # Warnings about the end of support depend on today's date, so they are left out.
     told = [line for line in status.lines(found) if not line.startswith("warning: ")]
-    assert told == ["status: stack dev: 32 GPUs declared, nothing to do"]
+    well = "32 of 32 GPUs usable"
+    assert told == [well, f"status: stack dev: {well}, nothing to do"]
     assert status.exit_code(found) == 0
 
 
@@ -43,8 +44,8 @@ def test_a_stack_that_was_applied_and_validated_has_nothing_to_do() -> None:
 def test_drift_is_named_and_ends_with_2() -> None:
     found = document(with_drift())
     text = [*status.lines(found)]
-    assert text[0].startswith("drift: node gpu-3: taint")
-    assert text[-1].startswith("status: stack dev: 32 GPUs declared, 1 drift")
+    assert text[1].startswith("drift: node gpu-3: taint")
+    assert text[-1].startswith("status: stack dev: 32 of 32 GPUs usable, 1 drift")
     assert status.exit_code(found) == 2
 
 
@@ -55,6 +56,66 @@ def test_an_edit_of_ones_own_is_no_drift() -> None:
     found = document(World.of(base()), declared)
     assert any(line.startswith("change: ") for line in status.lines(found))
     assert status.exit_code(found) == 0
+
+
+@pytest.mark.promise(
+    "`make status` ends with 3 if GPUs are lost, and begins and ends with where they are."
+)
+def test_lost_gpus_are_told_first_and_last_beside_drift_and_another_version() -> None:
+    world = with_drift()
+    sick, gone = world.nodes["gpu-1"], world.nodes["gpu-3"]
+    sick["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+    gone["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    gone["status"]["capacity"]["nvidia.com/gpu"] = "0"
+    for each in world.nodes.values():
+        each["status"]["nodeInfo"]["kernelVersion"] = "6.8.0-99-generic"
+    found = document(world)
+    text = [*status.lines(found)]
+    sentence = "23 of 32 GPUs usable; gpu-1: 1 unhealthy or withdrawn; gpu-3: 8 not advertised"
+    assert text[0] == sentence
+    assert text[-1].startswith(f"status: stack dev: {sentence}, 9 lost since the last run, 1 drift")
+    assert any("validated with another kernel" in line for line in text)
+    assert any(
+        line.startswith("due: node gpu-1: ") and "7 of 8 GPUs allocatable" in line for line in text
+    )
+    assert status.exit_code(found) == 3
+    assert status.exit_code(document(world, None, "host gpu-1: no answer")) == 1
+
+
+def test_gpus_that_no_run_has_validated_are_due_and_not_lost() -> None:
+    world = World.of(base())
+    world.nodes["gpu-2"]["metadata"]["annotations"].clear()
+    world.nodes["gpu-2"]["status"]["allocatable"] = {}
+    found = document(world)
+    assert next(status.lines(found)) == "24 of 32 GPUs usable; gpu-2: 8 unhealthy or withdrawn"
+    assert found.clusters[0].lost == 0
+    assert status.exit_code(found) == 0
+
+
+def test_an_edit_or_maintenance_loses_no_gpu() -> None:
+    for name, declared in {
+        "fewer": {**base(), "pools": [{**base()["pools"][0], "gpusPerNode": 4}]},
+        "maintenance": {**base(), "maintenance": ["gpu-2"]},
+        "taken out": {
+            **base(),
+            "pools": [{**base()["pools"][0], "unhealthyDevices": {"gpu-2": {"missing": 1}}}],
+        },
+    }.items():
+        world = World.of(base())
+        if name != "fewer":
+            world.nodes["gpu-2"]["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+            world.nodes["gpu-2"]["status"]["capacity"]["nvidia.com/gpu"] = "7"
+        assert world.change(declared).lost == 0, name
+
+
+def test_a_node_that_is_not_ready_has_lost_its_gpus() -> None:
+    world = World.of(base())
+    world.nodes["gpu-2"]["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    found = document(world)
+    assert next(status.lines(found)) == (
+        "24 of 32 GPUs usable; gpu-2: 8 on a node that is not ready"
+    )
+    assert status.exit_code(found) == 3
 
 
 def test_a_missing_validation_is_due() -> None:

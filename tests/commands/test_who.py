@@ -12,8 +12,11 @@ from commands import who
 from commands.node_table import WIDTH
 from commands.usage import Listed, Usage, Utilization, usage
 from commands.utilization import Measured, merge
+from components.desired.resolve import resolve
+from components.loading.loader import load
 from policies.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
+from tests.components.change.world import base
 
 NOW = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
 
@@ -35,6 +38,23 @@ def test_each_pod_has_a_line_with_its_gpus_and_its_age() -> None:
     text = shown(seen(nodes=[node("gpu-1")], pods=[pod("team-a/train", "gpu-1")]))
     assert f"team-a/train: 2 {GPU}, 2 d" in text
     assert text.splitlines()[-1] == f"who: {GPU}: 2 of 8 held, 6 free"
+
+
+@pytest.mark.promise(
+    "`make who` counts against the declared GPUs, and says where the missing ones are."
+)
+def test_gpus_that_are_declared_and_not_advertised_are_counted_and_marked() -> None:
+    pools = resolve(load(base()), "dev").validation.pools
+    nodes = (node("gpu-1", {GPU: "7"}), node("gpu-2"), node("gpu-3", {GPU: "0"}), node("gpu-4"))
+    pods = tuple(pod(f"team-a/train-{n}", f"gpu-{n}", {GPU: "4"}) for n in (1, 2, 3))
+    text = shown(usage("dev", (), set(), Listed(nodes=nodes, pods=pods), pools))
+    assert text.splitlines()[-1] == (
+        f"who: {GPU}: 12 of 32 held, 15 free, 9 not advertised (gpu-1: 1, gpu-3: 8)"
+    )
+    plain = " ".join(text.replace("│", " ").split())
+    assert "gpu-1 (1 not advertised)" in plain
+    assert "gpu-3 (8 not advertised)" in plain
+    assert plain.count("that are not advertised any more") == 1
 
 
 def test_claims_are_named_with_the_pods_that_use_them() -> None:

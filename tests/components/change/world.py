@@ -31,6 +31,7 @@ from components.rollout import mig_targets
 from components.rollout.inspect import NodesSeen, view
 from components.validation.difference import ValidationDifference
 from components.validation.difference import compare as validation_compare
+from components.validation.inspect import PoolSeen
 
 Json = dict[str, Any]
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
@@ -212,7 +213,12 @@ class World:
             for node in nodes:
                 if _member(node, pool) and (each := validation_compare(node, pool, [])):
                     found[pool.pool] = (*found.get(pool.pool, ()), *each)
-        seen = replace(seen, validation=ValidationDifference(pools=found))
+        well = tuple(
+            one
+            for pool in desired.validation.pools
+            for one in PoolSeen(pool, [n for n in nodes if _member(n, pool)], [], {}).health
+        )
+        seen = replace(seen, validation=ValidationDifference(pools=found), health=well)
         inspection = judged(
             desired, Seen(hosts=self.hosts, cluster=seen, recorded=tuple(self.hosts))
         )

@@ -113,7 +113,7 @@ def test_status_is_clean_after_up_and_names_what_somebody_changed(site: Site) ->
     assert clean.returncode == 0, clean.stdout + clean.stderr
     document = json.loads(clean.stdout)
     assert (document["command"], document["outcome"]) == ("status", "unchanged")
-    assert "32 GPUs declared" in clean.stderr.splitlines()[-1]
+    assert "32 of 32 GPUs usable" in clean.stderr.splitlines()[-1]
     project = site.project
     changed = {"metadata": {"labels": {LABEL: "false"}}}
     project.request("PATCH", "nodes/gpu-3", body=changed, content_type=MERGE)
