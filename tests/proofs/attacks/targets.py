@@ -79,7 +79,7 @@ from policies.faults import Fault, FaultError, InputError
 from policies.kube import quantity
 from policies.kube.pod_resources import device_requests
 from policies.printable import printable, printable_lines
-from tests.components.nodes import usages
+from tests.commands import usages
 from tests.fixtures import charts
 from tests.proofs.attacks import samples
 
