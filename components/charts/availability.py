@@ -23,6 +23,7 @@ import yaml
 from components.base.nesting import LOADER, bound_depth
 from components.charts import oci
 from components.charts.contents import ChartContents, of_archive, of_folder
+from components.charts.download import download, leads_to_http
 from components.charts.own_values import refused_by_schema, unread
 from policies.printable import printable
 
@@ -174,6 +175,8 @@ def _archive(index: bytes, address: str, chart: str, version: str) -> str:
         for entry in document["entries"][chart]:
             if str(entry["version"]).removeprefix("v") == version.removeprefix("v"):
                 url = urllib.parse.urljoin(address, str(entry["urls"][0]))
+                if leads_to_http(address, url):
+                    raise ValueError(f"{chart} {version} only by http, from an index by https")
                 if url.startswith(("https://", "http://")):
                     return url
     except (yaml.YAMLError, KeyError, IndexError, TypeError, RecursionError) as error:
@@ -182,14 +185,5 @@ def _archive(index: bytes, address: str, chart: str, version: str) -> str:
 
 
 def _read(url: str) -> bytes:
-    """Return the content at a URL.
-
-    Raises:
-        OSError: No response came, or its status is not 200.
-        ValueError: The content has more than `MOST` bytes, or the URL is invalid.
-    """
-    with urllib.request.urlopen(url, timeout=ANSWER) as answer:  # noqa: S310 # http and https only
-        content: bytes = answer.read(MOST + 1)
-    if len(content) > MOST:
-        raise ValueError(f"more than {MOST} bytes")
-    return content
+    """Return the content at a URL; raise errors as `download`."""
+    return download(urllib.request.Request(url), ANSWER, MOST)  # noqa: S310 # http and https only

@@ -15,6 +15,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from components.charts.download import download
+
 LIMIT = 10.0
 """Timeout in seconds for one response."""
 MOST = 32 * 1024 * 1024
@@ -87,8 +89,4 @@ def _token(challenge: str, registry: str) -> str:
 def _read(url: str, token: str) -> bytes:
     headers = {"Accept": _ACCEPTED, **({"Authorization": f"Bearer {token}"} if token else {})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 # http and https only
-    with urllib.request.urlopen(request, timeout=LIMIT) as answer:  # noqa: S310 # see above
-        content: bytes = answer.read(MOST + 1)
-    if len(content) > MOST:
-        raise ValueError(f"more than {MOST} bytes")
-    return content
+    return download(request, LIMIT, MOST)

@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
+import ssl
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from components.charts import availability, contents
 from components.charts.availability import WantedChart
@@ -37,16 +45,23 @@ def refused(place: str, digest: str) -> str:
 
 
 class Repository:
-    """Helm chart repository on loopback, whose files the test sets."""
+    """Helm chart repository on loopback, whose files the test sets.
 
-    def __init__(self) -> None:
+    Args:
+        certificate: File with a private key and its certificate; None: the repository has no TLS.
+    """
+
+    def __init__(self, certificate: Path | None = None) -> None:
         files: dict[str, bytes] = {}
-        self.files = files
+        moved: dict[str, str] = {}
+        self.files, self.moved = files, moved
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 content = files.get(self.path)
-                self.send_response(404 if content is None else 200)
+                self.send_response(302 if self.path in moved else 404 if content is None else 200)
+                if self.path in moved:
+                    self.send_header("Location", moved[self.path])
                 self.end_headers()
                 self.wfile.write(content or b"")
 
@@ -54,7 +69,13 @@ class Repository:
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        scheme = "http"
+        if certificate:
+            scheme = "https"
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
+        self.address = f"{scheme}://127.0.0.1:{self.server.server_port}"
         self.publish(ARCHIVE)
 
     def publish(self, archive: bytes, url: str = "charts/a.tgz") -> None:
@@ -70,16 +91,53 @@ class Repository:
         return refused(self.address, digest)
 
 
-@pytest.fixture
-def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    made = Repository()
+@contextmanager
+def serving(made: Repository) -> Iterator[Repository]:
     thread = threading.Thread(target=made.server.serve_forever, daemon=True)
     thread.start()
     yield made
     made.server.shutdown()
     thread.join(LIMIT)
     made.server.server_close()
+
+
+@pytest.fixture
+def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(Repository()) as made:
+        yield made
+
+
+@pytest.fixture
+def secure_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Repository]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    certificate = made.add_extension(address, critical=False).sign(key, hashes.SHA256())
+    file = tmp_path / "certificate.pem"
+    encoding = serialization.Encoding.PEM
+    form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    file.write_bytes(key.private_bytes(encoding, form, secret) + certificate.public_bytes(encoding))
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving(Repository(file)) as repository:
+        yield repository
+
+
+def test_https_never_leads_to_http(repository: Repository, secure_repository: Repository) -> None:
+    assert secure_repository.refusal() == ""
+    secure_repository.publish(ARCHIVE, f"{repository.address}/charts/a.tgz")
+    assert "only by http, from an index by https" in secure_repository.refusal()
+    secure_repository.publish(ARCHIVE)
+    for path in ("/charts/a.tgz", "/index.yaml"):
+        secure_repository.moved[path] = f"{repository.address}{path}"
+        assert "a redirect from https to http" in secure_repository.refusal()
+        secure_repository.moved.clear()
+    repository.moved["/charts/a.tgz"] = f"{secure_repository.address}/charts/a.tgz"
+    assert repository.refusal() == ""
 
 
 def test_an_archive_that_its_repository_changed_is_refused(repository: Repository) -> None:
