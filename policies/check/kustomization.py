@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ..faults import InputError
+from ..printable import printable
 from ..rules.unknown import mapping, sequence, text
 from .parse import SIZE_LIMIT, documents
 from .stream import decode
@@ -23,6 +25,19 @@ KIND: Final = "kustomization"
 _RESOURCES: Final = ("resources", "bases", "components", "crds")
 _PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
 _CONFIGURATIONS: Final = ("configurations", "transformers", "generators", "validators")
+_TEXTS: Final = frozenset(
+    {
+        *("annotations", "apiVersion", "buildMetadata", "commonAnnotations", "commonLabels"),
+        *("images", "kind", "labels", "literals", "metadata", "namePrefix", "nameSuffix"),
+        *("namespace", "options", "replicas", "sortOptions", "target", "vars"),
+    }
+)
+"""Fields whose texts kustomize never reads as the name of a file."""
+_REMOTE: Final = re.compile(r"(?:^|=)\s*(https?:\S*)", re.IGNORECASE)
+"""A name that kustomize downloads (sigs.k8s.io/kustomize api/internal/loader/fileloader.go, Load,
+and api/loader, IsRemoteFile). No proxy keeps a Go program from an address on this machine.
+"""
+_URL: Final = re.compile(r"(https?:\S*)", re.IGNORECASE)
 _ORIGIN: Final = "config.kubernetes.io/origin"
 
 
@@ -37,6 +52,8 @@ class Kustomization:
         resources: Files with whole objects.
         patches: Files with patches of objects.
         settings: Files with configurations, transformers, generators and validators.
+        remote: Names that kustomize would download.
+        others: Folders that the kustomization names in any field.
     """
 
     folder: str
@@ -45,6 +62,8 @@ class Kustomization:
     resources: frozenset[str]
     patches: frozenset[str]
     settings: frozenset[str]
+    remote: tuple[str, ...]
+    others: tuple[str, ...]
 
 
 def file_of(folder: str) -> str | None:
@@ -79,7 +98,56 @@ def read(folder: str) -> Kustomization | None:
         resources=frozenset(filter(os.path.isfile, named)),
         patches=frozenset(filter(os.path.isfile, patches)),
         settings=frozenset(filter(os.path.isfile, settings)),
+        remote=tuple(_remote(fields)),
+        others=tuple(filter(os.path.isdir, {_real(folder, name) for name in _names(fields)})),
     )
+
+
+def _names(value: object) -> Iterator[str]:
+    """Yield the texts of a kustomization that may name a file or a folder."""
+    waiting = [value]
+    while waiting:
+        current = waiting.pop()
+        if isinstance(current, str):
+            yield current
+        elif isinstance(current, dict):
+            waiting += [part for key, part in current.items() if key not in _TEXTS]
+        elif isinstance(current, list):
+            waiting += current
+
+
+def _remote(fields: Mapping[str, object]) -> Iterator[str]:
+    """Yield the names in a kustomization that kustomize would download.
+
+    A text of several lines is a patch, or the settings of a plugin, which may name a file, too.
+    """
+    for name in _names({key: part for key, part in fields.items() if key not in _PATCHES}):
+        if match := _REMOTE.search(name) or _URL.search(name if "\n" in name else ""):
+            yield match[1]
+    for key in _PATCHES:
+        for name in _names(fields.get(key)):
+            if "\n" not in name and (match := _REMOTE.search(name)):
+                yield match[1]
+
+
+def _download(one: Kustomization) -> str:
+    """Return what kustomize would download, or why that is not known; empty if nothing."""
+    waiting, seen = [one.folder], {one.folder}
+    while waiting:
+        current = read(waiting.pop())
+        if current is None:
+            return "a kustomization that cannot be read"
+        if current.remote:
+            return current.remote[0]
+        for name in current.settings:
+            with open(name, "rb") as file:
+                if match := _URL.search(file.read(SIZE_LIMIT).decode(errors="replace")):
+                    return match[1]
+        for folder in current.others:
+            if folder not in seen and file_of(folder):
+                seen.add(folder)
+                waiting.append(folder)
+    return ""
 
 
 def with_all_below(one: Kustomization) -> Iterator[Kustomization]:
@@ -102,8 +170,11 @@ def build(one: Kustomization) -> list[tuple[str, Mapping[str, object]]]:
     an annotation (sigs.k8s.io/kustomize api/types/kustomization.go, BuildMetadata).
 
     Raises:
-        NotRendered: Neither kustomize nor kubectl is on PATH, or the build fails.
+        NotRendered: Neither kustomize nor kubectl is on PATH, the kustomization has remote parts,
+            or the build fails.
     """
+    if address := _download(one):
+        raise NotRendered(f"it has remote parts, which are not downloaded: {printable(address)}")
     command = _command()
     with tempfile.TemporaryDirectory(prefix="gpu-rules-build-") as around:
         around = os.path.realpath(around)
