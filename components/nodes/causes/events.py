@@ -34,6 +34,9 @@ class Event:
 def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
     """Return events, the newest first.
 
+    Who may write events in a namespace speaks for objects of that namespace only: an event about an
+    object elsewhere is left out. Events about cluster-wide objects are in `default`.
+
     Args:
         items: Events (core/v1).
         uid: UID of an object; events of other objects are left out. Empty: all events.
@@ -49,7 +52,7 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
             part=str(_object(item).get("fieldPath") or ""),
         )
         for item in items
-        if not uid or _object(item).get("uid") in (None, "", uid)
+        if _speaks_for_its_object(item) and (not uid or _object(item).get("uid") == uid)
     ]
     return sorted(events, key=lambda event: event.at, reverse=True)
 
@@ -57,6 +60,11 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
 def newest(events: Iterable[Event], *reasons: str) -> Event | None:
     """Return the first of the events whose reason is one of the given reasons, or None."""
     return next((event for event in events if event.reason in reasons), None)
+
+
+def _speaks_for_its_object(item: Json) -> bool:
+    own = (item.get("metadata") or {}).get("namespace") or "default"
+    return own == (_object(item).get("namespace") or "default")
 
 
 def _object(item: Json) -> Json:

@@ -150,13 +150,27 @@ async def lines_of_node(client: Client, node: str) -> list[str]:
 async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
     """Return the causes why DaemonSets can't create pods, such as a quota.
 
+    An event counts only for a DaemonSet that exists, by its UID.
+
     Args:
         client: Client of the cluster.
-        namespace: Namespace of the DaemonSets. Empty: all namespaces.
+        namespace: Namespace of the DaemonSets. Empty: those of GPU software in all namespaces.
     """
     chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
-    events = newest_first(await Reader(client).events(namespace, **chosen))
-    causes = {event.name: cause for event in reversed(events) if (cause := not_created(event))}
+    reader = Reader(client)
+    url = f"namespaces/{namespace}/daemonsets" if namespace else "daemonsets"
+    sets = await reader.listed(url, base="/apis/apps")
+    known = {
+        item["metadata"]["uid"]: printable(item["metadata"]["namespace"], 63)
+        for item in sets
+        if namespace or _allocates(item["spec"]["template"])
+    }
+    events = newest_first(await reader.events(namespace, **chosen)) if known else []
+    causes = {
+        event.uid: replace(cause, text=f"in namespace {known[event.uid]}, {cause.text}")
+        for event in reversed(events)
+        if event.uid in known and (cause := not_created(event))
+    }
     return list(causes.values())[:CAUSES]
 
 

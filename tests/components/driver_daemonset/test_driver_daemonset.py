@@ -22,7 +22,12 @@ STARTING = {"waiting": {"reason": "ContainerCreating"}}
 def daemon_set(ready: int) -> Json:
     counts = {"desiredNumberScheduled": 1, "updatedNumberScheduled": 1, "numberReady": ready}
     return {
-        "metadata": {"name": "installer", "namespace": "gpu-driver", "generation": 1},
+        "metadata": {
+            "name": "installer",
+            "namespace": "gpu-driver",
+            "generation": 1,
+            "uid": "u-installer",
+        },
         "spec": {"selector": {"matchLabels": {"app": "installer"}}},
         "status": {"observedGeneration": 1, **counts},
     }
@@ -51,7 +56,8 @@ def waited(
             return httpx.Response(200, json=daemon_set(ready))
         if path.endswith("/log"):
             return httpx.Response(404, json={"message": "no log"})
-        items = events if path.endswith("/events") else pods
+        listed = {"events": events, "daemonsets": (daemon_set(ready),)}
+        items = listed.get(path.rpartition("/")[2], pods)
         return httpx.Response(200, json={"items": list(items), "metadata": {}})
 
     @asynccontextmanager
@@ -119,7 +125,13 @@ def test_installers_that_cannot_be_created_say_why(monkeypatch: pytest.MonkeyPat
     refused = {
         "reason": "FailedCreate",
         "message": "Error creating: pods is forbidden: exceeded quota: q",
-        "involvedObject": {"kind": "DaemonSet", "name": "installer"},
+        "metadata": {"namespace": "gpu-driver"},
+        "involvedObject": {
+            "kind": "DaemonSet",
+            "name": "installer",
+            "namespace": "gpu-driver",
+            "uid": "u-installer",
+        },
     }
     with pytest.raises(ClusterError, match=r"namespace gpu-driver: found .*exceeded quota: q"):
         waited(monkeypatch, events=(refused,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,9 @@ class Listing:
             return self.claims
         name = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
         return [each for each in self.pods if not name or each["spec"]["nodeName"] == name]
+
+    async def pages(self, path: str) -> AsyncIterator[list[Json]]:
+        yield await self.list(path)
 
 
 def cluster(nodes: int, platform: str) -> tuple[Json, World]:

