@@ -16,6 +16,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
         "change": (
             "tests/proofs/e2e/test_claims.py",
+            "tests/proofs/e2e/test_cut_state.py",
             "tests/proofs/e2e/test_knowing.py",
             "tests/proofs/e2e/test_day_two.py",
             "tests/components/change",
