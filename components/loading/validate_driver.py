@@ -9,11 +9,7 @@ from components.platforms.discovery import named
 from components.settings.device_plugin import DevicePluginSettings
 from components.settings.driver_installer import DriverInstallerSettings
 from components.settings.hosts.driver import (
-    OPERATOR_ONLY,
-    SOURCES_OF,
-    DriverSettings,
     DriverSource,
-    KernelModule,
 )
 from components.settings.platform import NAMES
 from components.settings.valid_sections import ValidSections
@@ -24,7 +20,6 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults of the driver's settings."""
     if sections.platform is not None:
         yield from _source(sections, sections.platform)
-    yield from _without_effect(sections)
     yield from _excluded(sections)
     yield from _installer(sections)
 
@@ -62,28 +57,6 @@ def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
             "driverInstaller only with driver.source daemonset",
             'remove driverInstaller, or write "source: daemonset"',
         )
-
-
-def _without_effect(sections: ValidSections) -> Iterator[Fault]:
-    """Yield faults for settings of a driver that this program does not bring in this way."""
-    default = DriverSettings()
-    for level in sections.levels:
-        driver = level.driver
-        if driver is None:
-            continue
-        for name in ("kernel_module_type", *OPERATOR_ONLY):
-            value = getattr(driver, name)
-            if driver.source in SOURCES_OF[name] or value == getattr(default, name):
-                continue
-            shown = str(value) if isinstance(value, KernelModule) else show(value)
-            by_operator = name in OPERATOR_ONLY
-            who = "the GPU Operator brings" if by_operator else "we bring"
-            yield fault(
-                level.place("driver", name),
-                f"{shown} with source {driver.source}",
-                f"this only for a driver that {who}",
-                'remove it, or write "source: operator"' if by_operator else "remove it",
-            )
 
 
 def _excluded(sections: ValidSections) -> Iterator[Fault]:

@@ -192,18 +192,20 @@ class DriverSettings(Model):
 
     @model_validator(mode="after")
     def _nothing_is_ignored(self) -> Self:
-        fields = type(self).model_fields
-        given = [
-            name
-            for name in ON_HOSTS_ONLY
-            if self.source not in SOURCES_OF[name] and getattr(self, name) != fields[name].default
-        ]
-        if given:
-            names = ", ".join(to_camel(name) for name in given)
+        fields, ignored = type(self).model_fields, dict[str, list[str]]()
+        for name, sources in SOURCES_OF.items():
+            if self.source not in sources and getattr(self, name) != fields[name].default:
+                ignored.setdefault(" or ".join(sorted(sources)), []).append(to_camel(name))
+        ignored.pop(DriverSource.RUNFILE, None)  # `_runfile_is_declared` refuses it.
+        if ignored:
+            names = ", ".join(name for each in ignored.values() for name in each)
             raise refuse(
-                f"{names} with source {self.source}, which leaves hosts alone",
-                "them with source package or runfile only",
-                "remove them, or write source: package or runfile",
+                f"{names}, which source {self.source} does not use",
+                "; ".join(
+                    f"{', '.join(each)} only with source {source}"
+                    for source, each in ignored.items()
+                ),
+                f"remove {names}, or write another source",
             )
         return self
 

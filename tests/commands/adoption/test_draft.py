@@ -61,7 +61,7 @@ def test_an_inventory_becomes_a_stack_file_that_loads(case: Case, tmp_path: Path
     pools = {pool.name: (pool.node_names, pool.gpus_per_node) for pool in made.pools}
     assert pools == case.pools
     assert tuple((host.node, host.address, host.user) for host in made.hosts) == case.hosts
-    assert (made.platform, made.runtime.engine) == (case.platform, case.engine)
+    assert (made.platform, made.pools[0].runtime.engine) == (case.platform, case.engine)
     for comment in (*case.comments, "write the context of your kubeconfig"):
         assert comment.lower() in comments_of(text).lower()
     assert "not-to-be-repeated" not in text

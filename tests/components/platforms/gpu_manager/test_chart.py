@@ -132,7 +132,7 @@ def test_each_release_gets_the_flags_that_it_knows(tag: str) -> None:
             rendered_pod(
                 image,
                 chart.extra_flags(
-                    declared.gpu_manager, systemd_cgroup=declared.runtime.systemd_cgroup
+                    declared.gpu_manager, systemd_cgroup=declared.pools[0].runtime.systemd_cgroup
                 ),
             )
         )
