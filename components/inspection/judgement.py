@@ -196,6 +196,33 @@ def with_losses(inspection: Inspection, seen: LossesSeen, platform: str) -> Insp
     return replace(inspection, difference=difference, problems=(*inspection.problems, *problems))
 
 
+def with_busy(inspection: Inspection, refused: Mapping[str, str]) -> Inspection:
+    """Return the inspection plus a fault for each node whose validation pods would make fail.
+
+    A node that the run drains first is left out.
+
+    Args:
+        inspection: The inspection, with the plans of rollout and MIG layouts.
+        refused: By node, the pods that hold its GPUs.
+    """
+    difference = inspection.difference
+    drained = {change.host.node for change in difference.rollout.nodes} | set(
+        difference.layouts.names
+    )
+    faults = (
+        Fault(
+            f"node {node}",
+            f"GPUs in use: {text}",
+            "free GPUs, because this run validates them and validation.busy is fail",
+            "wait until these pods have ended, or declare validation.busy: defer",
+        )
+        for node, text in refused.items()
+        if node not in drained
+    )
+    problems = (*inspection.problems, *_printable(*map(str, faults)))
+    return replace(inspection, problems=problems)
+
+
 def _gone(
     newcomers: Iterable[DesiredHost],
     facts: Mapping[str, HostFacts],

@@ -31,7 +31,7 @@ from components.inspection import losses, removed
 from components.inspection.bounds import bounded, completed
 from components.inspection.document import ChangeCollector
 from components.inspection.extent import EXTENT, Extent
-from components.inspection.judgement import Inspection, Seen, judged, with_losses
+from components.inspection.judgement import Inspection, Seen, judged, with_busy, with_losses
 from components.inspection.observed_cluster import ClusterSeen, observe_cluster
 from components.inspection.plans import Ask, planned_mig_layouts, planned_rollout
 from components.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
@@ -87,6 +87,7 @@ def inspect(
         inspection = with_plans(
             desired.hosts, desired.rollout, inspection, seen.cluster, drained, ask
         )
+    inspection = with_busy(inspection, seen.cluster.refused)
     if extent.has_cluster and there and not is_lost:
         pods = losses.question(
             desired.context,

@@ -53,6 +53,7 @@ class ClusterSeen:
         platform: Differences of the GPU platform.
         prepared: By node, the host that was prepared before the node's last validation.
         deferred: By node, the pods that hold GPUs which no run has validated.
+        refused: By node, the pods because of which the node's validation would fail.
         health: GPUs of each validated node.
         layouts: Findings about nodes that get another MIG layout, by node.
         kept_layouts: MIG layouts that stay, because the platform changes none, by node.
@@ -73,6 +74,7 @@ class ClusterSeen:
     platform: PlatformDifference = field(default_factory=PlatformDifference)
     prepared: Mapping[str, str] = field(default_factory=dict)
     deferred: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
     health: tuple[NodeHealth, ...] = ()
     layouts: Mapping[str, Finding] = field(default_factory=dict)
     kept_layouts: Mapping[str, str] = field(default_factory=dict)
@@ -189,8 +191,10 @@ async def _observe(asked: Question) -> ClusterSeen:
                 sets = await client.list("daemonsets", base="/apis/apps")
                 pools = await observe_validation(client, nodes, asked.validation, sets)
                 due = validation_difference(pools)
+                refused = {node: text for each in pools for node, text in each.refused.items()}
                 well = tuple(one for pool in pools for one in pool.health)
                 seen = replace(seen, validation=due, deferred=deferrals(pools), health=well)
+                seen = replace(seen, refused=refused)
     except ClusterError as error:
         seen = replace(seen, unreachable=str(error))
     return seen

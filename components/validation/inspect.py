@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.desired.validation import PoolValidation
 from components.findings import Finding, Findings, Kind
 from components.kubernetes.api import Client, Json
 from components.nodes import gpu_holders, record
+from components.settings.validation import Busy
 from components.validation.difference import compare, due
 from components.validation.health import NodeHealth, health
 
@@ -22,12 +23,14 @@ class PoolSeen:
         members: Its nodes.
         daemon_sets: All DaemonSets of the cluster.
         holders: Pods or claims that hold GPUs, for each node with GPUs that no run has validated.
+        in_use: Pods or claims that hold GPUs, for each node whose validation fails because of them.
     """
 
     pool: PoolValidation
     members: Sequence[Json]
     daemon_sets: list[Json]
     holders: Mapping[str, list[gpu_holders.GpuHolder]]
+    in_use: Mapping[str, list[gpu_holders.GpuHolder]] = field(default_factory=dict)
 
     @property
     def findings(self) -> Findings:
@@ -66,6 +69,15 @@ class PoolSeen:
                 found[_name(node)] = f"{count} not validated: held by {holding}"
         return found
 
+    @property
+    def refused(self) -> dict[str, str]:
+        """Return, by node, the pods because of which the node's validation would fail."""
+        held = {
+            node: [holder for holder in holders if holder.amounts]
+            for node, holders in self.in_use.items()
+        }
+        return {node: gpu_holders.named(holders) for node, holders in held.items() if holders}
+
     def _may_be_free(self, node: Json) -> bool:
         """Return whether GPUs that other pods used may be free now.
 
@@ -85,7 +97,11 @@ async def observe_pool(
     """Read which pods or claims hold the GPUs that no run has validated."""
     names = [_name(node) for node in members if (kept := record.decode(node)) and kept.missing]
     holders = await gpu_holders.holders_by_node(client, names, pool.resources, pool.namespace)
-    return PoolSeen(pool, members, daemon_sets, holders)
+    unproven = [_name(node) for node in members if compare(node, pool, daemon_sets)]
+    if pool.busy != Busy.FAIL or not unproven:
+        return PoolSeen(pool, members, daemon_sets, holders)
+    in_use = await gpu_holders.holders_by_node(client, unproven, pool.resources, pool.namespace)
+    return PoolSeen(pool, members, daemon_sets, holders, in_use)
 
 
 def _name(node: Json) -> str:

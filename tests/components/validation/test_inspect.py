@@ -12,6 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from components import requests
+from components.inspection.judgement import with_busy
 from components.kubernetes.resources import DRA_DRIVER
 from components.nodes import record
 from components.nodes.gpu_holders import SINGLE
@@ -107,3 +108,23 @@ def test_the_parser_of_a_record_is_made_once_and_not_for_each_node(
     _, world = cluster(50, "device-plugin")
     assert all(record.decode(node) for node in world.nodes.values())
     assert made.count(record.ValidationRecord) == 1
+
+
+@pytest.mark.promise(
+    "With `validation.busy: fail` a run that would validate GPUs in use fails before it changes "
+    "anything."
+)
+@pytest.mark.parametrize(("busy", "refused"), [("fail", ["gpu-1"]), ("defer", []), ("wait", [])])
+def test_gpus_in_use_refuse_a_validation_that_would_fail(busy: str, refused: list[str]) -> None:
+    declared = {**base(), "hosts": [], "validation": {"busy": busy}}
+    world = World.of(declared)
+    for name in ("gpu-1", "gpu-2"):
+        world.nodes[name]["metadata"]["annotations"].clear()
+    desired = desired_of(declared)
+    (pool,) = desired.validation.pools
+    listing: Any = Listing(pods=[pod("held", "gpu-1", 4), pod("other", "gpu-3", 4)])
+    seen = asyncio.run(observe_pool(listing, [*world.nodes.values()], pool, []))
+    assert list(seen.refused) == refused
+    inspection = with_busy(world.inspected(desired), seen.refused)
+    texts = [text for text in inspection.problems if "GPUs in use: team-a/held" in text]
+    assert [text.partition(":")[0] for text in texts] == [f"node {name}" for name in refused]
