@@ -169,8 +169,13 @@ a file for `--policy-pack-config`:
 A stack declares severities, resource names, namespaces and exemptions once, as `guardrails` in
 `gpu-cluster:cluster`. The policy pack, the checker (`--stack`) and the admission policies read them
 from there. An exemption in the settings applies until its end date to all objects that match every
-field that it sets. Node agents, which are DaemonSets without GPUs, get only advice about host paths
-that are rejected in other pods.
+field that it sets. Whoever writes the object chooses its labels, images and host paths, and whoever
+may create namespaces chooses a name that a pattern with `*` matches: where these are no trusted
+people, set `namespaces` without `*`, too. The API server checks again, with ephemeral containers,
+when a change of labels or images ends an exemption.
+
+Node agents, which are DaemonSets without GPUs, get only advice about host paths that are rejected
+in other pods.
 
 For the rules, a pod has GPUs, has none, or is unknown. GPU resources prove it, and so does a claim
 for devices (DRA) whose manifest is checked together with the pod, or that the setting `otherClaims`

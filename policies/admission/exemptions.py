@@ -25,6 +25,10 @@ _GRANTED = (
 )
 SETTLED: Final = "settled"
 """Name of the CEL variable with the ids of the rules from which the settings exempt an object."""
+LOST: Final = "lost"
+"""Name of the CEL variable with the ids of the rules from which the settings exempted an object
+before an update, but not after it.
+"""
 _UNKNOWN_DAY = "9999-12-32"
 """A date later than any day on which an exemption can end."""
 _HOLDS = (
@@ -70,6 +74,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     "(variables.stamps + variables.before.map(m, string(m.time))).max().substring(0, 10)",
     "holding": f"variables.exemptions.filter(e, {_HOLDS})",
     SETTLED: "[]",
+    LOST: f"variables.{SETTLED}",
     "lifted": f"variables.holding.map(e, e.substring(0, 6)) + variables.{SETTLED}",
 }
 
@@ -82,32 +87,74 @@ def settled(context: Context, pod: str) -> str:
         pod: CEL that returns the pod or the pod template; empty for objects without pods.
     """
     lists = (
-        f"({_matches(given, pod)} ? {texts(given.rules - {RULE_ID})} : [])"
+        f"(variables.today <= {text(given.until.isoformat())} && "
+        f"{_matches(given, 'object', pod)} ? {_rules(given)} : [])"
         for given in context.exemptions
         if pod or not (given.images or given.host_paths)
     )
     return " + ".join(lists) or "[]"
 
 
-def _matches(given: ExemptionFacts, pod: str) -> str:
-    """Return CEL that is true if an exemption in the settings applies to an object.
+def lost(context: Context, pod: str) -> str:
+    """Return CEL for the ids of the rules from which an update removes the settings' exemption.
 
-    An object must match all of the exemption's fields that are set, and the exemption must not have
-    ended.
+    Whoever may edit an object chooses its labels and images, so a rule from which they exempt the
+    object is checked again when they change. The day does not count for the object before the
+    update: after an exemption has ended, such a change is checked, too.
+
+    Args:
+        context: Facts about the cluster, with the exemptions in the settings.
+        pod: CEL that returns the pod or the pod template; empty for objects without pods.
     """
-    parts = [f"variables.today <= {text(given.until.isoformat())}"]
+    before = "oldObject" if pod == "object" else pod
+    lists = [
+        f"({_matches(given, 'oldObject', before)} ? {_rules(given)} : [])"
+        for given in context.exemptions
+        if can_change(given) and (pod or not (given.images or given.host_paths))
+    ]
+    held = " + ".join(lists)
+    if not held:
+        return "[]"
+    return f'request.operation != "UPDATE" ? [] : ({held}).filter(r, !(r in variables.{SETTLED}))'
+
+
+def can_change(given: ExemptionFacts) -> bool:
+    """Return whether an update of an object can change what an exemption in the settings reads.
+
+    The namespace and the volumes of a pod never change; those of a pod template are checked anew
+    with the template.
+    """
+    return bool(given.labels or given.images)
+
+
+def _rules(given: ExemptionFacts) -> str:
+    return texts(given.rules - {RULE_ID})
+
+
+def _matches(given: ExemptionFacts, owner: str, pod: str) -> str:
+    """Return CEL that is true if an object matches all fields of an exemption that are set.
+
+    Args:
+        given: The exemption in the settings; its last day is not compared.
+        owner: CEL that returns the object.
+        pod: CEL that returns the pod or the pod template; empty for objects without pods.
+    """
+    parts = []
     if given.namespaces:
         parts.append(f"request.namespace.matches({text(pattern(given.namespaces))})")
     for key, value in given.labels.items():
-        owners = ("object", pod) if pod not in ("", "object") else ("object",)
+        owners = (owner, pod) if pod not in ("", owner) else (owner,)
         has = (
-            f'dyn({owner}).?metadata.?labels[?{text(key)}].orValue("") == {text(value)}'
-            for owner in owners
+            f'dyn({labelled}).?metadata.?labels[?{text(key)}].orValue("") == {text(value)}'
+            for labelled in owners
         )
         parts.append(f"({' || '.join(has)})")
     if given.images:
         images = text(pattern(given.images))
-        containers = f"(dyn({pod}).spec.containers + dyn({pod}).spec.?initContainers{OR_LIST})"
+        containers = (
+            f"(dyn({pod}).spec.containers + dyn({pod}).spec.?initContainers{OR_LIST} + "
+            f"dyn({pod}).spec.?ephemeralContainers{OR_LIST})"
+        )
         parts.append(f'{containers}.all(c, c.?image.orValue("").matches({images}))')
     if given.host_paths:
         volumes = f"dyn({pod}).spec.?volumes{OR_LIST}"
@@ -115,4 +162,4 @@ def _matches(given: ExemptionFacts, pod: str) -> str:
         plain = '("/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))'
         paths = text(pattern(given.host_paths))
         parts.append(f"size({mounted}) > 0 && {mounted}.all(v, {plain}.matches({paths}))")
-    return " && ".join(parts)
+    return " && ".join(parts) or "true"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..rules import RULES, TWINS, Context, Rule, Severity
-from ..rules.cel import text, texts
+from ..rules.cel import IMAGES_CHANGED, LABELS_CHANGED, text, texts
 from ..rules.exemptions import RULE_ID
 from ..rules.twin import Twin
 from . import exemptions, grants, ordinary, parameters, placing
@@ -92,12 +92,14 @@ def _actions(shape: Shape, actions: Sequence[str]) -> list[str]:
 
 
 def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
-    result = []
+    result, watched = [], _watched(context)
     for rule_id, twin in TWINS.items():
         rule = RULES[rule_id]
         known = all(need.known(context) for need in rule.needs)
         acts = context.severities.get(rule_id, rule.severity) is severity
-        if known and acts and isinstance(twin, Twin) and shape.judges(twin):
+        if not (known and acts and isinstance(twin, Twin)):
+            continue
+        if shape.judges(twin) or (rule_id in watched and shape.judges_again(twin)):
             result.append((rule, twin))
     return result
 
@@ -105,11 +107,14 @@ def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Ru
 def _spec(
     shape: Shape, twins: Sequence[tuple[Rule, Twin]], context: Context, failure_policy: str
 ) -> Json:
-    places = {rule.id: _places(shape, twin) for rule, twin in twins}
+    watched = _watched(context)
+    places = {rule.id: _places(shape, twin, rule.id, watched) for rule, twin in twins}
     lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
     if exemptions.SETTLED in variables:
         variables[exemptions.SETTLED] = exemptions.settled(context, shape.pod)
+    if exemptions.LOST in variables:
+        variables[exemptions.LOST] = exemptions.lost(context, shape.pod)
     if "variables.facts" in (read := "\n".join(variables.values())):
         variables = {"facts": parameters.literal(context, read), **variables}
     spec: Json = {
@@ -131,11 +136,7 @@ def _spec(
         ],
     }
     conditions = {
-        "what-rules-read-changed": f'request.operation != "UPDATE" || {shape.changed}'
-        if shape.changed
-        else " || ".join(sorted({f"({twin.on_update})" for _, twin in twins}))
-        if shape.updates
-        else "",
+        "what-rules-read-changed": _changed(shape, twins, context),
         "may-break-a-rule": _signs(twins, context) if shape.ordinary else "",
     }
     if any(conditions.values()):
@@ -157,12 +158,44 @@ def _signs(twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
     return f"[{parameters.literal(context, found)}].exists(facts, {found})"
 
 
-def _places(shape: Shape, twin: Twin) -> str:
+def _changed(shape: Shape, twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
+    """Return the match condition that is true if an update may change what a rule reads."""
+    watched = {
+        LABELS_CHANGED: any(given.labels for given in context.exemptions),
+        IMAGES_CHANGED: any(given.images for given in context.exemptions),
+    }
     if shape.updates:
-        return f"({twin.on_update}) ? ({twin.places}) : []"
+        read = {twin.on_update for _, twin in twins if twin.on_update}
+        read |= {changed for changed, is_watched in watched.items() if is_watched}
+        return " || ".join(sorted(f"({changed})" for changed in read))
+    if not shape.changed:
+        return ""
+    labels = f" || {LABELS_CHANGED}" if watched[LABELS_CHANGED] else ""
+    return f'request.operation != "UPDATE" || {shape.changed}{labels}'
+
+
+def _watched(context: Context) -> frozenset[str]:
+    """Return the ids of the rules from which an update of an object can remove an exemption."""
+    return frozenset().union(
+        *(given.rules for given in context.exemptions if exemptions.can_change(given))
+    )
+
+
+def _places(shape: Shape, twin: Twin, rule_id: str, watched: frozenset[str]) -> str:
+    places = twin.places
     if shape.templates and twin.kinds:
-        return f"object.kind in {texts(twin.kinds)} ? ({twin.places}) : []"
-    return twin.places
+        places = f"object.kind in {texts(twin.kinds)} ? ({places}) : []"
+    lost = f"{text(rule_id)} in variables.{exemptions.LOST}" if rule_id in watched else ""
+    if shape.updates:
+        when = twin.on_update
+    elif shape.ephemeral:
+        when = "" if twin.ephemeral else "false"
+    else:
+        when = f'request.operation != "UPDATE" || {shape.changed}' if watched else ""
+        when = when if shape.changed else ""
+    if not when:
+        return f"({lost}) ? ({places}) : []" if shape.updates else places
+    return f"({' || '.join(filter(None, (when, lost)))}) ? ({places}) : []"
 
 
 def _violation(rule: Rule) -> str:

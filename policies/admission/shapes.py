@@ -59,6 +59,10 @@ class Shape:
     ordinary: bool = False
     refused: bool = True
 
+    def judges_again(self, twin: Twin) -> bool:
+        """Return whether a rule checks updates of these objects that end an exemption from it."""
+        return (self.updates or self.ephemeral) and twin.judges_pods
+
     @property
     def pod(self) -> str:
         """Return CEL for the object's pod or pod template; empty for objects without pods."""
@@ -162,7 +166,12 @@ SHAPES: Final = (
         name="ephemeral-containers",
         scope=Scope.PODS,
         rules=(rule_of("", ("UPDATE",), "pods/ephemeralcontainers"),),
-        variables={**_POD, "judged": _NEW_EPHEMERAL},
+        # A container that ends an exemption of its pod ends it for the other containers, too.
+        variables={
+            **_POD,
+            "judged": f"size(variables.{exemptions.LOST}) > 0 ? variables.containers + "
+            f"dyn({_NEW_EPHEMERAL}) : dyn({_NEW_EPHEMERAL})",
+        },
         ephemeral=True,
     ),
     Shape(

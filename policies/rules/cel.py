@@ -259,6 +259,7 @@ def annotation_set(prefix: str) -> str:
 # An update of an existing pod can change only a few fields, among them these fields for placement
 # and images: kubernetes v1.34.4 pkg/apis/core/validation/validation.go ValidatePodUpdate.
 PLACE_CHANGED: Final = changed("spec.?tolerations", "spec.?nodeSelector", "spec.?affinity")
+LABELS_CHANGED: Final = changed("metadata.?labels")
 IMAGES_CHANGED: Final = " || ".join(
     f"object.spec{field}.map(c, c.?image) != oldObject.spec{field}.map(c, c.?image)"
     for field in (".containers", f".?initContainers{OR_LIST}")

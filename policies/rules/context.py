@@ -125,7 +125,7 @@ class ExemptionFacts:
         reason: Reason for the exemption.
         namespaces: Patterns of namespaces, in which `*` stands for any text.
         labels: Labels of the object or of its pods.
-        images: Patterns of the images of all containers.
+        images: Patterns of the images of all containers, also of ephemeral ones.
         host_paths: Patterns of all host paths that the pod mounts.
     """
 

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from ..kube.pod_resources import ContainerRole
 from .context import Context, ExemptionFacts
 from .host_paths import host_paths
 from .rule import Finding, Subject
@@ -86,9 +85,7 @@ def _matches(subject: Subject, given: ExemptionFacts) -> bool:
         return False
     if given.images:
         images = [
-            text(container.spec.get("image"))
-            for container in (pod.containers if pod else ())
-            if container.role is not ContainerRole.EPHEMERAL
+            text(container.spec.get("image")) for container in (pod.containers if pod else ())
         ]
         if not images or not all(_any(given.images, image) for image in images):
             return False
