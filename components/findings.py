@@ -5,7 +5,7 @@ Pure functions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -16,6 +16,8 @@ NAMED = 5
 """Maximum number of names that one line spells out; the line only counts the other names."""
 LINES = 20
 """Maximum number of lines of findings in a Command's input; other lines are only counted."""
+EMPTY = '""'
+"""Value that is there and empty, in contrast to no value."""
 NOTHING = "none"
 """Word that a finding's text shows for an empty value."""
 
@@ -43,6 +45,78 @@ class Subject(StrEnum):
     OBJECT = "object"
 
 
+class Aspect(StrEnum):
+    """What of an object differs; for the kind `due`, the type of the reason.
+
+    A `setting` is named by its path in the stack file, a `recorded` setting by the name by which
+    hosts record it.
+    """
+
+    CHART = "chart"
+    FACT = "fact"
+    FILE = "file"
+    GPUS = "gpus"
+    LABEL = "label"
+    LAYOUT = "layout"
+    OBJECT = "object"
+    PHASE = "phase"
+    POOL = "pool"
+    REASON = "reason"
+    REBOOT = "reboot"
+    RECORDED = "recorded"
+    SCRIPT = "script"
+    SETTING = "setting"
+    STEP = "step"
+    SYSCTL = "sysctl"
+    TAINT = "taint"
+    TAINTS = "taints"
+    VALIDATION = "validation"
+    VALUE = "value"
+
+
+TEXTS: Mapping[Aspect, str] = {
+    Aspect.CHART: "chart",
+    Aspect.FACT: "validated with another {key}:",
+    Aspect.FILE: "file {key}",
+    Aspect.GPUS: "GPUs",
+    Aspect.LABEL: "label {key}",
+    Aspect.LAYOUT: "MIG layout{key}",
+    Aspect.OBJECT: "platform's object",
+    Aspect.POOL: "pool",
+    Aspect.REBOOT: "reboot: {key}",
+    Aspect.SCRIPT: "this program's script {key}",
+    Aspect.STEP: "step {key}",
+    Aspect.SYSCTL: "system.sysctl[{key}]",
+    Aspect.TAINT: "taint {key}",
+    Aspect.TAINTS: "taints",
+}
+"""Words for each aspect, in which `key` is replaced; without an entry the key is the words."""
+
+PATHS: Mapping[str, str] = {
+    "CDI": "runtime.cdi",
+    "DEFAULT_RUNTIME": "runtime.defaultRuntime",
+    "DEVICES_BY_ENVIRONMENT": "runtime.devicesByEnvironment",
+    "DRIVER_FABRIC_MANAGER": "driver.fabricManager",
+    "DRIVER_HOLD": "driver.hold",
+    "DRIVER_MODULES": "driver.modules",
+    "DRIVER_PERSISTENCE": "driver.persistence",
+    "DRIVER_REMOVE_EARLIER": "driver.removeEarlier",
+    "DRIVER_SOURCE": "driver.source",
+    "DRIVER_VERSION": "driver.version",
+    "KERNEL_FLAVOR": "kernel.flavor",
+    "KERNEL_HOLD": "kernel.hold",
+    "KERNEL_RELEASE": "kernel.release",
+}
+"""Paths in the stack file of settings that hosts record by other names."""
+
+PHASES: Mapping[str, str] = {
+    "prepare": "preparation",
+    "runtime": "container runtime",
+    "cluster": "membership of the cluster",
+}
+"""Words for the phases of a host."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Finding:
     """One difference from the desired state, or one check that must be repeated.
@@ -51,7 +125,9 @@ class Finding:
         kind: Kind of the finding: change, drift or due.
         subject: Type of the object that differs.
         name: Name of the object that differs.
-        what: Property that differs, such as `label team`; for the kind `due`, the reason.
+        aspect: What of the object differs.
+        key: Which label, taint, setting, step, phase, file or value differs; the reason of a
+            finding of the kind `due`. Empty: the object has only one.
         was: Last applied value. Empty: nothing was applied.
         now: Desired value of a change, observed value of a drift. Empty: no value.
         first: Whether nothing was ever applied to the object.
@@ -60,10 +136,16 @@ class Finding:
     kind: Kind
     subject: Subject
     name: str
-    what: str
+    aspect: Aspect
+    key: str = ""
     was: str = ""
     now: str = ""
     first: bool = False
+
+    @property
+    def what(self) -> str:
+        """Return what differs in words, such as `label team`, or the reason."""
+        return aspect_text(self.aspect, self.key)
 
     @property
     def text(self) -> str:
@@ -74,6 +156,33 @@ class Finding:
 
 
 Findings = tuple[Finding, ...]
+
+
+def is_setting(finding: Finding, *keys: str) -> bool:
+    """Return whether a finding is about one of the named settings."""
+    return finding.aspect is Aspect.SETTING and finding.key in keys
+
+
+def aspect_text(aspect: Aspect, key: str) -> str:
+    """Return what differs in words, such as `label team`.
+
+    Args:
+        aspect: What differs.
+        key: Which of these differs.
+    """
+    if aspect is Aspect.SCRIPT and not key:
+        return "a script of this program"
+    if aspect is Aspect.PHASE:
+        return PHASES[key]
+    if aspect is Aspect.RECORDED:
+        return PATHS.get(key) or _recorded_words(key)
+    return TEXTS.get(aspect, "{key}").format(key=key)
+
+
+def _recorded_words(name: str) -> str:
+    """Return a setting that a host records in words: `ENGINE_HOLD` becomes `engine hold`."""
+    head, _, key = name.partition(".")
+    return f"{head.lower().replace('_', ' ')} {key}".rstrip()
 
 
 def lines(findings: Iterable[Finding]) -> list[str]:

@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, computed_field, model_validator
 
 from components.base.explain import first_error
 from components.base.model import Freeze, FrozenDict, Model
+from components.findings import Aspect, aspect_text
 from policies.printable import printable
 
 VERSION: Final = "v1"
@@ -261,7 +262,8 @@ class Statement(Model):
     Attributes:
         subject: Type of the subjects: `host`, `node`, `pool` or `object`.
         names: Names of the hosts, nodes, pools or objects that differ.
-        what: Setting or property that differs, or a reason.
+        aspect: What differs.
+        key: Which label, taint, setting or file differs, or a reason. Empty: there is only one.
         was: Value before the run. Empty: no value.
         now: Value after the run; for drift, the observed value. Empty: no value.
         first: Whether no run has applied anything to the subjects yet.
@@ -269,10 +271,16 @@ class Statement(Model):
 
     subject: Literal["host", "node", "pool", "object"]
     names: tuple[Text, ...]
-    what: Text
+    aspect: Aspect
+    key: Text = ""
     was: Text = ""
     now: Text = ""
     first: bool = False
+
+    @property
+    def what(self) -> str:
+        """Return what differs in words."""
+        return aspect_text(self.aspect, self.key)
 
 
 class UnusableGpus(Model):

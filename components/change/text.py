@@ -6,7 +6,6 @@ run has: pods that lose their GPU, outages, and changes of versions, hosts and n
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -27,6 +26,7 @@ from components.change.document import (
     VersionChange,
 )
 from components.change.names import and_more, counted, listed
+from components.findings import Aspect
 from policies.kube.gpu_resources import GPU
 from policies.printable import printable, shortened
 
@@ -43,8 +43,6 @@ FULL: Mapping[str, str] = {
 """What it means that all GPUs are gone at the same time."""
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
-SETTING = re.compile(r"[a-z][A-Za-z]*(\[\])?(\.[A-Za-z]+|\.\*)+")
-"""Paths of settings in the stack file."""
 FILES = 3
 """Maximum number of files that one line names; further files are only counted."""
 PODS = 3
@@ -53,7 +51,16 @@ UNUSABLE = 8
 """Maximum number of nodes with unusable GPUs that one line names; others are only counted."""
 STATEMENTS = 12
 """Maximum number of lines of one kind of difference; further lines are only counted."""
-TOLD = frozenset({"pool", "GPUs", "gpusPerNode", "driver.version", "MIG layout"})
+DRIVER_VERSION = (Aspect.SETTING, "driver.version")
+TOLD = frozenset(
+    {
+        (Aspect.POOL, ""),
+        (Aspect.GPUS, ""),
+        (Aspect.LAYOUT, ""),
+        (Aspect.SETTING, "gpusPerNode"),
+        DRIVER_VERSION,
+    }
+)
 """Parts of nodes whose changes the lines about GPUs and versions state already."""
 HAPPENS: Mapping[Loss, tuple[str, str]] = {
     Loss.EVICTED: ("is evicted", "are evicted"),
@@ -451,8 +458,7 @@ def file_lines(cluster: ClusterChange) -> Iterator[str]:
 
 def is_validation(statement: Statement) -> bool:
     """Return whether a difference is a reason for a validation, which the headline shows."""
-    reasons = ("not validated", "validation asked", "rebooted by this")
-    return statement.subject == "node" and statement.what.startswith(reasons)
+    return statement.aspect is Aspect.VALIDATION
 
 
 def told_apart(cluster: ClusterChange) -> list[Statement]:
@@ -460,22 +466,31 @@ def told_apart(cluster: ClusterChange) -> list[Statement]:
     rest = [
         each
         for each in cluster.changes
-        if not (each.subject == "node" and each.what in TOLD)
-        and not (each.what == "chart" and cluster.versions)
-        and not (each.what == "driver.version" and each.was and cluster.versions)
+        if not (each.subject == "node" and (each.aspect, each.key) in TOLD)
+        and not (each.aspect is Aspect.CHART and cluster.versions)
+        and not ((each.aspect, each.key) == DRIVER_VERSION and each.was and cluster.versions)
     ]
     return _with_steps(_joined(rest))
 
 
 def _joined(found: Iterable[Statement]) -> list[Statement]:
     """Join the differences of the same hosts or nodes that have no values to show."""
-    joined: dict[Statement, list[str]] = {}
+    joined: dict[Statement, list[Statement]] = {}
     for each in found:
         if each.was or each.now:
-            joined[each] = [each.what]
+            joined[each] = [each]
         else:
-            joined.setdefault(each.model_copy(update={"what": ""}), []).append(each.what)
-    return [each.model_copy(update={"what": ", ".join(parts)}) for each, parts in joined.items()]
+            shared = each.model_copy(update={"aspect": Aspect.REASON, "key": ""})
+            joined.setdefault(shared, []).append(each)
+    return [parts[0] if len(parts) == 1 else _united(parts) for parts in joined.values()]
+
+
+def _united(parts: Sequence[Statement]) -> Statement:
+    """Return one difference for several of the same hosts or nodes, which have no values."""
+    is_setting = parts[-1].aspect is Aspect.SETTING
+    key = ", ".join(part.what for part in parts)
+    aspect = Aspect.SETTING if is_setting else Aspect.REASON
+    return parts[0].model_copy(update={"aspect": aspect, "key": key})
 
 
 def _with_steps(found: list[Statement]) -> list[Statement]:
@@ -484,14 +499,14 @@ def _with_steps(found: list[Statement]) -> list[Statement]:
     counts = Counter(each.names for each in hosts)
     new: dict[tuple[str, ...], list[str]] = {}
     for each in hosts:
-        if each.what.startswith("step "):
-            new.setdefault(each.names, []).append(each.what.removeprefix("step "))
+        if each.aspect is Aspect.STEP:
+            new.setdefault(each.names, []).append(each.key)
     result = [each for each in found if each.subject != "host" or each.names not in new or each.was]
     for names, steps in new.items():
         settings = counts[names] - len(steps)
         more = f" with {counted(settings, 'setting')}" if settings else ""
-        what = f"new: step{'s' if steps[1:] else ''} {', '.join(steps)}{more}"
-        result.append(Statement(subject="host", names=names, what=what))
+        key = f"new: step{'s' if steps[1:] else ''} {', '.join(steps)}{more}"
+        result.append(Statement(subject="host", names=names, aspect=Aspect.REASON, key=key))
     return result
 
 
@@ -520,9 +535,9 @@ def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
     """
     was, now = statement.was, statement.now
     if not was and not now:
-        changed = " changed" if SETTING.fullmatch(statement.what.rpartition(" ")[2]) else ""
+        changed = " changed" if statement.aspect is Aspect.SETTING else ""
         return printable(f"{statement.what}{changed}")
-    if (statement.subject, statement.what) == ("node", "pool"):
+    if statement.aspect is Aspect.POOL:
         moves = f"moves from {was} to {now}" if was and now else ""
         return printable(moves or (f"joins pool {now}" if now else f"leaves pool {was}"))
     if now == "applied":

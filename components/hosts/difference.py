@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import DesiredKubeadmCluster
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import PHASES, Aspect, Finding, Findings, Kind, Subject
 from components.host_facts import HostFacts
 from components.hosts.kubeadm.scripts import init_script, join_script
 from components.hosts.phases import prepare_script, runtime_script
@@ -22,39 +22,14 @@ from components.hosts.steps import every
 
 STEPS = "STEPS"
 """Name of the setting that lists the declared steps."""
-STEP = "step "
-"""Start of the text of a finding about a whole step; the step's name follows."""
 OTHERS = "others"
 """Name of the script file with the steps that a host does not declare."""
 UNKNOWN_HASH = f"sha256:{'0' * 64}"
 """Placeholder for the hash of the certificate authority, which a host does not record."""
 DIGITS = 8
 """Hexadecimal digits shown of a file's SHA-256."""
-PHASES: Mapping[str, str] = {
-    "prepare": "preparation",
-    "runtime": "container runtime",
-    "cluster": "membership of the cluster",
-}
-PATHS: Mapping[str, str] = {
-    "cdi": "runtime.cdi",
-    "default runtime": "runtime.defaultRuntime",
-    "devices by environment": "runtime.devicesByEnvironment",
-    "driver fabric manager": "driver.fabricManager",
-    "driver hold": "driver.hold",
-    "driver modules": "driver.modules",
-    "driver persistence": "driver.persistence",
-    "driver remove earlier": "driver.removeEarlier",
-    "driver source": "driver.source",
-    "driver version": "driver.version",
-    "kernel flavor": "kernel.flavor",
-    "kernel hold": "kernel.hold",
-    "kernel release": "kernel.release",
-}
-"""Paths in the stack file of settings that findings name in words."""
-SYSCTL = "sysctl "
-"""Beginning of a kernel parameter's name in a finding."""
-SCRIPTS = "this program's script "
-"""Beginning of a finding about a script file that this program places on hosts."""
+SYSCTL = "sysctl"
+"""Start of the names by which a host records kernel parameters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,15 +110,14 @@ def desired_phases(
 def _phase(
     host: str, phase: str, declaration: Declaration | None, seen: HostFacts, lost: bool
 ) -> Iterator[Finding]:
-    whole = PHASES[phase]
     applied = phase in seen.applied
     if declaration is None:
         if applied:
-            yield _finding(Kind.CHANGE, host, whole, "applied", "not declared")
+            yield _finding(Kind.CHANGE, host, Aspect.PHASE, phase, "applied", "not declared")
     elif not applied and lost:
-        yield _finding(Kind.DRIFT, host, whole, "applied", "gone from the host")
+        yield _finding(Kind.DRIFT, host, Aspect.PHASE, phase, "applied", "gone from the host")
     elif not applied:
-        yield _finding(Kind.CHANGE, host, whole, "", "applied", first=True)
+        yield _finding(Kind.CHANGE, host, Aspect.PHASE, phase, "", "applied", first=True)
     elif phase in seen.settings:
         yield from _edits(host, phase, declaration, seen)
     if declaration is not None and applied:
@@ -154,7 +128,7 @@ def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
     """Yield findings about drift; after an interrupted run only that the phase is unfinished."""
     if phase in seen.unfinished:
         first = phase not in seen.settings
-        yield _finding(Kind.CHANGE, host, PHASES[phase], "begun", "applied", first=first)
+        yield _finding(Kind.CHANGE, host, Aspect.PHASE, phase, "begun", "applied", first=first)
         return
     for what in seen.drift.get(phase, ()):
         yield _drift(host, what, seen)
@@ -172,17 +146,19 @@ def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
     for finding in found:
         if finding.kind is not Kind.CHANGE:
             continue
-        if finding.what in PHASES.values():
+        if finding.aspect is Aspect.PHASE:
             changed |= {
                 name
                 for name, step in steps.items()
-                if PHASES[step.phase.value] == finding.what
+                if step.phase.value == finding.key
                 and (not step.engines or host.sections.runtime.engine in step.engines)
                 and (step.given(host) is not None or not finding.first)
             }
-        elif finding.what.startswith(STEP):
-            changed.add(finding.what.removeprefix(STEP))
-        elif owner := owners.get(finding.what) or owners.get(finding.what.split(" ")[0]):
+        elif finding.aspect is Aspect.STEP:
+            changed.add(finding.key)
+        elif finding.aspect is Aspect.SYSCTL:
+            changed.add(owners[SYSCTL])
+        elif owner := owners.get(finding.key) or owners.get(finding.key.partition(".")[0]):
             changed.add(owner)
     written = {path for name in changed & steps.keys() for path in steps[name].writes}
     return tuple(sorted(written))
@@ -201,21 +177,8 @@ def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
         given = step.given(host)
         if given is not None:
             for setting in words(given.settings, {**given.lists, **given.kept}):
-                yield _setting(setting), name
-                yield _setting(setting.partition(".")[0]), name
-
-
-def setting_path(what: str) -> str:
-    """Return the stack file's path of the setting that a finding names; other texts unchanged."""
-    if what.startswith(SYSCTL):
-        return f"system.sysctl[{what.removeprefix(SYSCTL)}]"
-    return PATHS.get(what, what)
-
-
-def _setting(name: str) -> str:
-    """Return a recorded setting in words: `SYSCTL.vm.swappiness` becomes `sysctl vm.swappiness`."""
-    head, _, key = name.partition(".")
-    return " ".join(filter(None, (head.lower().replace("_", " "), key)))
+                yield setting, name
+                yield setting.partition(".")[0], name
 
 
 def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> Iterator[Finding]:
@@ -226,7 +189,9 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
         if name == STEPS:
             yield from _steps(host, was.split(), now.split())
         elif was != now:
-            yield _finding(Kind.CHANGE, host, _setting(name), was, now)
+            head, _, key = name.partition(".")
+            aspect, key = (Aspect.SYSCTL, key) if head == SYSCTL else (Aspect.RECORDED, name)
+            yield _finding(Kind.CHANGE, host, aspect, key, was, now)
     before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
     for name in sorted(before.keys() & after.keys()):
         if not after[name] & before[name]:
@@ -235,16 +200,16 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
             if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
                 continue
             was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
-            yield _finding(Kind.CHANGE, host, f"{SCRIPTS}{name}", was, now)
+            yield _finding(Kind.CHANGE, host, Aspect.SCRIPT, name, was, now)
 
 
 def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
     for name in before:
         if name not in after:
-            yield _finding(Kind.CHANGE, host, f"{STEP}{name}", "applied", "not declared")
+            yield _finding(Kind.CHANGE, host, Aspect.STEP, name, "applied", "not declared")
     for name in after:
         if name not in before:
-            yield _finding(Kind.CHANGE, host, f"{STEP}{name}", "", "applied")
+            yield _finding(Kind.CHANGE, host, Aspect.STEP, name, "", "applied")
 
 
 def _files(lines: Iterable[str]) -> dict[str, set[str]]:
@@ -259,21 +224,35 @@ def _files(lines: Iterable[str]) -> dict[str, set[str]]:
 def _drift(host: str, what: str, seen: HostFacts) -> Finding:
     """Return the finding about a file or another value that changed since the host was applied."""
     if not what.startswith("/"):
-        return _finding(Kind.DRIFT, host, what, "as applied", "changed")
+        return _finding(Kind.DRIFT, host, Aspect.VALUE, what, "as applied", "changed")
     now = "missing" if seen.digests.get(what) == "missing" else "another content"
-    return _finding(Kind.DRIFT, host, f"file {what}", "as applied", now)
+    return _finding(Kind.DRIFT, host, Aspect.FILE, what, "as applied", now)
 
 
 def _reboot(host: DesiredHost, seen: HostFacts, cordoned: Collection[str]) -> Iterator[Finding]:
     for why in seen.reboot:
-        yield _finding(Kind.DUE, host.name, f"reboot: {why}")
+        yield _finding(Kind.DUE, host.name, Aspect.REBOOT, why)
     if not seen.reboot and host.node in cordoned:
-        yield _finding(Kind.DUE, host.name, "its node was left cordoned")
+        yield _finding(Kind.DUE, host.name, Aspect.REASON, "its node was left cordoned")
 
 
 def _finding(
-    kind: Kind, host: str, what: str, was: str = "", now: str = "", *, first: bool = False
+    kind: Kind,
+    host: str,
+    aspect: Aspect,
+    key: str,
+    was: str = "",
+    now: str = "",
+    *,
+    first: bool = False,
 ) -> Finding:
     return Finding(
-        kind=kind, subject=Subject.HOST, name=host, what=what, was=was, now=now, first=first
+        kind=kind,
+        subject=Subject.HOST,
+        name=host,
+        aspect=aspect,
+        key=key,
+        was=was,
+        now=now,
+        first=first,
     )

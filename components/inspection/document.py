@@ -31,12 +31,12 @@ from components.desired.host import DesiredHost
 from components.desired.nodes import DesiredNodes
 from components.desired.rollout import DesiredRollout
 from components.desired.validation import DesiredValidation
-from components.findings import Finding, Kind, Subject
+from components.findings import PATHS, Aspect, Finding, Kind, Subject, is_setting
 from components.hosts.compatibility import version
-from components.hosts.difference import SCRIPTS, every_file, files, setting_path
+from components.hosts.difference import every_file, files
 from components.inspection.difference import Difference
 from components.inspection.judgement import Inspection
-from components.inspection.losses import IN_CONTAINER, PLATFORM
+from components.inspection.losses import IN_CONTAINER, PLATFORM, new_taint
 from components.kubernetes.gather import CONCURRENCY
 from components.nodes.difference import NodeGpus
 from components.platforms.base import Platform
@@ -44,7 +44,6 @@ from components.platforms.discovery import SECTIONS
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSettings, DriverSource
 from policies.facts.parts import operator_part
-from policies.kube.taints import NodeTaint
 from policies.printable import printable
 
 DIGESTED: Mapping[str, str] = {
@@ -153,7 +152,9 @@ class ChangeCollector:
             for path in every_file():
                 found.setdefault(path, []).extend(removed)
         for path, names in sorted(found.items()):
-            yield Statement(subject="host", names=tuple(map(printable, names)), what=path)
+            yield Statement(
+                subject="host", names=tuple(map(printable, names)), aspect=Aspect.VALUE, key=path
+            )
 
     def _pools(self) -> Iterator[PoolChange]:
         offers: dict[str, dict[str, int]] = {}
@@ -274,9 +275,9 @@ class ChangeCollector:
         containers = [
             each.name
             for each in found
-            if each.what in IN_CONTAINER and self._driver_of(each.name).in_container
+            if is_setting(each, *IN_CONTAINER) and self._driver_of(each.name).in_container
         ]
-        replaced = [each for each in found if each.what == PLATFORM]
+        replaced = [each for each in found if is_setting(each, PLATFORM)]
         if replaced:
             names = [each.name for each in replaced]
             why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
@@ -294,7 +295,7 @@ class ChangeCollector:
             for name, devices in pool.unhealthy_devices.items()
             if devices.index
         }
-        restarted = [each.name for each in found if each.what in SECTIONS]
+        restarted = [each.name for each in found if is_setting(each, *SECTIONS)]
         restarted += [n.node for n in self._nodes.values() if n.was and n.before != n.after
                       and n.node in excluded]  # fmt: skip
         if difference.platform.chart:
@@ -362,9 +363,8 @@ class ChangeCollector:
             yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
         tainted: dict[str, list[str]] = {}
         for finding in difference.scheduling.findings:
-            new = NodeTaint.parse(finding.what.removeprefix("taint "))
-            if finding.kind is Kind.CHANGE and new.is_hard and finding.now:
-                new = replace(new, value="" if finding.now == '""' else finding.now)
+            new = new_taint(finding)
+            if new is not None and new.is_hard:
                 tainted.setdefault(str(new), []).append(finding.name)
         by_node = self._gpus_by_node
         for taint, names in tainted.items():
@@ -502,7 +502,7 @@ def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[s
     edits = [
         _told(_worded(each))
         for each in own
-        if each.kind is Kind.CHANGE and not each.first and not each.what.startswith("step ")
+        if each.kind is Kind.CHANGE and not each.first and each.aspect is not Aspect.STEP
     ]
     by_driver = [driver] if driver and any(w.startswith("driver ") for w in change.what) else []
     others = [word for word in change.what if not word.startswith("driver ")]
@@ -545,7 +545,8 @@ def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
         Statement(
             subject=finding.subject.value,
             names=tuple(map(printable, named)),
-            what=printable(finding.what),
+            aspect=finding.aspect,
+            key=printable(finding.key),
             was=printable(finding.was),
             now=printable(finding.now),
             first=finding.first,
@@ -557,7 +558,7 @@ def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
 def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings; join the finding about a node's old pool and that about its new pool."""
     every = tuple(findings)
-    pools = [each for each in every if (each.subject, each.what) == (Subject.NODE, "pool")]
+    pools = [each for each in every if (each.subject, each.aspect) == (Subject.NODE, Aspect.POOL)]
     was = {each.name: each.was.partition(",")[0] for each in pools if each.was}
     now = {each.name: each.now for each in pools if each.now}
     for finding in every:
@@ -577,15 +578,17 @@ def _told(finding: Finding) -> str:
 
 def _worded(finding: Finding) -> Finding:
     """Return a finding that names the stack file's setting, and words in place of a digest."""
-    if finding.subject is Subject.HOST:
-        finding = replace(finding, what=setting_path(finding.what))
-    if finding.what.startswith(SCRIPTS):
-        return replace(finding, what="a script of this program", was="", now="")
+    if finding.aspect is Aspect.SCRIPT:
+        return replace(finding, key="", was="", now="")
+    if finding.aspect not in (Aspect.RECORDED, Aspect.SETTING):
+        return finding
+    if finding.key in PATHS:
+        finding = replace(finding, aspect=Aspect.SETTING, key=PATHS[finding.key])
     digests = [bool(_DIGEST.fullmatch(value)) for value in (finding.was, finding.now) if value]
     if finding.kind is not Kind.CHANGE or not any(digests):
         return finding
-    words = DIGESTED.get(finding.what, finding.what)
-    if finding.subject is Subject.NODE and finding.what in DIGESTED:
-        return replace(finding, what=words, was="", now="")
+    path = DIGESTED.get(finding.key, finding.key)
+    if finding.subject is Subject.NODE and finding.key in DIGESTED:
+        return replace(finding, key=path, was="", now="")
     was, now = ("" if _DIGEST.fullmatch(v) else v for v in (finding.was, finding.now))
-    return replace(finding, what=words, was=was, now=now)
+    return replace(finding, key=path, was=was, now=now)

@@ -12,7 +12,7 @@ from components.change.document import Cause, Loss
 from components.desired.host import DesiredHost
 from components.desired.nodes import DesiredNodes
 from components.desired.pool import PoolScheduling
-from components.findings import Kind
+from components.findings import EMPTY, Aspect, Finding, Kind, is_setting
 from components.inspection.difference import Difference, PodLoss
 from components.kubernetes.api import ClusterError, Json, connect
 from components.kubernetes.resources import DRA_DRIVER
@@ -37,6 +37,14 @@ DRA = "dra"
 """Name of the platform that allocates GPUs through ResourceClaims."""
 PLATFORM = "platform"
 """Name of the setting in a validation's record whose change removes the GPUs' device plugin."""
+
+
+def new_taint(finding: Finding) -> NodeTaint | None:
+    """Return the taint that a finding about a changed taint adds or edits; otherwise None."""
+    if finding.aspect is not Aspect.TAINT or finding.kind is not Kind.CHANGE or not finding.now:
+        return None
+    taint = NodeTaint.parse(finding.key)
+    return replace(taint, value="" if finding.now == EMPTY else finding.now)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,15 +141,14 @@ def question(
         if finding.kind is not Kind.CHANGE:
             continue
         driver = nodes.driver_of(finding.name, pool_of.get(finding.name) or "")
-        if finding.what in IN_CONTAINER and driver.in_container:
+        if is_setting(finding, *IN_CONTAINER) and driver.in_container:
             replaced[finding.name] = Cause.DRIVER
-        elif finding.what == PLATFORM:
+        elif is_setting(finding, PLATFORM):
             replaced.setdefault(finding.name, Cause.PLATFORM)
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:
-        taint = NodeTaint.parse(finding.what.removeprefix("taint "))
-        if finding.kind is Kind.CHANGE and taint.evicts and finding.now:
-            taint = replace(taint, value="" if finding.now == '""' else finding.now)
+        taint = new_taint(finding)
+        if taint is not None and taint.evicts:
             edited.setdefault(finding.name, []).append(asdict(taint))
     found = {}
     for node in difference.scheduling.nodes:

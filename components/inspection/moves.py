@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from components.findings import Finding, Kind
+from components.findings import Finding, Kind, is_setting
 from components.inspection.difference import Difference, PodLoss
 from components.inspection.losses import DRA, PLATFORM, UnseenHolder
 from components.platforms.findings import numbers
@@ -32,7 +32,7 @@ def moved(validation: ValidationDifference) -> tuple[Finding, ...]:
         finding
         for finding in validation.findings
         if finding.kind is Kind.CHANGE
-        and finding.what == PLATFORM
+        and is_setting(finding, PLATFORM)
         and finding.was
         and (finding.was == DRA) != (finding.now == DRA)
     )

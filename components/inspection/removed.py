@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from components.desired.host import DesiredHost
 from components.desired.validation import DesiredValidation
-from components.findings import Finding, Findings, Kind, Subject
-from components.hosts.difference import PHASES
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.rollout.plan import View
 from components.settings.nodes.node_range import ranges, split
 from policies.faults import Fault
@@ -39,14 +38,14 @@ def removed_hosts(
 
 def findings(removed: Iterable[str]) -> dict[str, Findings]:
     """Return the findings that the preparation of removed hosts is undone, by host."""
-    what = PHASES["prepare"]
     return {
         name: (
             Finding(
                 kind=Kind.CHANGE,
                 subject=Subject.HOST,
                 name=name,
-                what=what,
+                aspect=Aspect.PHASE,
+                key="prepare",
                 was="applied",
                 now="undone",
             ),

@@ -16,7 +16,7 @@ from typing import Any
 import pulumi
 
 from components.desired.pool import DesiredScheduling
-from components.findings import Findings
+from components.findings import Aspect, Findings
 from components.manifest import Manifest
 from components.operation import run_program
 from components.requests import write
@@ -81,13 +81,13 @@ def gaining(findings: Mapping[str, Findings]) -> dict[str, frozenset[str]]:
     Args:
         findings: Findings of the inspection about nodes, by pool.
     """
-    moves = [each for found in findings.values() for each in found if each.what == "pool"]
+    moves = [each for found in findings.values() for each in found if each.aspect is Aspect.POOL]
     joins = {each.name: each.now for each in moves if each.now}
     result = {
         pool: frozenset(
             joins[each.name]
             for each in found
-            if each.what == "pool" and not each.now and each.name in joins
+            if each.aspect is Aspect.POOL and not each.now and each.name in joins
         )
         for pool, found in findings.items()
     }

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from components.desired.pool import PoolScheduling
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import EMPTY, Aspect, Finding, Findings, Kind, Subject
 from components.kubernetes.api import Json
 from components.nodes.applied import Applied, applied, every
 from components.nodes.inspect import advertised
@@ -186,7 +186,7 @@ def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
             kind=Kind.CHANGE,
             subject=Subject.NODE,
             name=name,
-            what="pool",
+            aspect=Aspect.POOL,
             now=pool.pool,
             first=kept is None,
         )
@@ -194,15 +194,15 @@ def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
         return
     if kept.gpus != pool.gpus_of(name):
         was, now = str(kept.gpus), str(pool.gpus_of(name))
-        yield _finding(Kind.CHANGE, name, "GPUs", was, now)
+        yield _finding(Kind.CHANGE, name, Aspect.GPUS, "", was, now)
     wanted = pool.of_node(name)
     labels = node["metadata"].get("labels") or {}
-    yield from _differences(name, "label", kept.labels, wanted.labels, labels)
+    yield from _differences(name, Aspect.LABEL, kept.labels, wanted.labels, labels)
     taints = [*map(_by_key, (kept.taints, wanted.taints, node["spec"].get("taints") or []))]
     if kept.unfinished:
-        yield _finding(Kind.CHANGE, name, "taints", "begun", "applied")
+        yield _finding(Kind.CHANGE, name, Aspect.TAINTS, "", "begun", "applied")
         taints[2] = taints[0]
-    yield from _differences(name, "taint", *taints)
+    yield from _differences(name, Aspect.TAINT, *taints)
 
 
 def _former(node: Json, pool: PoolScheduling) -> Applied | None:
@@ -212,7 +212,7 @@ def _former(node: Json, pool: PoolScheduling) -> Applied | None:
 
 def _differences(
     node: str,
-    what: str,
+    aspect: Aspect,
     kept: Mapping[str, str],
     wanted: Mapping[str, str],
     observed: Mapping[str, str],
@@ -224,15 +224,15 @@ def _differences(
     for key in dict.fromkeys((*kept, *wanted)):
         if kept.get(key) != wanted.get(key):
             was, now = _shown(kept.get(key)), _shown(wanted.get(key))
-            yield _finding(Kind.CHANGE, node, f"{what} {key}", was, now)
+            yield _finding(Kind.CHANGE, node, aspect, key, was, now)
     for key, value in kept.items():
         if observed.get(key) not in (value, wanted.get(key)):
             was, now = _shown(value), _shown(observed.get(key))
-            yield _finding(Kind.DRIFT, node, f"{what} {key}", was, now)
+            yield _finding(Kind.DRIFT, node, aspect, key, was, now)
 
 
 def _shown(value: str | None) -> str:
-    return '""' if value == "" else value or ""
+    return EMPTY if value == "" else value or ""
 
 
 def _by_key(taints: Iterable[Json]) -> dict[str, str]:
@@ -242,11 +242,13 @@ def _by_key(taints: Iterable[Json]) -> dict[str, str]:
 
 def _left(node: str, record: Applied) -> Finding:
     gpus = f", {record.gpus} GPUs" if record.gpus else ""
-    return _finding(Kind.CHANGE, node, "pool", f"{record.pool}{gpus}", "")
+    return _finding(Kind.CHANGE, node, Aspect.POOL, "", f"{record.pool}{gpus}", "")
 
 
-def _finding(kind: Kind, node: str, what: str, was: str, now: str) -> Finding:
-    return Finding(kind=kind, subject=Subject.NODE, name=node, what=what, was=was, now=now)
+def _finding(kind: Kind, node: str, aspect: Aspect, key: str, was: str, now: str) -> Finding:
+    return Finding(
+        kind=kind, subject=Subject.NODE, name=node, aspect=aspect, key=key, was=was, now=now
+    )
 
 
 def _name(node: Json) -> str:

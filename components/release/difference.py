@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.platforms.requests import Expected
 from components.release.helm_record import DEPLOYED, ReleaseRecord
 
@@ -48,16 +48,19 @@ def compare(
     for item in missing:
         gone = item.body is not None or (noted is not None and str(item) in noted.objects)
         found.append(
-            _finding(Kind.DRIFT, str(item), "platform's object", "there", "missing")
+            _finding(Kind.DRIFT, str(item), Aspect.OBJECT, "", "there", "missing")
             if gone
-            else _finding(Kind.CHANGE, str(item), "platform's object", "", "there", first=True)
+            else _finding(Kind.CHANGE, str(item), Aspect.OBJECT, "", "", "there", first=True)
         )
     unfinished = _finding(
-        Kind.DUE, release, f"revision {record.revision} is {record.status}: it did not end"
+        Kind.DUE,
+        release,
+        Aspect.REASON,
+        f"revision {record.revision} is {record.status}: it did not end",
     )
     chart: Findings = ()
     if noted is not None and noted.version != version:
-        chart = (_finding(Kind.CHANGE, release, "chart", noted.version, version),)
+        chart = (_finding(Kind.CHANGE, release, Aspect.CHART, "", noted.version, version),)
     return PlatformDifference(
         missing=tuple(found),
         unfinished=() if record.status == DEPLOYED else (unfinished,),
@@ -69,15 +72,29 @@ def missing_objects(missing: Iterable[Expected]) -> PlatformDifference:
     """Return a difference for each deleted object of a platform without a Helm release."""
     return PlatformDifference(
         missing=tuple(
-            _finding(Kind.DRIFT, str(item), "platform's object", "there", "missing")
+            _finding(Kind.DRIFT, str(item), Aspect.OBJECT, "", "there", "missing")
             for item in missing
         )
     )
 
 
 def _finding(
-    kind: Kind, name: str, what: str, was: str = "", now: str = "", *, first: bool = False
+    kind: Kind,
+    name: str,
+    aspect: Aspect,
+    key: str,
+    was: str = "",
+    now: str = "",
+    *,
+    first: bool = False,
 ) -> Finding:
     return Finding(
-        kind=kind, subject=Subject.OBJECT, name=name, what=what, was=was, now=now, first=first
+        kind=kind,
+        subject=Subject.OBJECT,
+        name=name,
+        aspect=aspect,
+        key=key,
+        was=was,
+        now=now,
+        first=first,
     )

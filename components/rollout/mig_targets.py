@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.desired.rollout import DesiredMigLayouts
-from components.findings import Finding, Kind, Subject
+from components.findings import Aspect, Finding, Kind, Subject
 from components.kubernetes.api import Json
 from components.kubernetes.resources import ALL_DISABLED, MIG_LABEL, MIG_STATE
 from components.nodes.inspect import CORDONED, managed_by, pool_members
@@ -54,8 +54,15 @@ class MigTarget:
 
 
 def _finding(kind: Kind, node: str, more: str = "", was: str = "", now: str = "") -> Finding:
-    what = f"MIG layout{more}"
-    return Finding(kind=kind, subject=Subject.NODE, name=node, what=what, was=was, now=now)
+    return Finding(
+        kind=kind,
+        subject=Subject.NODE,
+        name=node,
+        aspect=Aspect.LAYOUT,
+        key=more,
+        was=was,
+        now=now,
+    )
 
 
 def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarget]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.rollout.skew import ControlPlane, kubelet_refusal
 from policies.printable import printable
 
@@ -128,7 +128,13 @@ class Plan:
         Hosts with other changes are reported by the findings about those changes.
         """
         return tuple(
-            Finding(kind=Kind.DUE, subject=Subject.HOST, name=change.host.name, what=UNENDED)
+            Finding(
+                kind=Kind.DUE,
+                subject=Subject.HOST,
+                name=change.host.name,
+                aspect=Aspect.REASON,
+                key=UNENDED,
+            )
             for change in self.changes
             if change.what == (UNENDED,)
         )

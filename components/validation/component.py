@@ -15,7 +15,7 @@ from typing import Any
 import pulumi
 
 from components.desired.validation import DesiredValidation, PoolValidation
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.kubernetes.labels import LABELS
 from components.manifest import Manifest
 from components.operation import parsed, run_program
@@ -168,6 +168,12 @@ class Validation(pulumi.ComponentResource):
 def _asked_tests() -> Findings:
     """Return a finding for each user-defined test that the environment requests."""
     return tuple(
-        Finding(kind=Kind.DUE, subject=Subject.OBJECT, name=f"test {name}", what="asked for")
+        Finding(
+            kind=Kind.DUE,
+            subject=Subject.OBJECT,
+            name=f"test {name}",
+            aspect=Aspect.REASON,
+            key="asked for",
+        )
         for name in selection.tests()
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from components.desired.validation import PoolValidation
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.kubernetes.api import Json
 from components.nodes import record
 from components.nodes.inspect import shortfall
@@ -45,7 +45,7 @@ def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findin
     found = [*_facts(name, kept, record.facts(node, pool, daemon_sets))]
     is_edited = any(finding.kind is Kind.CHANGE for finding in found)
     if not is_edited and (short := shortfall(node, pool.gpus, pool.resources)):
-        found.append(due(name, f"validated with other GPUs: {short}"))
+        found.append(due(name, f"validated with other GPUs: {short}", aspect=Aspect.REASON))
     if not found and is_asked(name):
         found.append(due(name, "validation asked for"))
     return tuple(found)
@@ -55,19 +55,27 @@ def _facts(name: str, kept: record.ValidationRecord, facts: dict[str, str]) -> I
     for fact, was, now in record.changes(kept, facts):
         setting = fact.removeprefix(record.SETTINGS)
         if setting != fact:
-            what, kind = setting, Kind.CHANGE
+            aspect, key, kind = Aspect.SETTING, setting, Kind.CHANGE
         else:
-            what, kind = f"validated with another {fact}:", Kind.DUE
+            aspect, key, kind = Aspect.FACT, fact, Kind.DUE
         yield Finding(
             kind=kind,
             subject=Subject.NODE,
             name=name,
-            what=what,
+            aspect=aspect,
+            key=key,
             was=was[:SHOWN],
             now=now[:SHOWN],
         )
 
 
-def due(node: str, why: str, *, first: bool = False) -> Finding:
+def due(node: str, why: str, *, first: bool = False, aspect: Aspect = Aspect.VALIDATION) -> Finding:
     """Return the finding that a node must be validated."""
-    return Finding(kind=Kind.DUE, subject=Subject.NODE, name=node, what=why, first=first)
+    return Finding(
+        kind=Kind.DUE,
+        subject=Subject.NODE,
+        name=node,
+        aspect=aspect,
+        key=why,
+        first=first,
+    )

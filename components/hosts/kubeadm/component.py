@@ -20,7 +20,7 @@ from pulumi_command import local
 from components.charts.extra_values import plain
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import DesiredKubeadmCluster
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.hosts.command import HostsArgs, answer, host_commands
 from components.hosts.kubeadm.access import ACCESS, Access, Administrator
 from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
@@ -121,7 +121,8 @@ class KubeadmCluster(pulumi.ComponentResource):
             kind=Kind.DUE,
             subject=Subject.OBJECT,
             name=f"context {context}",
-            what="not on this machine",
+            aspect=Aspect.REASON,
+            key="not on this machine",
             first=True,
         )
 

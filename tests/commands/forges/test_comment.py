@@ -39,6 +39,7 @@ from components.change.document import (
     VersionChange,
 )
 from components.change.text import lines, outage_steps
+from components.findings import Aspect
 from tests.commands.forges.hostile import HOSTILE
 from tests.components.change.edits import EDITS, document_of
 
@@ -49,7 +50,9 @@ LONGEST_TEXT = 64 * 1024
 def hostile(text: str) -> Document:
     """Return a change document with one text in every field that can have text from outside."""
     text = text[:LONGEST_TEXT]
-    statement = Statement(subject="node", names=(text,), what=text, was=text, now=text)
+    statement = Statement(
+        subject="node", names=(text,), aspect=Aspect.VALUE, key=text, was=text, now=text
+    )
     problem = Problem(text=text, rule=text, mandatory=False, file=text, line=3)
     cluster = ClusterChange(
         name=text,
@@ -142,7 +145,8 @@ def thousand() -> Document:
     )  # fmt: skip
     names = tuple(node.node for node in nodes)
     drift = tuple(
-        Statement(subject="node", names=(name,), what=f"label {name}", was="a") for name in names
+        Statement(subject="node", names=(name,), aspect=Aspect.LABEL, key=name, was="a")
+        for name in names
     )
     pools = (PoolChange(pool="a", gpus=Numbers(before=8000, after=4000)),)
     resources = tuple(

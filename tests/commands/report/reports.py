@@ -27,6 +27,7 @@ from components.change.document import (
     Statement,
     VersionChange,
 )
+from components.findings import Aspect
 from components.nodes import record
 from components.validation.measurement import Outcome as Figure
 from tests.components.change.world import World, base, desired_of
@@ -87,7 +88,11 @@ def of_size(nodes: int) -> Report:
         ),
         gaps=(Gap(why="drained", nodes=tuple(names), gpus=8 * nodes, at_most=8),),
         versions=(VersionChange(part="driver", where=tuple(names), was="595.1", now="580.1"),),
-        drift=(Statement(subject="node", names=tuple(names), what="label a", was="b", now="c"),),
+        drift=(
+            Statement(
+                subject="node", names=tuple(names), aspect=Aspect.LABEL, key="a", was="b", now="c"
+            ),
+        ),
     )
     rules = (Problem(text="pool a100: advice", rule="GPU049", mandatory=False),)
     return Report(
@@ -107,7 +112,9 @@ def hostile(text: str) -> Report:
     """Return a report with the same text in every field that can have text from outside."""
     cut = text[: 64 * 1024]
     problem = Problem(text=cut, rule=cut, file=cut, line=3)
-    statement = Statement(subject="node", names=(cut,), what=cut, was=cut, now=cut)
+    statement = Statement(
+        subject="node", names=(cut,), aspect=Aspect.VALUE, key=cut, was=cut, now=cut
+    )
     cluster = ClusterChange(
         name=cut,
         unknown=cut,

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from components.desired.pool import PoolScheduling
-from components.findings import Finding, Findings, Kind, Subject
+from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.kubernetes.api import ClusterError, Refused
 from components.nodes import node_scheduling
 from components.nodes.component import gaining
@@ -172,7 +172,9 @@ def test_a_pool_of_another_stack_is_somebody_else(fake: Fake) -> None:
 
 
 def moved(was: str = "", now: str = "", node: str = "gpu-1") -> Finding:
-    return Finding(kind=Kind.CHANGE, subject=Subject.NODE, name=node, what="pool", was=was, now=now)
+    return Finding(
+        kind=Kind.CHANGE, subject=Subject.NODE, name=node, aspect=Aspect.POOL, was=was, now=now
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 from components.cluster import GpuCluster, GpuClusterArgs
 from components.desired.pool import Members
-from components.findings import Finding, Kind, Subject
+from components.findings import Aspect, Finding, Kind, Subject
 from components.hosts.difference import HostDifference
 from components.inspection.difference import Difference
 from components.kubernetes.grammar import IllFormed
@@ -49,7 +49,15 @@ HOSTILE = (
 
 def drifted(text: str) -> Finding:
     """Return a drift finding in which `text` is the value of every field."""
-    return Finding(kind=Kind.DRIFT, subject=Subject.NODE, name=text, what=text, was=text, now=text)
+    return Finding(
+        kind=Kind.DRIFT,
+        subject=Subject.NODE,
+        name=text,
+        aspect=Aspect.VALUE,
+        key=text,
+        was=text,
+        now=text,
+    )
 
 
 def commands(finding: str | None) -> list[Recorded]:
