@@ -83,7 +83,7 @@ def test_a_digest_is_of_one_systems_image() -> None:
     assert "without digest" in message
     with pytest.raises(ConfigError, match="precompiled with digest"):
         cluster(source="operator", precompiled=True, version="595", digest=DIGEST)
-    with pytest.raises(ConfigError, match=r"driver\.digest"):
+    with pytest.raises(ConfigError, match=r"driver: found digest"):
         cluster(source="preinstalled", digest=DIGEST)
 
 

@@ -193,11 +193,14 @@ def test_unequal_kernels_of_a_pool_are_told_unless_one_is_pinned() -> None:
 @pytest.mark.parametrize(
     ("sections", "found"),
     [
-        ({"driver": {"hold": False}}, "hold with source preinstalled"),
-        ({"driver": {"fabricManager": "on"}}, "fabricManager with source preinstalled"),
+        ({"driver": {"hold": False}}, "hold, which source preinstalled does not use"),
+        (
+            {"driver": {"fabricManager": "on"}},
+            "fabricManager, which source preinstalled does not use",
+        ),
         (
             {"driver": {"repository": {"apt": {"url": "https://m.example.org", "key": KEY}}}},
-            "repository with source preinstalled",
+            "repository, which source preinstalled does not use",
         ),
         ({"runtime": {"toolkit": {"version": "1.12.0"}}}, "1.12.0"),
         (
