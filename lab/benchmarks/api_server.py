@@ -44,12 +44,13 @@ class ApiServer:
 
 
 @contextmanager
-def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
+def running(name: str, *, controllers: bool = False, gates: str = "") -> Iterator[ApiServer]:
     """Start a new API server and yield it; stop it at the end.
 
     Args:
         name: Name of the cluster; the process id is added so that it is unique on this machine.
         controllers: True to run the controller manager, which type-checks admission policies.
+        gates: Feature gates of Kubernetes, such as `Name=true`.
 
     Raises:
         BenchmarkError: The server did not start; the message ends with the last log lines of etcd
@@ -60,7 +61,7 @@ def running(name: str, *, controllers: bool = False) -> Iterator[ApiServer]:
         with tempfile.TemporaryDirectory(prefix="gpu-cluster-api-") as temporary:
             kwokctl = _Kwokctl(Path(temporary), f"{name}-{os.getpid()}-{number}")
             try:
-                fault = kwokctl.create(controllers=controllers)
+                fault = kwokctl.create(controllers=controllers, gates=gates)
                 if fault is None:
                     with _client(kwokctl.kubeconfig) as client:
                         make_namespace(client, "default")
@@ -83,7 +84,7 @@ class _Kwokctl:
     def kubeconfig(self) -> Path:
         return self.folder / "kubeconfig"
 
-    def create(self, *, controllers: bool) -> str | None:
+    def create(self, *, controllers: bool, gates: str) -> str | None:
         """Start the cluster's programs.
 
         Returns an error message with the last lines of the programs' logs, or None on success.
@@ -96,6 +97,8 @@ class _Kwokctl:
         arguments = [f"--config={config}", "--runtime=binary", f"--wait={WAIT}s"]
         arguments += [f"--{tool}-binary={tools[tool].path}" for tool in names]
         arguments += [f"--kwok-controller-binary={tools['kwok'].path}", "--disable-kube-scheduler"]
+        if gates:
+            arguments.append(f"--kube-feature-gates={gates}")
         if not controllers:
             arguments.append("--disable-kube-controller-manager")
         try:

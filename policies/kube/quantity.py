@@ -120,7 +120,7 @@ def plausible_count(milli: int) -> int:
     The API server writes 1000 devices as `1k`, so a count of a Node or a pod is a quantity too.
     """
     units = -(-milli // 1000)
-    return units if 0 <= units < _COUNT_LIMIT else 0
+    return units if units in range(_COUNT_LIMIT) else 0
 
 
 def read_count(value: object) -> int:

@@ -228,17 +228,34 @@ def device_names(container: str) -> str:
     return f"({limited}.filter(n, {device}) + {requested}.filter(n, !(n in {limited}) && {device}))"
 
 
+def _is_integer(written: str) -> str:
+    """Return CEL that is true for the canonical text of a 64-bit integer.
+
+    A label value, and so the value of a taint, has no sign.
+    """
+    digits = f'{written}.matches("^(0|[1-9][0-9]{{0,18}})$")'
+    return f'({digits} && (size({written}) < 19 || {written} <= "{2**63 - 1}"))'
+
+
 def tolerates(toleration: str, taint: str) -> str:
     """Return CEL that is true if a toleration tolerates a taint, written as key=value:effect.
 
-    Source: k8s.io/api v0.34.4 core/v1/toleration.go ToleratesTaint.
+    `policies.kube.taints` does the same in Python.
     """
     o, t = toleration, taint
+    operator, bound = f'{o}.?operator.orValue("")', f'{o}.?value.orValue("")'
+    greater, less = (
+        f"quantity(v).{name}(quantity({bound}))" for name in ("isGreaterThan", "isLessThan")
+    )
+    compared = f'{operator} == "Gt" ? {greater} : {less}'
     return (
         f'(({o}.?effect.orValue("") == "" || {t}.endsWith(":" + {o}.effect)) && '
         f'({o}.?key.orValue("") == "" || {t}.startsWith({o}.key + "=")) && '
-        f'({o}.?operator.orValue("") == "Exists" || '
-        f'{t}.contains("=" + {o}.?value.orValue("") + ":")))'
+        f'({operator} == "Exists" || '
+        f'({operator} in ["", "Equal"] && {t}.contains("=" + {bound} + ":")) || '
+        f'({operator} in ["Gt", "Lt"] && {o}.?key.orValue("") != "" && '
+        f'[{t}.split("=")[1].split(":")[0]].exists(v, '
+        f"{_is_integer('v')} && {_is_integer(bound)} && ({compared})))))"
     )
 
 

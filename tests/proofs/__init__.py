@@ -80,6 +80,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "rules": (
             "tests/policies/admission/test_differential.py",
+            "tests/policies/kube",
             "tests/policies/rules",
             "tests/policies/check",
             "tests/policies/admission",

@@ -49,6 +49,20 @@ def test_init_containers_count_with_the_sidecars_before_them(
     assert pod_requests(pod(*running, init=starting)) == {"cpu": cpu}
 
 
+def test_each_container_requests_resources_of_its_own() -> None:
+    counted = pod(container(cpu="1"), container(memory="2"), init=(container(**{GPU: "3"}),))
+    assert pod_requests(counted) == {"cpu": 1000, "memory": 2000, GPU: 3000}
+
+
+def test_a_resize_that_can_never_be_fulfilled_leaves_the_pod_what_it_has() -> None:
+    status = {
+        "resources": {"requests": {"memory": "3"}},
+        "conditions": [{**PENDING, "reason": "Infeasible"}],
+    }
+    counted = pod(container(), resources={"requests": {"cpu": "1"}}, status=status)
+    assert pod_requests(counted) == {"cpu": 0}
+
+
 def test_a_limit_without_a_request_is_the_request() -> None:
     limits = {"cpu": "2", GPU: "1"}
     one = {"name": "c", "resources": {"limits": limits, "requests": {"cpu": "1"}}}

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kube.quantity import QuantityError, parse
+from policies.kube.quantity import QuantityError, is_equal, parse, read_count, show
 
 TABLE = json.loads((Path(__file__).parent / "quantities.json").read_text())
 SUFFIXES = {
@@ -72,6 +72,7 @@ def test_a_value_is_shown_as_a_person_would_write_it(value: object, written: str
         ("8 GPUs", "'8 GPUs' is not a quantity"),
         ("8i", "'8i' has an unknown suffix 'i'"),
         ("Ei", "'Ei' has no digits"),
+        (10**1000, "a number of more than 1000 digits is not a quantity"),
         ("1e1001", "'1e1001' has an exponent beyond ±1000"),
         ("1" * 1001, "a text of 1001 characters is not a quantity"),
     ],
@@ -80,6 +81,38 @@ def test_a_refusal_says_what_was_found(value: object, message: str) -> None:
     with pytest.raises(QuantityError) as refused:
         parse(value)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal"),
+    [("0.5", "500m", True), (1, "1", True), ("1", "2", False), ("a", "a", False), (0, "", False)],
+)
+def test_two_texts_of_one_amount_are_equal(first: object, second: object, equal: bool) -> None:
+    assert is_equal(first, second) is equal
+
+
+@pytest.mark.parametrize(
+    ("written", "count"),
+    [
+        ("1k", 1000),
+        (8, 8),
+        ("1500m", 2),
+        ("-1", 0),
+        ("many", 0),
+        ("1e9", 0),
+        (999_999_999, 999_999_999),
+    ],
+)
+def test_a_number_of_devices_is_whole_and_plausible(written: object, count: int) -> None:
+    assert read_count(written) == count
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(Fraction(3, 2), "1.5"), (8, "8"), (10**299, "1e+299"), (10**310, "1e+310")],
+)
+def test_an_amount_of_any_size_has_a_short_text(amount: Fraction | int, text: str) -> None:
+    assert show(amount) == text
 
 
 @pytest.mark.parametrize("written", ["1e1000", "-1e-1000", "1" * 1000])

@@ -65,11 +65,16 @@ def test_values_are_compared_as_whole_numbers(
     [
         ("nvidia.com/gpu=present:NoSchedule", GPU),
         ("batch:NoExecute", NodeTaint("batch", "", "NoExecute")),
+        ("a:b=c:NoExecute", NodeTaint("a:b", "c", "NoExecute")),
     ],
 )
 def test_a_taint_is_written_and_parsed_in_one_form(text: str, taint: NodeTaint) -> None:
     assert (str(taint), NodeTaint.parse(text)) == (text, taint)
     assert NodeTaint.of({"key": taint.key, "value": taint.value, "effect": taint.effect}) == taint
+
+
+def test_a_part_that_an_object_lacks_is_empty() -> None:
+    assert NodeTaint.of({"key": "a"}) == NodeTaint("a", "", "")
 
 
 def test_only_key_and_effect_identify_a_taint() -> None:
