@@ -8,7 +8,7 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example, pod
-from ..pod_request import gpu_requests
+from ..pod_request import resource_requests
 from ..pod_spec import Pod
 from ..rule import Finding, Need, Rule, Subject
 from ..signs import PLACED
@@ -16,9 +16,9 @@ from ..twin import pods
 from ..unknown import UNKNOWN, text
 
 
-def _runtime(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _runtime(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     wanted = context.runtime_class
-    if wanted is None or not gpu_requests(subject, context):
+    if wanted is None or not resource_requests(pod, context):
         return
     given = pod.spec.get("runtimeClassName")
     name = text(given)
@@ -50,7 +50,8 @@ RULE = Rule(
     check=each_pod(_runtime),
     why="If nvidia is not the default runtime, a container without the RuntimeClass gets no "
     "GPU. If it is the default, the API server rejects pods with a RuntimeClass that the "
-    "cluster lacks: it accepts the Deployment, which then stays at 0 pods.",
+    "cluster lacks: it accepts the Deployment, which then stays at 0 pods. Claims (DRA) need no "
+    "RuntimeClass: the container engine adds their devices itself (CDI).",
     source="kubernetes v1.34.4 plugin/pkg/admission/runtimeclass/admission.go",
     needs=frozenset({Need.RUNTIME}),
     whole=True,
@@ -61,7 +62,7 @@ _CLASS = 'variables.spec.?runtimeClassName.orValue("")'
 
 TWIN = pods(
     cel.unless_empty(
-        '"runtimeClass" in variables.facts && variables.asksForGpus && '
+        '"runtimeClass" in variables.facts && variables.hasGpus && '
         f"{_CLASS} != variables.facts.runtimeClass && "
         f"!({_CLASS} in {cel.parameter('runtimeClasses')})",
         f'"found " + ({_CLASS} == "" ? "no RuntimeClass" : {_CLASS})',

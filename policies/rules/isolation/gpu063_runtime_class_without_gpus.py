@@ -9,7 +9,8 @@ from .. import cel
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example, pod_without_gpus
-from ..gpus import gpus_of
+from ..gpus import Gpus, gpus_of
+from ..pod_request import requests_gpu_resources
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import CONTAINERS, HAS_GPUS, Sign
@@ -22,10 +23,12 @@ _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 def _asks(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     name = text(pod.spec.get("runtimeClassName"))
-    if name and name in _CLASSES | {context.runtime_class} and gpus_of(subject, context).may_lack:
+    known = gpus_of(subject, context) is not Gpus.LATER
+    lacks = known and not requests_gpu_resources(pod, context)
+    if name and name in _CLASSES | {context.runtime_class} and lacks:
         yield Finding(
             path=pod.under("spec.runtimeClassName"),
-            found=f"{name} in a pod that requests no GPU",
+            found=f"{name} in a pod that requests no GPU resource",
             wanted="no RuntimeClass of NVIDIA, or GPUs in limits",
             cure="Remove it: with an image that sets NVIDIA_VISIBLE_DEVICES, the container gets "
             "all GPUs.",
@@ -40,7 +43,8 @@ RULE = Rule(
     why="NVIDIA's runtime gives a container the devices that its image names, and CUDA images "
     "set NVIDIA_VISIBLE_DEVICES=all. If the container has no GPU in its limits, the "
     "scheduler does not count these GPUs, and the device plugin assigns them to other "
-    "containers, too.",
+    "containers, too. That holds for pods with claims (DRA), too, which need no RuntimeClass: the "
+    "container engine adds their devices itself (CDI).",
     source="nvidia-container-toolkit internal/config/image/cuda_image.go DevicesFromEnvvars; "
     "gpu-operator v26.7.0 assets/state-container-toolkit",
     whole=True,
@@ -55,7 +59,7 @@ TWIN = pods(
         cel.unless_empty(
             f'({_CLASS} in {cel.texts(_CLASSES)} || ({_CLASS} != "" && '
             f'{_CLASS} == variables.facts[?"runtimeClass"].orValue(""))) && !variables.hasGpus',
-            f'"found " + {_CLASS} + " in a pod that requests no GPU"',
+            f'"found " + {_CLASS} + " in a pod that requests no GPU resource"',
         )
     ),
     signs=(Sign(f"has(object.spec.runtimeClassName) && !{CONTAINERS}.exists(c, {_SOME})"),),

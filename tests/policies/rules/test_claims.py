@@ -35,6 +35,7 @@ NAMES_A_RESOURCE = {
     "GPU027": "about the name of a resource",
     "GPU028": "its cap for one container counts resources; GPU065 caps claims",
     "GPU029": "its quota is on a resource; the test below has the claims'",
+    "GPU037": "claims need no RuntimeClass",
     "GPU041": "its quota is on a resource; the test below has the claims'",
     "GPU043": "about the name of a shared GPU",
     "GPU044": "about the name of a MIG device",
@@ -272,10 +273,19 @@ def test_a_device_class_tells_its_resource_and_its_claims() -> None:
     del asked["spec"]["resourceClaims"]
     assert "GPU067" not in ids(asked)
     assert "GPU067" in ids(DEVICE_CLASS, asked)
-    known = template("one", {"deviceClassName": "fast"}, namespace="team")
-    bad = pod("one", hostPID=True, runtimeClassName="nvidia")
-    assert "GPU063" in ids(known, bad)
-    assert "GPU063" not in ids(DEVICE_CLASS, known, bad)
+    known = template("nic", {"deviceClassName": "fast"}, namespace="team")
+    assert "GPU032" not in ids(DEVICE_CLASS, known, pod("nic"))
+    assert "GPU032" in ids(pod("nic"))
+
+
+@pytest.mark.parametrize("runtime", ["", "nvidia"])
+def test_a_claim_needs_no_runtime_class_and_gets_none_of_nvidia(runtime: str) -> None:
+    known = template("one-gpu", {"deviceClassName": "gpu.nvidia.com"}, namespace="team")
+    default = replace(CONTEXT, runtime_class=runtime)
+    for shown in ([], [known]):
+        assert ids(*shown, pod("one-gpu"), context=default) == []
+        bad = pod("one-gpu", runtimeClassName="nvidia")
+        assert ids(*shown, bad, context=default) == ["GPU063"]
 
 
 @pytest.mark.parametrize("name", ["fast", "h100", "accelerator.example.com", "gpu.nvidia.com"])

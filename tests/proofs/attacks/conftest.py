@@ -18,7 +18,10 @@ _results: dict[str, str] = {}
 _static: set[str] = set()
 _counts: Counter[str] = Counter()
 ATTACKS = "tests/proofs/attacks/"
-COUNTED = ("inputs", "canaries", "searches", "role rules", "role rules used")
+COUNTED = (
+    *("inputs", "canaries", "searches", "role rules", "role rules used"),
+    *("objects judged", "objects admitted", "objects free"),
+)
 """Names of the numbers that tests record as properties and that the summary line adds up."""
 
 
@@ -56,6 +59,9 @@ def last_line() -> str:
     parts.append(searched if _counts["searches"] else "no search for canaries")
     parts.append(f"{_counts['role rules used']} of {_counts['role rules']} role rules used")
     parts.append(f"{_counts['inputs']} inputs")
+    if _counts["objects judged"] or _counts["objects admitted"]:
+        objects = f"{_counts['objects judged']} and {_counts['objects admitted']} objects"
+        parts.append(f"{objects} between two questions: {_counts['objects free']} free")
     return f"attacks: {', '.join(parts)}" + (f", {skipped} skipped" if skipped else "")
 
 

@@ -1,81 +1,113 @@
-"""Attack: an object that counts neither as one with GPUs nor as one without, for no rule."""
+"""Attack: an object that counts neither as one with GPUs nor as one without, for no rule.
+
+Faults are planted into generated objects (`between`). None may pass, and each object without its
+fault is admitted. Cases of all kinds are tried by default; `FULL=1` tries all cases.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
 from policies.admission import Enforcement
-from policies.rules import Context, Severity, evaluate
-from tests.policies.admission.cluster import EVERYTHING, GPU, apply, create, install
+from policies.rules import RULES, Context, Severity, evaluate
+from tests.policies.admission.cluster import EVERYTHING, apply, create, delete, edit, install
+from tests.proofs.attacks.between import CAP, CAPPED, FAULTS, KINDS, LISTED, SPACE, Case, cases
 
 Json = dict[str, Any]
-SPACE = "between"
-CONTEXT = Context(pools=EVERYTHING.pools[:1], platform="dra")
+_UNCAPPED = Context(pools=EVERYTHING.pools[:1], other_claims=frozenset({LISTED}))
+CONTEXTS = {SPACE: _UNCAPPED, CAPPED: replace(_UNCAPPED, max_gpus_per_pod=CAP)}
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
-UNCLEAR: dict[str, Json] = {
-    "nic": {"resourceClaims": [{"name": "it", "resourceClaimName": "nic"}]},
-    "template": {"resourceClaims": [{"name": "it", "resourceClaimTemplateName": "rdma-0"}]},
-    "network": {"asks": "nvidia.com/hostdev"},
-    "zero": {"asks": GPU, "amount": "0"},
-}
-"""Requests of pods that may have no GPU, by a name of the case."""
-FAULTS: dict[str, tuple[Json, Json, str]] = {
-    "tolerations": ({"tolerations": [{"operator": "Exists"}]}, {}, "GPU032"),
-    "runtime class": ({"runtimeClassName": "nvidia"}, {}, "GPU063"),
-    "node": ({"nodeName": "gpu-1"}, {}, "GPU064"),
-}
-FORBIDDEN_TO_BOTH: dict[str, tuple[Json, Json, str]] = {
-    "privileged": ({}, {"securityContext": {"privileged": True}}, "GPU022"),
-    "capability": ({}, {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}, "GPU022"),
-}
+SEED = 51
+FULL = os.environ.get("FULL") == "1"
+JUDGED, ADMITTED = (30_000, 3_000) if FULL else (2_000, 300)
+Record = Callable[[str, object], None]
+
+
+def broken(manifest: Json) -> set[str]:
+    """Return the mandatory rules that a manifest breaks."""
+    violations = evaluate(manifest, CONTEXTS[manifest["metadata"]["namespace"]])
+    return {one.rule.id for one in violations if one.severity is Severity.MANDATORY}
+
+
+@pytest.mark.promise(
+    "What a rule forbids to pods with GPUs or to pods without is forbidden to each pod that may "
+    "be either, whatever names its claims and resources have."
+)
+def test_no_fault_passes_the_rules_between_two_questions(record_property: Record) -> None:
+    free, refused, kinds = [], [], Counter[str]()
+    for case in cases(SEED, JUDGED):
+        kinds[case.what] += 1
+        if rules := broken(case.good):
+            refused.append((case.what, rules, case.good))
+        if not case.rules & broken(case.bad):
+            free.append((case.what, case.bad))
+    record_property("objects judged", JUDGED)
+    record_property("objects free", len(free))
+    assert refused[:3] == []
+    assert free[:3] == []
+    for kind in KINDS:
+        assert any(name.startswith(f"{kind}, ") for name in kinds), kind
+    for name in FAULTS:
+        assert any(f": {name} by " in what for what in kinds), name
+    assert set().union(*(case.rules for case in cases(SEED, 300))) <= RULES.keys()
 
 
 @pytest.fixture(scope="module")
 def guarded(api: httpx.Client) -> httpx.Client:
-    """Create a namespace whose admission policies deny violations, and a RuntimeClass."""
-    nvidia = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "nvidia"}
-    apply(api, {**nvidia, "metadata": {"name": "nvidia"}})
-    install(api, SPACE, CONTEXT, DENY)
+    """Create a namespace whose admission policies deny violations, and RuntimeClasses."""
+    for space, context in CONTEXTS.items():
+        install(api, space, context, DENY)
+    for name in ("nvidia", "nvidia-cdi", "nvidia-legacy", "kata"):
+        made = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
+        apply(api, {**made, "metadata": {"name": name}})
     return api
 
 
-def pod(request: Json, spec: Json, container: Json) -> Json:
-    amounts = {request["asks"]: request.get("amount", "1")} if "asks" in request else {}
-    resources = {
-        "limits": {"memory": "1Gi", **amounts},
-        "requests": {"cpu": "1", "memory": "1Gi", **amounts},
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "evil", "namespace": SPACE},
-        "spec": {
-            "containers": [{"name": "a", "image": "evil:1", "resources": resources, **container}],
-            **{key: value for key, value in request.items() if key == "resourceClaims"},
-            **spec,
-        },
-    }
+def tried(api: httpx.Client, case: Case) -> tuple[str, str]:
+    """Return what was wrong with the answers to a case, if anything, and the answer's text."""
+    with_pod = case.how != "create"
+    said = create(api, case.good, dry=not with_pod)
+    if not said.taken:
+        return "a good object was refused", said.text
+    if not with_pod:
+        said = create(api, case.bad)
+    else:
+        try:
+            said = edit(
+                api,
+                case.good,
+                lambda live: live["spec"].update(
+                    {
+                        key: case.bad["spec"][key]
+                        for key in ("tolerations", "ephemeralContainers")
+                        if key in case.bad["spec"]
+                    }
+                ),
+                subresource="/ephemeralcontainers" if case.how == "ephemeral" else "",
+            )
+        finally:
+            delete(api, case.good)
+    if said.taken:
+        return "a fault passed", said.text
+    return ("", "") if case.rules & said.rules else ("refused for another reason", said.text)
 
 
-CASES = [
-    (request, fault)
-    for request in UNCLEAR
-    for fault in (*FAULTS, *(FORBIDDEN_TO_BOTH if request != "zero" else ()))
-]
-
-
-@pytest.mark.parametrize(("requested", "fault"), CASES)
-def test_what_may_be_no_gpu_excuses_from_no_rule(
-    guarded: httpx.Client, requested: str, fault: str
+@pytest.mark.full
+def test_no_fault_passes_an_api_server_between_two_questions(
+    guarded: httpx.Client, record_property: Record
 ) -> None:
-    spec, container, rule = {**FAULTS, **FORBIDDEN_TO_BOTH}[fault]
-    good, bad = (pod(UNCLEAR[requested], *parts) for parts in (({}, {}), (spec, container)))
-    assert [violation.rule.id for violation in evaluate(good, CONTEXT)] == []
-    assert create(guarded, good).taken
-    assert rule in {violation.rule.id for violation in evaluate(bad, CONTEXT)}
-    said = create(guarded, bad)
-    assert said.status == 403
-    assert rule in said.rules
+    wrong = []
+    for case in cases(SEED, ADMITTED):
+        fault, text = tried(guarded, case)
+        if fault:
+            wrong.append((fault, case.what, text, case.bad))
+    record_property("objects admitted", ADMITTED)
+    record_property("objects free", sum(fault == "a fault passed" for fault, *_ in wrong))
+    assert wrong[:5] == []
