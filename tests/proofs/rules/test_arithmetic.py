@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import pytest
@@ -211,6 +213,9 @@ def differences(kind: str, number: int, seed: int) -> list[tuple[Any, Any, Any]]
     ]
 
 
+@pytest.mark.skipif(
+    shutil.which("go") is None and find_spec("go") is None, reason="Go is not installed"
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sample_agrees_with_kubernetes(kind: str) -> None:
     assert differences(kind, SAMPLE, seed=1)[:3] == []
