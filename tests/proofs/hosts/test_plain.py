@@ -49,9 +49,9 @@ def test_standard_input_output_and_status_pass_through(plain_host: Running) -> N
 def test_a_host_has_its_own_engine_and_not_the_machines(
     cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    docker = tmp_path / "docker"
-    docker.write_text("#!/bin/sh\necho Docker version 28.2.2, build e6534b4\n")
-    docker.chmod(0o755)
+    for name in ("docker", "dockerd"):
+        (tmp_path / name).write_text("#!/bin/sh\necho Docker version 28.2.2, build e6534b4\n")
+        (tmp_path / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     host = start(cluster, "gpu-1", mode="plain")[0]
     facts = host.run("sh", probe()).output.splitlines()

@@ -36,6 +36,8 @@ def test_toolkit_comes_from_a_signed_repository(
         script = wanted(system, url, key, version=VERSION, remove_packages=True)
         first = host.apply(script)
         assert (first.status, first.errors) == (0, "")
+        engine = host.run("containerd --version").output.split()[2].removeprefix("v")
+        assert f": containerd {engine} has the runtimes" in first.output
         assert host.run("nvidia-ctk --version").output.splitlines()[0].endswith(pins.NVIDIA_CTK)
         assert software.installed(host, system)["nvidia-container-toolkit-base"] == f"{VERSION}-1"
         assert url in host.read(SOURCES[software.FORMATS[system]])

@@ -55,7 +55,8 @@ def installs(host: Running, url: str, key: str, mutant: Callable[[str], str]) ->
 
 def refuses_old(host: Running, mutant: Callable[[str], str]) -> bool:
     """Check that the script reports a toolkit below the minimum secure version."""
-    host.write("/usr/local/bin/nvidia-ctk", "#!/bin/sh\necho 'NVIDIA CTK version 1.19.0'\n")
+    says = "NVIDIA Container Toolkit CLI version 1.19.0"
+    host.write("/usr/local/bin/nvidia-ctk", f"#!/bin/sh\necho '{says}'\n")
     host.run("chmod 755 /usr/local/bin/nvidia-ctk")
     try:
         refused = host.apply(mutant(runtime(inline=True)))
