@@ -111,7 +111,8 @@ EFFECTS = {
     "platform": Effect(
         changes="The old platform is removed, then the new one is installed. GPUs are validated "
         "again.",
-        disrupts="Running pods keep their GPUs; no pod can get a GPU until the new platform runs.",
+        disrupts="Running pods keep their GPUs; no pod can get a GPU until the new platform runs. "
+        "If it brings its own container toolkit, hosts' nodes are drained in waves before.",
         edits=("the GPU Operator",),
     ),
     "adopted": Effect(

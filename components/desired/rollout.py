@@ -112,7 +112,7 @@ class Phase:
     Attributes:
         name: `prepare` or `runtime`.
         script: Text of the script; a secret if the host joins a cluster.
-        lines: Command line by action: `apply`, `fetch` and `upgrade`.
+        lines: Command line by action: `apply`, `fetch`, `upgrade` and `undo`.
     """
 
     name: str
@@ -128,6 +128,7 @@ class RolledHost:
         target: Connection data of the host.
         prepare: Script that prepares the host.
         runtime: Script that configures the container runtime; None if nothing is configured.
+        undoes_runtime: True if `runtime` is undone, because the host no longer declares it.
         has_gpus: True if the node has GPUs, so that its GPU pods must end before the change.
         upgrades: True if kubeadm upgrades the control plane on the host.
         refused: Reason why the host must not be changed; empty if the host may be changed.
@@ -140,6 +141,7 @@ class RolledHost:
     runtime: Phase | None
     has_gpus: bool
     upgrades: bool
+    undoes_runtime: bool = False
     refused: str = ""
     pool: str = ""
     layouts: tuple[str, ...] = ()

@@ -261,8 +261,11 @@ class ChangeCollector:
         for change in difference.rollout.nodes:
             words = _reasons(change, difference, drivers.get(change.host.name, ""))
             reasons.setdefault("; ".join(words), []).append(change.host.node)
+        # Nodes without a runtime have no GPUs until the new platform runs, also after their turn.
+        undone = {each.host.node for each in difference.rollout.nodes if each.undoes_runtime}
         for why, names in reasons.items():
-            yield from gap(f"drained for {why}", names, rolled)
+            at_once: list[Wave] = [(names, len(names))]
+            yield from gap(f"drained for {why}", names, at_once if undone & {*names} else rolled)
         rebooted = self._rebooted()
         yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
         mig_waves = self._layout_waves()

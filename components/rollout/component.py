@@ -78,9 +78,10 @@ class RolloutArgs:
     def scripts(self) -> Mapping[str, Mapping[str, Declaration]]:
         """Return the scripts of each changed host, by host name and phase."""
         scripts = {}
-        for host in (change.host for change in self.plan.changes):
+        for change in self.plan.changes:
+            host = change.host
             found = scripts[host.name] = {"prepare": prepare_script(host, self.join_token)}
-            if host.configures_runtime:
+            if host.configures_runtime or change.undoes_runtime:
                 found["runtime"] = runtime_script(host)
         return scripts
 
@@ -90,7 +91,14 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
     pool_of = {node: pool for pool in args.pools for node in pool.nodes or ()}
     hosts = [change.host for change in args.plan.changes]
     refused = {change.host.name: args.plan.refusal(change) for change in args.plan.changes}
-    used = {pool_of[host.node].pool: pool_of[host.node] for host in hosts if host.node in pool_of}
+    # A node whose runtime is undone gets its GPUs again from the platform that comes later.
+    undone = {change.host.name for change in args.plan.changes if change.undoes_runtime}
+    pool_of = {
+        host.node: pool_of[host.node]
+        for host in hosts
+        if host.node in pool_of and host.name not in undone
+    }
+    used = {pool.pool: pool for pool in pool_of.values()}
     return RolloutRequest(
         rollout=args.rollout,
         hosts=tuple(
@@ -98,6 +106,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
                 target=host.target,
                 has_gpus=host.role.has_gpus,
                 upgrades=host.upgrade is Upgrade.APPLY,
+                undoes_runtime=host.name in undone,
                 refused=refused[host.name],
                 pool=pool_of[host.node].pool if host.node in pool_of else "",
                 layouts=_layouts(args.layouts, host.node),
@@ -127,7 +136,7 @@ def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, 
     limits = {"prepare": preparation_seconds(host), "runtime": runtime_seconds(host)}
 
     def phase(name: str) -> Phase:
-        actions = ("apply", "fetch", "upgrade")
+        actions = ("apply", "fetch", "upgrade", "undo")
         lines = {action: host_line(host, action, limits[name]) for action in actions}
         return Phase(name=name, script=str(scripts[name]), lines=lines)
 

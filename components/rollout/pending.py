@@ -20,10 +20,8 @@ from components.settings.hosts.driver import DriverSource
 
 def disruptive_settings(host: DesiredHost) -> dict[str, str]:
     """Return the settings of a host whose change disrupts its pods, by phase."""
-    phases = {"prepare": of_preparation(host)}
-    if host.configures_runtime:
-        phases["runtime"] = of_runtime(host)
-    return phases
+    runtime = of_runtime(host) if host.configures_runtime else ""
+    return {"prepare": of_preparation(host), "runtime": runtime}
 
 
 def changes(
@@ -49,7 +47,8 @@ def changes(
         by_phase: dict[str, tuple[str, ...]] = {}
         if not seen.error:
             for phase, after in disruptive_settings(host).items():
-                if changed := _changed(phase, seen.disrupts.get(phase), after):
+                before = seen.disrupts.get(phase)
+                if changed := _changed(phase, before, after, host.sections.runtime.engine):
                     by_phase[phase] = changed
         what = tuple(word for words in by_phase.values() for word in words)
         if host.node in cordoned and not what:
@@ -57,7 +56,8 @@ def changes(
         if what:
             # A run that was interrupted may have applied the first of a new host's phases only.
             first = not seen.error and not (by_phase or seen.disrupts).keys() & seen.disrupts.keys()
-            found.append(Change(host, what, first, _boot(host, seen, what)))
+            undoes = "runtime" in by_phase and not host.configures_runtime
+            found.append(Change(host, what, first, _boot(host, seen, what), undoes))
     return tuple(found)
 
 
@@ -81,7 +81,7 @@ def _boot(host: DesiredHost, seen: HostFacts, what: tuple[str, ...]) -> str:
     return f"a reboot pending ({'; '.join(seen.reboot)})" if seen.reboot else ""
 
 
-def _changed(phase: str, before: str | None, after: str) -> tuple[str, ...]:
+def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[str, ...]:
     """Return the changes of one phase that disrupt pods and thus must be made in waves.
 
     If another container engine replaces the old one, nothing is returned: the program undoes the
@@ -89,7 +89,7 @@ def _changed(phase: str, before: str | None, after: str) -> tuple[str, ...]:
     """
     if before == after or not (before or after):
         return ()
-    old, new = (disruption.steps(text or "").get("runtime", "") for text in (before, after))
-    if phase == "runtime" and old and old.split(" ")[0] != new.split(" ")[0]:
+    old = disruption.steps(before or "").get("runtime", "")
+    if phase == "runtime" and old and old.split(" ")[0] != engine:
         return ()
     return disruption.changes(before or "", after)

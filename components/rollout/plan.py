@@ -34,12 +34,14 @@ class Change:
         what: Changed settings, as text from `components.hosts.disruption.changes`.
         first: Whether nothing of what changes was ever applied on the host.
         boot: What the host shows that it must reboot for. Empty: the inspection shows nothing such.
+        undoes_runtime: Whether the container runtime is no longer declared, so that it is undone.
     """
 
     host: DesiredHost
     what: tuple[str, ...]
     first: bool = False
     boot: str = ""
+    undoes_runtime: bool = False
 
     @property
     def kubelet(self) -> tuple[str, str] | None:

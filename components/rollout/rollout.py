@@ -151,7 +151,8 @@ class RolloutRun:
             # Run the scripts again for steps that need the reboot, such as loading kernel modules.
             await self.again(lambda: self.script(host, host.prepare, "apply"), host)
         if (runtime := host.runtime) is not None:
-            await self.again(lambda: self.script(host, runtime, "apply"), host)
+            action = "undo" if host.undoes_runtime else "apply"
+            await self.again(lambda: self.script(host, runtime, action), host)
         await self.api_back(host)
         self.tell(host, "changed")
 

@@ -286,6 +286,9 @@ EDITS: dict[str, Edit] = {
     "only wider waves": Edit(base(), _base(rollout={"maxUnavailable": 2})),
     # The platform and the validation.
     "the GPU Operator": Edit(base(), _base(platform="gpu-operator"), _pods(*TRAINING)),
+    "the GPU Operator with its toolkit": Edit(
+        base(), _base(platform="gpu-operator", gpuOperator={"toolkit": True}), _pods(*TRAINING)
+    ),
     "DRA": Edit(base(), _base(platform="dra", runtime={"defaultRuntime": "runc"})),
     "an older chart": Edit(base(), _base(devicePlugin={"version": "0.19.2"})),
     "a newer chart": Edit(_base(devicePlugin={"version": "0.19.2"}), base()),

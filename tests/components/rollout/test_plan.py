@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from components.hosts import disruption
 from components.hosts.phases import preparation_disrupts as of_preparation
 from components.hosts.phases import prepare_script, runtime_script
 from components.hosts.phases import runtime_disrupts as of_runtime
+from components.rollout.component import RolloutArgs, rollout_request
 from components.rollout.pending import changes
 from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
 from components.rollout.skew import ControlPlane
@@ -138,6 +140,33 @@ def test_a_host_of_which_a_killed_first_run_applied_one_phase_is_as_new_as_other
     assert plan(found, idle).changes == ()
     busy = idle | {"gpu-1": view(evicts={"team-a/Deployment web": 1})}
     assert [change.host.name for change in plan(found, busy).changes] == ["gpu-1"]
+
+
+def test_a_runtime_that_is_no_longer_declared_is_undone_in_the_plan() -> None:
+    operator = resolve(made(platform="gpu-operator", gpuOperator={"toolkit": True}), "dev")
+    assert not operator.hosts[0].configures_runtime
+    found = changes(operator.hosts, applied(made()))
+    assert [(change.host.name, change.undoes_runtime) for change in found] == [
+        (host.name, True) for host in operator.hosts
+    ]
+    assert "→ none" in found[0].what[0]
+    args = RolloutArgs(
+        rollout=operator.rollout,
+        has_hosts=True,
+        operands=operator.operands,
+        pools=operator.validation.pools,
+        layouts=operator.layouts,
+        private_key="key",
+        plan=Plan(changes=found),
+    )
+    host = rollout_request(args, "key").hosts[0]
+    assert (host.undoes_runtime, host.pool) == (True, "")
+    assert host.runtime is not None
+    assert "GC_PHASE=runtime" in host.runtime.script
+    assert host.runtime.lines["undo"].endswith("sh -s -- undo")
+    gone = {name: replace(facts, disrupts={"prepare": facts.disrupts["prepare"]})
+            for name, facts in applied(made()).items()}  # fmt: skip
+    assert changes(operator.hosts, gone) == ()
 
 
 def rolled(views: dict[str, View], *, first: bool = False, **more: Any) -> Plan:

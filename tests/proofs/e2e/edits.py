@@ -118,6 +118,11 @@ EDITS: Mapping[str, Edit] = MappingProxyType(
         "another platform": Edit(
             kind="platform", after=section(platform="gpu-operator"), workloads=BUSY
         ),
+        "another platform, with its toolkit": Edit(
+            kind="runtime",
+            after=section(platform="gpu-operator", gpuOperator={"toolkit": True}),
+            workloads=(Workload(name="web", node="gpu-2"),),
+        ),
         "the platform back": Edit(
             kind="platform",
             before=section(platform="gpu-operator"),
