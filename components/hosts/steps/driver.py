@@ -6,9 +6,19 @@ from collections.abc import Iterator
 
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
+from components.hosts import disruption
 from components.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
 from components.hosts.observed.driver import validate_driver
-from components.hosts.step import Given, Step, below_floor, fault, places, repositories, said
+from components.hosts.step import (
+    Given,
+    Phase,
+    Step,
+    below_floor,
+    fault,
+    places,
+    repositories,
+    said,
+)
 from components.settings.hosts.driver import DriverSettings, DriverSource
 from policies.facts.floors import Software
 from policies.faults import Fault, FaultSeverity
@@ -103,6 +113,16 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
         yield fault(host, f"driver {facts.driver}", driver.version, cure)
+    installed = disruption.steps(facts.disrupts.get(Phase.PREPARE, "")).get("driver", "")
+    no_more = driver_of(host) is None and not driver.in_container
+    if installed and no_more and host.sections.packages.remove:
+        yield fault(
+            host,
+            "a driver that this program installed and that is no longer declared, with "
+            "packages.remove: true, which would uninstall it",
+            "a driver for the host's GPUs",
+            "declare the driver again, or set packages.remove to false to keep it",
+        )
     there = driver.version or facts.driver or ""
     yield from cuda_needs(host, there, "validation.image", cuda_of(host.validation_image))
     yield from _kernel(host, facts)

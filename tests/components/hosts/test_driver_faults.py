@@ -12,7 +12,10 @@ import pytest
 from components.desired.host import DesiredHost
 from components.host_facts import HostFacts
 from components.hosts.observed.driver import lost, validate_driver
+from components.hosts.phases import preparation_disrupts
+from components.hosts.steps.driver import STEP
 from components.settings.hosts.driver import DriverSettings
+from components.settings.hosts.packages import PackagesSettings
 from policies.faults import Fault, FaultSeverity
 from tests.proofs.hosts.declared import plain
 
@@ -25,6 +28,23 @@ def host(**driver: object) -> DesiredHost:
     settings = DriverSettings.model_validate(driver)
     sections = plain().sections.model_copy(update={"driver": settings})
     return replace(plain(), sections=sections, configures_runtime=True)
+
+
+@pytest.mark.parametrize("remove", [True, False])
+def test_a_driver_that_goes_with_its_packages_while_the_host_has_gpus_is_refused(
+    remove: bool,
+) -> None:
+    packages = PackagesSettings(remove=remove)
+    declared = host(source="package", version=DRIVER)
+    facts = replace(GOOD, disrupts={"prepare": preparation_disrupts(declared)})
+
+    def texts(each: DesiredHost) -> list[str]:
+        sections = each.sections.model_copy(update={"packages": packages})
+        return [str(one) for one in STEP.judge(replace(each, sections=sections), facts)]
+
+    assert any("no longer declared" in text for text in texts(host())) == remove
+    assert not any("no longer declared" in text for text in texts(declared))
+    assert not any("no longer declared" in text for text in texts(host(source="operator")))
 
 
 def found(facts: HostFacts, **driver: object) -> list[Fault]:
