@@ -115,7 +115,7 @@ def _text(given: argparse.Namespace, context: Context) -> str:
     match given.command:
         case "list":
             return "".join(
-                f"{rule.id}  {context.severities.get(rule.id, rule.severity):<9}  {rule.title}\n"
+                f"{rule.id}  {rule.severity_in(context):<9}  {rule.title}\n"
                 for rule in RULES.values()
             )
         case "explain":

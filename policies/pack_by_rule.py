@@ -31,8 +31,8 @@ from pulumi_policy import (
 
 from .check.context import ContextError, find_config, settings_of
 from .pack import Judgement, judge_resource_by, judge_stack_by
-from .parameters import PROPERTIES, RULE_FOLDER
-from .rules import RULES, Rule, Severity, Violation
+from .parameters import PROPERTIES, RULE_FOLDER, context_by
+from .rules import RULES, Context, Rule, Severity, Violation
 from .rules.links import link
 from .settings import mark_secrets, receive_stack_configuration
 
@@ -42,6 +42,8 @@ NOTES: Final = "gpu-rules-notes"
 STACK: Final = "-stack"
 """Suffix of the names of stack policies, which compare several resources."""
 LEVELS: Final = "rules"
+_LEVELLED: Final = (LEVELS, "infrastructureNamespaces")
+"""Settings in `.gpu-rules.yaml` that determine the level of a rule."""
 _NOT_CONFIGURED: Final = (LEVELS, RULE_FOLDER)
 """Settings that the pack reads only from `.gpu-rules.yaml`.
 
@@ -73,10 +75,8 @@ class _Pack:
         self._found = settings
         self._settings = settings
         self._judged = _Judged()
-        given = settings.get(LEVELS, {})
-        self._levels = {
-            rule.id: Severity(given.get(rule.id, rule.severity)) for rule in RULES.values()
-        }
+        known = context_by({key: settings[key] for key in _LEVELLED if key in settings}, Context())
+        self._levels = {rule.id: rule.severity_in(known) for rule in RULES.values()}
 
     def policies(self) -> list[Policy]:
         """Return all policies in the order in which the Pulumi engine must run them."""

@@ -174,8 +174,10 @@ may create namespaces chooses a name that a pattern with `*` matches: where thes
 people, set `namespaces` without `*`, too. The API server checks again, with ephemeral containers,
 when a change of labels or images ends an exemption.
 
-Node agents, which are DaemonSets without GPUs, get only advice about host paths that are rejected
-in other pods.
+Node agents, which are DaemonSets without GPUs, are judged by who deploys them: in a namespace that
+the stack or `infrastructureNamespaces` trusts, the rules about workloads don't apply; in all others
+a DaemonSet is judged like a pod. Without a stack and without `infrastructureNamespaces`, agents get
+only advice about host paths and privileges for which other pods are refused.
 
 For the rules, a pod has GPUs, has none, or is unknown. GPU resources prove it, and so does a claim
 for devices (DRA) whose manifest is checked together with the pod, or that the setting `otherClaims`

@@ -107,7 +107,7 @@ def left_out(context: Context) -> dict[str, str]:
         unknown = [str(need) for need in rule.needs if not need.known(context)]
         if isinstance(twin, NoTwin):
             result[id_] = twin.reason
-        elif context.severities.get(id_, rule.severity) is Severity.OFF:
+        elif rule.severity_in(context) is Severity.OFF:
             result[id_] = "The settings switch it off."
         elif unknown:
             result[id_] = f"The settings don't have what it needs: {', '.join(sorted(unknown))}."

@@ -96,7 +96,7 @@ def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Ru
     for rule_id, twin in TWINS.items():
         rule = RULES[rule_id]
         known = all(need.known(context) for need in rule.needs)
-        acts = context.severities.get(rule_id, rule.severity) is severity
+        acts = rule.severity_in(context) is severity
         if not (known and acts and isinstance(twin, Twin)):
             continue
         if shape.judges(twin) or (rule_id in watched and shape.judges_again(twin)):

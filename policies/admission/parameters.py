@@ -81,6 +81,7 @@ def data(context: Context) -> dict[str, str]:
         "sharedResources": _list({GPU_SHARED}),
         "sizesKnown": str(any(pool.nodes is not None for pool in context.pools)).lower(),
         "taints": _list(taints),
+        "trustIsDeclared": str(context.trust_is_declared).lower(),
         "trustedDaemonSets": _list(context.daemon_sets),
         "trustedNamespaces": _list(context.trusted_namespaces),
     }

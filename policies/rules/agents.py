@@ -13,14 +13,18 @@ from .rule import Subject
 from .unknown import at, sequence, text
 
 
-def of_daemon_set(subject: Subject) -> bool:
-    """Return whether the object is a DaemonSet or may be a pod of a DaemonSet."""
-    return subject.daemon_set is not None
+def of_daemon_set(subject: Subject, context: Context) -> bool:
+    """Return whether the object gets the relief of DaemonSets.
+
+    It does if it is a DaemonSet or may be a pod of one, and if nobody has declared which namespaces
+    are trusted to have node agents.
+    """
+    return not context.trust_is_declared and subject.daemon_set is not None
 
 
 def is_agent(subject: Subject, context: Context) -> bool:
     """Return whether an object is a node agent: a DaemonSet or its pod without GPU requests."""
-    return of_daemon_set(subject) and not gpus_of(subject, context).may_have
+    return of_daemon_set(subject, context) and not gpus_of(subject, context).may_have
 
 
 def writable(pod: Pod) -> Iterator[str]:
@@ -31,5 +35,5 @@ def writable(pod: Pod) -> Iterator[str]:
                 yield text(at(mount, "name"))
 
 
-OF_DAEMON_SET: Final = f"(size({cel.DAEMON_SETS}) > 0)"
+OF_DAEMON_SET: Final = f"(!{cel.TRUST_IS_DECLARED} && size({cel.DAEMON_SETS}) > 0)"
 IS_AGENT: Final = f"({OF_DAEMON_SET} && !variables.mayHaveGpus)"

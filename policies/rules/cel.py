@@ -300,6 +300,7 @@ def unless_empty(condition: str, place: str) -> str:
     return f"{condition} ? [{place}] : []"
 
 
+TRUST_IS_DECLARED: Final = '(variables.facts["trustIsDeclared"] == "true")'
 # Every user can write an owner reference into a pod, so a pod counts as a DaemonSet's only if the
 # DaemonSet controller creates it.
 DAEMON_SETS: Final = (

@@ -197,6 +197,14 @@ class Context:
         """Return the namespaces in which the rules about workloads don't apply."""
         return frozenset({KUBE_SYSTEM}) | (self.infrastructure_namespaces or frozenset())
 
+    @property
+    def trust_is_declared(self) -> bool:
+        """Return whether somebody has declared who may deploy node agents.
+
+        If not, DaemonSets get advice where other pods are refused.
+        """
+        return self.infrastructure_namespaces is not None
+
     def trusts_daemon_set(self, namespace: str, name: str) -> bool:
         """Return whether the rules about workloads don't apply to a DaemonSet."""
         key = f"{namespace}/{name}"

@@ -160,7 +160,7 @@ def _applies(rule: Rule, context: Context) -> bool:
 
 
 def _severity(rule: Rule, context: Context) -> Severity:
-    return context.severities.get(rule.id, rule.severity)
+    return rule.severity_in(context)
 
 
 _last: tuple[Context | None, bool, tuple[Rule, ...]] = (None, False, ())

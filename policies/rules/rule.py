@@ -131,7 +131,7 @@ class Subject:
         if not text(at(self.manifest, "metadata", "uid")):
             return None
         made_by = (owner for owner in sequence(owners) if at(owner, "controller") is True)
-        return next((at(o, "name") for o in made_by if at(o, "kind") == "DaemonSet"), None)
+        return next((text(at(o, "name")) for o in made_by if at(o, "kind") == "DaemonSet"), None)
 
     def is_workload(self, context: Context) -> bool:
         """Return whether the object is known to be none that the rules trust."""
@@ -175,6 +175,7 @@ class Rule:
         id: `GPU001` and so on; an id is never used for another rule.
         title: What the rule requires, in one sentence.
         severity: Default severity.
+        if_declared: Default severity if the trusted namespaces are declared; None for the same.
         why: Reason for the rule, for the reference.
         source: Documents or source code that the rule is based on, for the reference.
         check: Pure function that yields the findings in one manifest and never raises an error.
@@ -195,6 +196,12 @@ class Rule:
     needs: frozenset[Need] = frozenset()
     whole: bool = False
     of_requests: bool = False
+    if_declared: Severity | None = None
+
+    def severity_in(self, context: Context) -> Severity:
+        """Return the severity of the rule, by the settings or by default."""
+        default = self.if_declared if context.trust_is_declared else None
+        return context.severities.get(self.id, default or self.severity)
 
     @property
     def is_only_across(self) -> bool:

@@ -58,9 +58,9 @@ RULE = Rule(
     why="Device files, the folders of the driver and of the kubelet, and the socket of the "
     "container runtime give access to GPUs without the device plugin. The folders above "
     "these paths are rejected in pods that request GPUs or can be scheduled to GPU nodes, "
-    "by a toleration or because these nodes have no taint. In node agents (DaemonSets "
-    "without GPUs), this rule rejects only device files that the agent may write; GPU078 "
-    "gives advice about the other paths.",
+    "by a toleration or because these nodes have no taint. As long as nobody declares which "
+    "namespaces have node agents (DaemonSets without GPUs), this rule rejects only device files "
+    "that an agent may write, and GPU078 gives advice about the other paths.",
     source="kubescape controls C-0045, C-0048; kubernetes v1.34.4 pkg/kubelet/cm/devicemanager",
 )
 

@@ -42,7 +42,8 @@ RULE = Rule(
     check=each_pod(_paths, when=_agents),
     why="Agents for metrics, storage, network and security are DaemonSets that read folders of "
     "their nodes, and some of these folders give access to GPUs. GPU036 rejects such paths "
-    "in other pods; for agents, this rule only gives advice. It ignores a folder above such "
+    "in other pods. As long as nobody declares which namespaces have agents, this rule gives "
+    "advice about them instead. It ignores a folder above such "
     "paths that is mounted read-only, but not a socket or a device file, because a "
     "read-only mount does not prevent their use.",
     source="charts of prometheus-node-exporter, falco, node-feature-discovery, aws-ebs-csi-driver; "

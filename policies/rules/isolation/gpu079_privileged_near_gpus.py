@@ -36,11 +36,13 @@ RULE = Rule(
     id="GPU079",
     title="A privileged container without GPUs doesn't run on GPU nodes",
     severity=Severity.ADVISORY,
+    if_declared=Severity.MANDATORY,
     check=each_container(_away, when=_near),
     why="A privileged container sees all devices of its node, whatever it requests. If it "
     "tolerates the taint of the GPU nodes, or if the GPU nodes have no taint, it reaches "
-    "GPUs that belong to other pods. This rule is only advice, because node agents are "
-    "often privileged.",
+    "GPUs that belong to other pods. Node agents are often privileged, so the rule is advice as "
+    "long as nobody declares which namespaces have such agents; then it is mandatory in all "
+    "others.",
     source="kubernetes issue 81256",
     needs=frozenset({Need.POOLS}),
     whole=True,

@@ -20,7 +20,7 @@ from ..unknown import UNKNOWN, holds_unknown, sequence
 
 def _kept_away(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     if (
-        of_daemon_set(subject)
+        of_daemon_set(subject, context)
         or belongs_on_gpu_nodes(subject, context)
         or "tolerations" in pod.inherited
     ):
@@ -51,8 +51,9 @@ RULE = Rule(
     check=each_pod(_kept_away, when=Subject.is_workload),
     why="With a toleration of the GPU taint, or of all taints, a pod without GPUs can use the "
     "cpu and memory that GPU workloads on the node need. The rule does not apply to pods "
-    "with claims for devices (DRA) whose names do not speak of other devices, such as nic, to "
-    "DaemonSets, and to the namespaces of the GPU stack.",
+    "with claims for devices (DRA) whose names do not speak of other devices, such as nic, and "
+    "to what the stack trusts; nor to DaemonSets, as long as nobody declares which namespaces "
+    "have node agents.",
     source="k8s.io/api v0.34.4 core/v1/toleration.go; NVIDIA k8s-device-plugin issue 68",
     needs=frozenset({Need.POOLS}),
     whole=True,

@@ -19,6 +19,11 @@ from ..unknown import holds_unknown, mapping
 NODE_SERVICES = ("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d")
 
 
+def _may_serve(subject: Subject, context: Context) -> bool:
+    """Return whether GPU032 lets a DaemonSet tolerate the taint, as this rule wants it to."""
+    return not (context.trust_is_declared and subject.is_workload(context))
+
+
 def _node_service(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     service = next((p for _, p in host_paths(pod) if p.startswith(NODE_SERVICES)), None)
     if service is None:
@@ -39,7 +44,7 @@ RULE = Rule(
     id="GPU033",
     title="A DaemonSet that provides a node service also runs on GPU nodes",
     severity=Severity.MANDATORY,
-    check=each_object(each_pod(_node_service), "DaemonSet"),
+    check=each_object(each_pod(_node_service, when=_may_serve), "DaemonSet"),
     why="If a device plugin or network plugin does not tolerate the GPU taint, the GPU nodes "
     "are without these devices or without network.",
     source="METR hawk issue 91 (a network plugin kept off tainted nodes); kubernetes v1.34.4 "
@@ -52,6 +57,7 @@ _SERVES_NODES = " || ".join(f'h.startsWith("{prefix}")' for prefix in sorted(NOD
 
 TWIN = pods(
     cel.unless_empty(
+        f"(!{cel.TRUST_IS_DECLARED} || variables.trusted) && "
         f"variables.hostPaths.exists(h, {_SERVES_NODES}) && "
         f'variables.pools.exists(p, {cel.POOL_TAINTS}.exists(t, t != "" && !{cel.TOLERATED}))',
         '"found no toleration for the taint of a GPU pool"',

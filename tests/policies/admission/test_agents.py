@@ -30,12 +30,12 @@ from tests.policies.rules.agents import agent
 from tests.proofs.rules import results
 
 ENFORCE = Enforcement({Severity.MANDATORY: ["Deny"], Severity.ADVISORY: ["Warn"]})
-SPACE = "agents"
+SPACE, TRUSTED, EXEMPT = "agents", "trusted", "exempt"
 CONTEXT = context_by(
     {
         "exemptions": [
             {
-                "rules": ["GPU036"],
+                "rules": ["GPU032", "GPU036"],
                 "until": "2030-12-31",
                 "reason": "a device plugin of another vendor",
                 "namespaces": [f"{SPACE}*"],
@@ -43,8 +43,15 @@ CONTEXT = context_by(
                 "images": ["quay.io/agents/*"],
                 "hostPaths": ["/dev/dri*", "/sys"],
             },
+            {
+                "rules": ["GPU032", "GPU036", "GPU079"],
+                "until": "2030-12-31",
+                "reason": "node agents of the platform team",
+                "namespaces": [EXEMPT],
+            },
             {"rules": ["GPU036"], "until": "2020-12-31", "reason": "it is over"},
-        ]
+        ],
+        "infrastructureNamespaces": [TRUSTED],
     },
     replace(EVERYTHING, platform="dra", plugin=None, runtime_class=None),
 )
@@ -55,14 +62,12 @@ def denying() -> Iterator[httpx.Client]:
     """Run an API server whose policies deny objects that break a mandatory rule."""
     with running("agents") as server:
         client = server.client
-        for name in (SPACE, "other"):
+        for name in (SPACE, TRUSTED, EXEMPT, "other"):
             make_namespace(client, name)
         for manifest in manifests(CONTEXT, ENFORCE):
             apply(client, manifest)
         probe = agent("/dev/nvidia0", namespace="other")
         await_true("policies deny", lambda: create(client, probe).status == 403)
-        advised = agent("/var/run/cdi", namespace="other")
-        await_true("policies warn", lambda: "GPU078" in create(client, advised).rules)
         yield client
 
 
@@ -83,17 +88,31 @@ AGENTS = {
     "privileged": agent("/", namespace=SPACE, securityContext={"privileged": True}),
     "devices by claims": agent("/var/run/cdi", "/var/lib/kubelet/plugins", "/", namespace=SPACE),
     "a vendor's plugin": agent("/dev/dri", "/sys", read_only=True, namespace=SPACE),
-    "exempted by the settings": agent("/dev/dri", "/sys", namespace=SPACE),
 }
+
+
+def placed(manifest: Any, namespace: str) -> Any:
+    """Return an object as it is in another namespace."""
+    return {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
 
 
 @pytest.mark.slow
 @pytest.mark.promise(
-    "Agents of nodes are admitted at `enforce`; privileged pods with GPUs are not."
+    "Agents of nodes are admitted at `enforce` in namespaces that the stack trusts or exempts; "
+    "elsewhere they and privileged pods with GPUs are not."
 )
 @pytest.mark.parametrize("name", AGENTS)
-def test_an_agent_is_admitted_where_policies_deny(denying: httpx.Client, name: str) -> None:
-    assert answered(denying, AGENTS[name]).taken
+def test_an_agent_is_admitted_where_the_stack_trusts_its_namespace(
+    denying: httpx.Client, name: str
+) -> None:
+    assert answered(denying, placed(AGENTS[name], TRUSTED)).taken
+    assert answered(denying, placed(AGENTS[name], EXEMPT)).taken
+    assert answered(denying, placed(AGENTS[name], "other")).status == 403
+
+
+@pytest.mark.slow
+def test_an_exemption_holds_where_each_part_of_it_matches(denying: httpx.Client) -> None:
+    assert answered(denying, agent("/dev/dri", "/sys", namespace=SPACE)).taken
 
 
 @pytest.mark.slow
@@ -109,7 +128,7 @@ def test_an_agent_is_admitted_where_policies_deny(denying: httpx.Client, name: s
 def test_an_exemption_holds_for_nothing_else(denying: httpx.Client, given: Any) -> None:
     paths = given.pop("paths", ("/dev/dri", "/sys"))
     manifest = agent(*paths, **{"namespace": SPACE, **given})
-    assert answered(denying, manifest).rules == {"GPU036"}
+    assert answered(denying, manifest).rules == {"GPU032", "GPU036"}
 
 
 @pytest.mark.slow
@@ -165,13 +184,14 @@ def test_the_chart_of_an_agent_is_admitted_where_policies_deny(
 ) -> None:
     tool = toolchain.ensure(charts.PLUGIN)[charts.PLUGIN]
     monkeypatch.setenv("PATH", f"{tool.path.parent}{os.pathsep}{os.environ['PATH']}")
-    release = {"chart": str(chart), "name": "agent", "namespace": "other"}
+    release = {"chart": str(chart), "name": "agent", "namespace": TRUSTED}
     rendered = charts.rendered({**release, "values": values_of(chart)})
     sent = [item for item in rendered if item.get("kind") in ("DaemonSet", "Deployment")]
     assert [item for item in sent if item["kind"] == "DaemonSet"]
     for item in sent:
         made = whole_numbers(item)
-        made["metadata"]["namespace"] = "other"
-        said = answered(denying, made)
-        assert said.taken, said.text
+        for space in (TRUSTED, EXEMPT):
+            said = answered(denying, placed(made, space))
+            assert said.taken, said.text
+        answered(denying, placed(made, "other"))
     admitted.append(chart.name)

@@ -26,7 +26,10 @@ def found(manifest: Any, context: Context = CONTEXT) -> dict[str, str]:
 ADVICE = {"GPU078": "advisory"}
 
 
-@pytest.mark.promise("Node agents that mount folders of their nodes are advised, not refused.")
+@pytest.mark.promise(
+    "Node agents that mount folders of their nodes are advised, not refused, in namespaces that "
+    "the stack trusts or exempts, or as long as nobody says which namespaces those are."
+)
 @pytest.mark.parametrize(
     ("path", "written", "read"),
     [
@@ -51,6 +54,47 @@ def test_host_paths_of_an_agent_are_told_apart(path: str, written: Any, read: An
     other = {**agent(path, read_only=True, kind="Deployment")}
     refused = {"GPU032", "GPU036"} if written else {"GPU032"}
     assert set(found(other)) == refused
+
+
+DECLARED = replace(CONTEXT, infrastructure_namespaces=frozenset({"trusted"}))
+HOST_ACCESS: Any = {
+    "root": agent("/"),
+    "read-only": agent("/", read_only=True),
+    "socket": agent("/run/containerd/containerd.sock"),
+    "privileged": agent(securityContext={"privileged": True}),
+}
+
+
+@pytest.mark.promise(
+    "A DaemonSet with host access is refused like a pod, in a namespace that the stack does not "
+    "trust."
+)
+@pytest.mark.parametrize("name", HOST_ACCESS)
+def test_a_daemon_set_is_judged_by_who_deploys_it(name: str) -> None:
+    manifest = HOST_ACCESS[name]
+    template = manifest["spec"]["template"]["spec"]
+    pod = {"kind": "Pod", "metadata": {"name": "a", "namespace": "m"}, "spec": template}
+    assert found(manifest, DECLARED) == found(pod, DECLARED)
+    assert "mandatory" in found(manifest, DECLARED).values()
+    trusted = {**manifest, "metadata": {"name": "a", "namespace": "trusted"}}
+    assert found(trusted, DECLARED) == {}
+    settings = {"rules": ["GPU032", "GPU036", "GPU079"], "until": "2026-12-31", "reason": "why"}
+    exempt = context_by({"exemptions": [{**settings, "namespaces": ["m"]}]}, DECLARED)
+    assert "mandatory" not in found(manifest, exempt).values()
+
+
+def test_a_privileged_pod_on_nodes_without_taints_is_refused_where_trust_is_declared() -> None:
+    away = agent(securityContext={"privileged": True}, kind="Deployment")
+    away["spec"]["template"]["spec"]["tolerations"] = []
+    declared = replace(OPEN, infrastructure_namespaces=frozenset())
+    assert found(away, declared) == {"GPU079": "mandatory"}
+
+
+def test_a_network_plugin_is_not_told_to_tolerate_what_it_may_not() -> None:
+    network = agent("/etc/cni/net.d")
+    network["spec"]["template"]["spec"]["tolerations"] = []
+    assert found(network) == {"GPU033": "mandatory"}
+    assert "GPU033" not in found(network, DECLARED)
 
 
 def test_an_agent_with_gpus_is_none() -> None:
