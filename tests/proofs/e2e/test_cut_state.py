@@ -45,26 +45,3 @@ def test_a_cut_or_lost_state_heals_and_can_be_destroyed(project: Project) -> Non
     assert done.returncode == 0, done.stdout
     assert snapshot.cluster(project) == objects
     assert hosts == {name: snapshot.host(project.host_root(name)) for name in hosts}
-
-
-@pytest.mark.promise(
-    "A renamed stack is refused before anything is changed, and renamed back goes on."
-)
-def test_a_renamed_stack_is_refused_and_says_the_way_back(project: Project) -> None:
-    assert figures(project.up())[:2] == (32, 32)
-    shell = {**project.shell_environment(), "PULUMI_STACK": ""}
-    old, new = project.stack, f"{project.stack}x"
-    kept = project.file.read_bytes()
-    before = snapshot.cluster(project)
-    try:
-        assert project.pulumi("stack", "rename", new, "--stack", old, **shell).returncode == 0
-        refused = project.pulumi("up", "--yes", "--skip-preview", "--stack", new, **shell)
-        assert refused.returncode != 0
-        assert f"found nodes of stack {old}" in refused.stdout, refused.stdout
-        assert "rename it back (`pulumi stack rename`)" in refused.stdout
-        assert snapshot.cluster(project) == before
-    finally:
-        project.pulumi("stack", "rename", old, "--stack", new, **shell)
-        project.file.write_bytes(kept)
-    assert figures(project.up()) == (32, 32, 0)
-    assert project.command("destroy").returncode == 0
