@@ -532,7 +532,7 @@ class _Resolver:
         declared = dict(pool.labels)
         if not pool.gpus_per_node:
             return declared
-        if not self.platform.installation.is_adopted:
+        if self.cluster.adopted is None:
             declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
             # Another program changes the MIG label, in waves (`components.rollout.mig_layouts`).

@@ -207,6 +207,7 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 def own_problems(faults: list[Fault]) -> list[Fault]:
     """Return the faults without the copies in pools and hosts that inherit a faulty value."""
     told = {(fault.location, fault.found) for fault in faults}
+    of_pools = {(at[2:], text) for at, text in told if at[:1] == ("pools",)}
 
     def inherited(fault: Fault) -> bool:
         level, *rest = fault.location
@@ -215,8 +216,6 @@ def own_problems(faults: list[Fault]) -> list[Fault]:
         below = tuple(rest[1:])
         if (below, fault.found) in told:
             return True
-        return level == "hosts" and any(
-            at[:1] == ("pools",) and at[2:] == below and text == fault.found for at, text in told
-        )
+        return level == "hosts" and (below, fault.found) in of_pools
 
     return [fault for fault in faults if not inherited(fault)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from components.platforms.discovery import named
+from components.settings.hosts.sections import NodeSections
 from components.settings.valid_sections import Level, ValidSections
 from policies.faults import Fault, fault
 
@@ -66,21 +67,21 @@ def _by_selector(sections: ValidSections) -> Iterator[Fault]:
 
     Which hosts belong to such a pool is known only after the cluster was inspected.
     """
-    named = {node for pool in sections.pools.values() for node in pool.node_names}
-    others = [
-        level for level in sections.host_levels if level.host and level.host.node not in named
-    ]
+    nodes = {node for pool in sections.pools.values() for node in pool.node_names}
+    inheriting: dict[tuple[bool, str], Level] = {}
+    for host in sections.host_levels:
+        if host.host is not None and host.host.node not in nodes:
+            for name in ("ssh", *NodeSections.model_fields):
+                if name not in host.written:
+                    inheriting.setdefault((host.has_gpus, name), host)
     for level in sections.levels:
-        pool = level.pool
-        if pool is None or pool.selector is None:
+        if level.pool is None or level.pool.selector is None:
             continue
-        for name in (*level.written, *({"ssh"} & pool.model_fields_set)):
-            for other in others:
-                if other.has_gpus is level.has_gpus and name not in other.written:
-                    yield fault(
-                        (*level.location, name),
-                        f"a section in a pool by selector, with {other} in no pool by name",
-                        "a section that says which hosts it applies to: a selector names none",
-                        f"write {name} in the hosts, or list the nodes of the pool by name",
-                    )
-                    break
+        for name in (*level.written, *({"ssh"} & level.pool.model_fields_set)):
+            if other := inheriting.get((level.has_gpus, name)):
+                yield fault(
+                    (*level.location, name),
+                    f"a section in a pool by selector, with {other} in no pool by name",
+                    "a section that says which hosts it applies to: a selector names none",
+                    f"write {name} in the hosts, or list the nodes of the pool by name",
+                )

@@ -71,5 +71,6 @@ class Site:
 
     def tolerations_on(self, pools: tuple[Pool, ...]) -> list[dict[str, str]]:
         """Return the tolerations of a pod that must run on every node of the given pools."""
-        parts = tuple(part for pool in pools for part in self.parts(pool))
-        return tolerations(parts, self.more_tolerations)
+        names = (name for pool in pools for name in pool.node_names if name in self.nodes)
+        more = tuple(taint for name in names for taint in self.nodes[name].taints)
+        return tolerations(pools, more, self.more_tolerations)

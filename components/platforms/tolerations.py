@@ -14,12 +14,13 @@ def _taints(pool: Pool) -> tuple[Taint, ...]:
 
 
 def tolerations(
-    pools: tuple[Pool, ...], declared: tuple[Toleration, ...] = ()
+    pools: tuple[Pool, ...], more: tuple[Taint, ...] = (), declared: tuple[Toleration, ...] = ()
 ) -> list[dict[str, str]]:
     """Return one toleration for each taint of the pools, and the declared tolerations.
 
     Args:
         pools: Pools on whose nodes the pods run.
+        more: Taints of single nodes, which the pods must also tolerate.
         declared: Tolerations of the stack file (`scheduling.tolerations`), for other taints.
 
     Returns:
@@ -27,7 +28,7 @@ def tolerations(
     """
     result = {
         (taint.key, taint.value, str(taint.effect))
-        for taints in map(_taints, pools)
+        for taints in (*map(_taints, pools), more)
         for taint in taints
     }
     made = [

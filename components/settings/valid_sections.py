@@ -167,8 +167,8 @@ class ValidSections:
                         pool=pool, index=i, node=name, labels=labels, own=own[name].labels
                     )
 
-    def labels_of(self, node: str) -> Mapping[str, str]:
-        """Return the declared labels of a node that a pool lists by name."""
-        pools = (each for each in self.labels() if node in (each.node, *each.pool.node_names))
-        entries = [each for each in pools if each.node in ("", node)]
-        return entries[-1].labels if entries else {}
+    def labels_of(self, pool: Pool, node: str) -> Mapping[str, str]:
+        """Return the declared labels of a node of a pool."""
+        scheduling = self.section(SchedulingSettings)
+        own = scheduling.nodes.get(node) if scheduling is not None else None
+        return own.labels_over(pool.labels) if own is not None else pool.labels

@@ -107,7 +107,7 @@ def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator
                 "remove it, or write `uuid` in place of `index` under unhealthyDevices",
             )
         for node in nodes:
-            flags = plugin.config_named(sections.labels_of(node).get(CONFIG_LABEL)).flags
+            flags = plugin.config_named(sections.labels_of(pool, node).get(CONFIG_LABEL)).flags
             if flags.plugin.device_id_strategy is DeviceIdStrategy.INDEX:
                 yield fault(
                     ("pools", i, "unhealthyDevices", node),

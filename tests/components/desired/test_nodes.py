@@ -13,6 +13,7 @@ from components.inspection.observed_cluster import ClusterSeen
 from components.kubernetes.resources import MIG_LABEL
 from components.loading.loader import load
 from components.loading.warnings import warnings
+from components.platforms.device_plugin.platform import DevicePluginPlatform
 from components.platforms.findings import Surroundings
 from components.settings.device_plugin import CONFIG_LABEL
 from lab.simulator import hosts as simulated
@@ -200,6 +201,22 @@ def test_labels_that_a_node_overrides_are_known_to_the_rules() -> None:
         "b": {"nvidia.com/gpu": "true"},
     }
     assert pools["a"].node_names == {"gpu-3"}
+
+
+@pytest.mark.parametrize("nodes", [2, 40])
+def test_the_platform_is_asked_as_often_for_many_nodes_as_for_few(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {f"gpu-{i}": {"labels": {"example.com/rack": f"r{i}"}} for i in range(1, nodes + 1)}
+    declared = document(hosts=[], scheduling={"nodes": own})
+    declared["pools"] = [{"name": "a", "nodes": [f"gpu-[1-{nodes}]"], "gpusPerNode": 8}]
+    cluster, asked = load(declared), []
+    values = DevicePluginPlatform.values
+    monkeypatch.setattr(
+        DevicePluginPlatform, "values", lambda self: [asked.append(1), values(self)][1]
+    )
+    resolve(cluster, "test")
+    assert len(asked) < 40
 
 
 def test_a_pool_by_selector_overrides_no_host_in_silence() -> None:
