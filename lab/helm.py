@@ -65,7 +65,7 @@ class Helm:
         )
         self._output = cast("IO[bytes]", self._process.stdout)
         port = int(self._output.readline())
-        options = [("grpc.max_receive_message_length", 1 << 28)]
+        options = [("grpc.max_receive_message_length", 1 << 28), ("grpc.enable_http_proxy", 0)]
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
         self._stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
         variables = {"kubernetes:config:renderYamlToDirectory": str(folder / "rendered")}

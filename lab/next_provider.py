@@ -49,7 +49,7 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 MANAGER = "__fieldManager"
 #: Maximum size of a gRPC message, which is the Pulumi engine's own limit, and maximum number of
 #: concurrent calls.
-OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
+OPTIONS = (("grpc.max_receive_message_length", 400 << 20), ("grpc.enable_http_proxy", 0))
 CALLS = 256
 
 

@@ -68,7 +68,9 @@ def _version(port: str, service: str, limit: float) -> str | None:
     from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped, unused-ignore]
     from pulumi.runtime.proto.plugin_pb2 import PluginInfo
 
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    # Without this option, gRPC would connect to loopback through a proxy of the environment.
+    options = (("grpc.enable_http_proxy", 0),)
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
         call = channel.unary_unary(
             f"/pulumirpc.{service}/GetPluginInfo",
             request_serializer=Empty.SerializeToString,

@@ -15,6 +15,7 @@ from typing import Any
 
 import yaml
 
+from components.base.nesting import bound_depth
 from policies.faults import InputError, Location, show
 
 SIZE_LIMIT = 8 * 1024 * 1024  # Maximum size of a file in bytes.
@@ -105,6 +106,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
     Raises:
         InputError: The text is invalid YAML or has too many values.
     """
+    _bound_depth(text)
     try:
         loader = (_TaggedLoader if tags else _Loader)(text)
     except yaml.YAMLError as error:  # PyYAML raises ReaderError for a control character.
@@ -124,11 +126,26 @@ def parse(text: str, *, tags: bool = False) -> Document:
             show(str(error)), "numbers of a usual length", "quote it if it is text"
         ) from None
     except RecursionError:
-        raise InputError(
-            "values nested hundreds of levels deep", "a flat document", "remove the nesting"
-        ) from None
+        raise InputError(*_DEEP) from None
     finally:
         loader.dispose()
+
+
+_DEEP = ("values nested hundreds of levels deep", "a flat document", "remove the nesting")
+
+
+def _bound_depth(text: str) -> None:
+    """Refuse a text of deep values; PyYAML's own parser takes quadratic time for it.
+
+    Raises:
+        InputError: The values are nested too deeply.
+    """
+    try:
+        bound_depth(text)
+    except (yaml.YAMLError, UnicodeEncodeError):
+        return  # The parser that builds the values reports it with its line.
+    except ValueError:
+        raise InputError(*_DEEP) from None
 
 
 def dump(value: Any) -> str:

@@ -138,8 +138,8 @@ def show(amount: Fraction | int) -> str:
 @lru_cache(maxsize=4096)
 def _parse(written: str) -> Quantity:
     stripped = written.strip()
-    if len(stripped) > _LENGTH_LIMIT:
-        raise QuantityError(f"a text of {len(stripped)} characters is not a quantity")
+    if len(written) > _LENGTH_LIMIT:
+        raise QuantityError(f"a text of {len(written)} characters is not a quantity")
     match = _FORM.fullmatch(stripped)
     if not stripped or match is None:
         raise QuantityError(f"{written!r} is not a quantity")

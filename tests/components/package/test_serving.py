@@ -22,7 +22,9 @@ def call(method: str, request: Any, refusal: Refusal = lambda *_: "") -> Any:
     async def run() -> Any:
         server, port = await started("127.0.0.1:1", refusal)
         try:
-            async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            async with grpc.aio.insecure_channel(
+                f"127.0.0.1:{port}", options=(("grpc.enable_http_proxy", 0),)
+            ) as channel:
                 stub = provider_pb2_grpc.ResourceProviderStub(channel)
                 return await getattr(stub, method)(request, timeout=30)
         finally:

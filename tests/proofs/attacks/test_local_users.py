@@ -82,7 +82,9 @@ def create(port: int, mark: Path) -> Any:
         urn="urn:pulumi:test::project::command:local:Command::it",
         properties=values.encode({"create": f"touch {mark}"}),
     )
-    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+    with grpc.insecure_channel(
+        f"127.0.0.1:{port}", options=(("grpc.enable_http_proxy", 0),)
+    ) as channel:
         return provider_pb2_grpc.ResourceProviderStub(channel).Create(request, timeout=LIMIT)
 
 
@@ -106,7 +108,9 @@ def test_the_language_host_runs_nothing_for_another_user(tmp_path: Path) -> None
     plugin = language_pb2.RunPluginRequest(info=info, pwd=str(tmp_path))
     program = language_pb2.RunRequest(info=info, pwd=str(tmp_path))
     with served("pulumi-language-python") as port, dialled_by_a_stranger(port) as other:
-        with grpc.insecure_channel(f"127.0.0.1:{other}") as channel:
+        with grpc.insecure_channel(
+            f"127.0.0.1:{other}", options=(("grpc.enable_http_proxy", 0),)
+        ) as channel:
             stub = language_pb2_grpc.LanguageRuntimeStub(channel)
             for call in (
                 lambda: list(stub.RunPlugin(plugin, timeout=LIMIT)),
@@ -116,7 +120,9 @@ def test_the_language_host_runs_nothing_for_another_user(tmp_path: Path) -> None
                     call()
                 assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
         assert not (tmp_path / "owned").exists()
-        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        with grpc.insecure_channel(
+            f"127.0.0.1:{port}", options=(("grpc.enable_http_proxy", 0),)
+        ) as channel:
             list(language_pb2_grpc.LanguageRuntimeStub(channel).RunPlugin(plugin, timeout=LIMIT))
         assert (tmp_path / "owned").exists()
 

@@ -113,7 +113,7 @@ class Plugin:
         )
         assert self.process.stdout is not None
         port = int(self.process.stdout.readline())
-        options = [("grpc.max_receive_message_length", 1 << 28)]
+        options = [("grpc.max_receive_message_length", 1 << 28), ("grpc.enable_http_proxy", 0)]
         self._channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
         self.stub = provider_pb2_grpc.ResourceProviderStub(self._channel)
 

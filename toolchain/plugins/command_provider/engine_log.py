@@ -20,7 +20,9 @@ class EngineLog:
 
     def __init__(self, address: str) -> None:
         """Connect to the engine at an address such as ``127.0.0.1:40000``."""
-        self._channel = grpc.aio.insecure_channel(address) if address else None
+        # The engine is on loopback, which no proxy of the environment reaches.
+        options = (("grpc.enable_http_proxy", 0),)
+        self._channel = grpc.aio.insecure_channel(address, options=options) if address else None
         self._stub = engine_pb2_grpc.EngineStub(self._channel) if self._channel else None
 
     async def send(self, severity: int, message: str, urn: str, *, ephemeral: bool) -> None:

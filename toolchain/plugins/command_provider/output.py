@@ -32,7 +32,7 @@ class CommandError(Exception):
 
 
 _NAMED = re.compile(
-    r"""(?=(?P<quote>\\*")(?P<key>[^"\\\n]{1,80})(?P=quote)\s*:"""
+    r"""(?=(?<!\\)(?P<quote>\\*")(?P<key>[^"\\\n]{1,80})(?P=quote)\s*:"""
     r"""\s*(?P=quote)(?P<value>.*?)(?P=quote))"""
 )
 """A pattern for a member of a JSON object, also of a JSON text inside a JSON string.
@@ -42,7 +42,7 @@ text inside a string, a value that is a colon would make the quotes around it lo
 name.
 """
 _ASSIGNED = re.compile(
-    r"""^\s*(?:export )?(?P<key>\w{1,80})=['"]?(?P<value>[^'"\n]*)""", re.MULTILINE
+    r"""^[^\S\n]*(?:export )?(?P<key>\w{1,80})=['"]?(?P<value>[^'"\n]*)""", re.MULTILINE
 )
 _CONFIDENTIAL = re.compile(r"private_?key|passw|passphrase|token|secret|credential|auth", re.I)
 
@@ -59,7 +59,7 @@ def _named(text: str) -> Iterator[str]:
                 yield _LINE_END.sub("\n", match["value"])
 
 
-_LINE_END = re.compile(r"\\+[nr]")
+_LINE_END = re.compile(r"(?<!\\)\\+[nr]")
 
 
 _COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
