@@ -168,7 +168,7 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
     level = draw(st.sampled_from([None, "privileged", "baseline", "restricted"]))
     if level is not None:
         labels["pod-security.kubernetes.io/enforce"] = level
-    name = draw(st.sampled_from(["team-a", "gpu-system", "infrastructure"]))
+    name = draw(st.sampled_from(["team-a", "gpu-system", "gpu-operator"]))
     metadata = {"name": name, "labels": labels, **draw(annotated())}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
