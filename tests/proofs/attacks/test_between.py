@@ -70,6 +70,14 @@ def guarded(api: httpx.Client) -> httpx.Client:
     return api
 
 
+def _plant(live: Json, case: Case) -> None:
+    """Add to a running pod what the fault adds; nobody can take tolerations away."""
+    for key in ("tolerations", "ephemeralContainers"):
+        added = case.bad["spec"].get(key) or []
+        if added != case.good["spec"].get(key):
+            live["spec"][key] = [*live["spec"].get(key, []), *added]
+
+
 def tried(api: httpx.Client, case: Case) -> tuple[str, str]:
     """Return what was wrong with the answers to a case, if anything, and the answer's text."""
     with_pod = case.how != "create"
@@ -80,18 +88,8 @@ def tried(api: httpx.Client, case: Case) -> tuple[str, str]:
         said = create(api, case.bad)
     else:
         try:
-            said = edit(
-                api,
-                case.good,
-                lambda live: live["spec"].update(
-                    {
-                        key: case.bad["spec"][key]
-                        for key in ("tolerations", "ephemeralContainers")
-                        if key in case.bad["spec"]
-                    }
-                ),
-                subresource="/ephemeralcontainers" if case.how == "ephemeral" else "",
-            )
+            subresource = "/ephemeralcontainers" if case.how == "ephemeral" else ""
+            said = edit(api, case.good, lambda live: _plant(live, case), subresource=subresource)
         finally:
             delete(api, case.good)
     if said.taken:
