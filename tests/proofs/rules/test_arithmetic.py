@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +44,9 @@ def draw_quantity(draw: Draw) -> str:
     space = draw.choice(("", "", "", "", " "))
     sign = draw.choice(("", "", "", "-", "+", "--"))
     text = f"{space}{sign}{digits}{point}{decimals}{draw.choice(SUFFIXES)}"
-    return text if draw.random() < 0.9 else draw.choice((*AMOUNTS, text[::-1], "", ".", "1..2"))
+    text = text if draw.random() < 0.9 else draw.choice((*AMOUNTS, text[::-1], "", ".", "1..2"))
+    # The rules refuse exponents beyond ±1,000, for which Kubernetes needs minutes.
+    return draw_quantity(draw) if re.search("[eE][+-]?[0-9]{4}", text) else text
 
 
 def draw_name(draw: Draw) -> str:
