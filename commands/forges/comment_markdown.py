@@ -78,6 +78,11 @@ KEPT = "new pods get none of these GPUs meanwhile; running pods keep theirs"
 """What an outage means that evicts no pod."""
 KERNEL = "a short CUDA program runs on each GPU; pods that use GPUs are not disturbed"
 """What a validation is, for a reader who does not know the word."""
+REPORTED = (
+    "The pull request's own code reported this, also if it comes from a fork: if it changes the "
+    "program, read the code, too."
+)
+"""Who speaks in a comment about a simulated preview: nobody checked what the code wrote."""
 SIMULATED = "pods of the simulated cluster; `make preview` shows the pods of the real cluster"
 """What a reader must know of pods after a preview on an embedded cluster."""
 MARK = re.compile(
@@ -583,7 +588,8 @@ def _footer(document: Document, origin: Origin) -> str:
     if origin.base:
         parts.append(
             f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
-            f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there."
+            f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there. "
+            f"{REPORTED}"
         )
     elif origin.commit:
         parts.append(f"Commit {code(origin.commit[:12])}, compared with the live cluster.")

@@ -297,6 +297,7 @@ def test_the_command_keeps_the_comment(
     assert capsys.readouterr().out == "comment: created\n"
     assert "32 → 24" in fake.comments[0]["body"]
     assert "Simulated: `main`" in fake.comments[0]["body"]
+    assert "own code reported this, also if it comes from a fork" in fake.comments[0]["body"]
 
 
 @pytest.mark.parametrize(
