@@ -130,7 +130,6 @@ def run(name: str, answer: Answer) -> None:
     """Read the cluster, write the stack file and preview it.
 
     Args:
-        name: Name of the stack.
         answer: The JSON document of the command; gets ``written``, the sections that changed.
 
     Raises:

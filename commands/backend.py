@@ -44,7 +44,6 @@ def heal(backend: Path, home: Path, stack: str) -> Iterator[str]:
     Args:
         backend: The backend's folder ``.pulumi``.
         home: The engine's folder, ``PULUMI_HOME``.
-        stack: Name of the stack.
 
     Raises:
         FaultError: The stack's state is cut, and so are all its copies.

@@ -37,7 +37,6 @@ def assembled(
     """Return the document of the whole preview.
 
     Args:
-        stack: Name of the stack.
         written: Documents that the program wrote, one per cluster.
         engine: Results that the Pulumi engine reported.
         file: Line numbers of the settings in the stack file.

@@ -56,7 +56,6 @@ def move_of(stack: Stack, exported: automation.Deployment) -> Move | None:
     """Return the other cluster that a stack moves to; None if it stays in its cluster.
 
     Args:
-        stack: The stack.
         exported: Its state.
     """
     now = stack.cluster.kubernetes.identifier
@@ -76,7 +75,6 @@ def stale(stack: Stack, exported: automation.Deployment) -> bool:
     resource for them.
 
     Args:
-        stack: The stack.
         exported: Its state.
     """
     return _is_stale(stack, _pending(exported))

@@ -39,7 +39,6 @@ def new_file(variable: str, path: str) -> Path:
 
     Args:
         variable: Environment variable that names the file, for the error.
-        path: The path.
 
     Raises:
         FaultError: The path can't become a file.

@@ -48,7 +48,6 @@ class Scanned:
     """Result of the scan of one host.
 
     Attributes:
-        host: The host.
         key: Its public key, as a stack file declares it. Empty: the host was not scanned.
         shown: Type and fingerprint of the key.
         why: Why the host was not scanned. Empty: it was scanned.
@@ -181,7 +180,6 @@ def confirmation(stack: str, hosts: str, code: str) -> str:
     """Return the command that confirms the keys of a scan.
 
     Args:
-        stack: Name of the stack.
         hosts: Value of ``HOSTS`` in the scan; empty if it was not set.
         code: Code that confirms these keys.
     """

@@ -49,7 +49,6 @@ class InCluster:
     """Objects of the cluster that are recorded in a Pulumi state.
 
     Attributes:
-        releases: Helm releases.
         kept: Objects that stay in the cluster.
         deleted: Objects that are deleted, because only the stack uses them.
     """
@@ -98,7 +97,6 @@ def handed(
     """Return the annotations and field managers that `make leave` removes from nodes.
 
     Args:
-        stack: Name of the stack.
         scheduling: Labels and taints of the stack's nodes.
         layouts: MIG layouts of the stack's nodes.
         pools: The pools to hand back. Empty: all.

@@ -231,7 +231,6 @@ def run(options: argparse.Namespace, answer: Answer) -> None:
     """Write the stack file, and print what the user has to do next.
 
     Args:
-        options: The options.
         answer: The JSON document of the command; gets ``file``, ``gpus`` and ``hosts``.
 
     Raises:

@@ -29,7 +29,6 @@ def table(stack: Stack, nodes: list[Row], live: dict[str, Json]) -> Table:
     Simulated GPUs are marked as simulated.
 
     Args:
-        stack: The stack.
         nodes: The stack's output ``nodes``.
         live: The cluster's Node objects by name.
     """

@@ -158,7 +158,6 @@ class Copy:
     """The stack in the backend for previews.
 
     Attributes:
-        name: Name of the stack.
         folder: Folder with the project file and the stack file of previews.
         environment: Environment variables of previews.
     """

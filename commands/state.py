@@ -31,7 +31,6 @@ def import_state(selected: automation.Stack, state: automation.Deployment) -> No
     """Replace the state of a stack; all pending operations are dropped.
 
     Args:
-        selected: The stack.
         state: The new state, as `export_state` returned it; its secrets are encrypted.
 
     Raises:
@@ -49,7 +48,6 @@ def remove_from_state(
     """Remove resources from the state of a stack; nothing is deleted elsewhere.
 
     Args:
-        selected: The stack.
         state: The stack's state, as `export_state` returned it.
         gone: URNs of the resources.
 

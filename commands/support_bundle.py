@@ -93,7 +93,6 @@ class Contents(Model):
     Attributes:
         version: Version of the format.
         command: Name of the command, as in the JSON output of all commands.
-        stack: Name of the stack.
         file: Path of the archive. Empty: only listed, not written.
         entries: The parts.
     """
@@ -300,7 +299,6 @@ async def observed(
     """Read the cluster; users' events are left out.
 
     Args:
-        context: Context of the kubeconfig.
         namespaces: Namespaces that the stack creates.
         held: Function that reads who holds the GPUs.
     """
@@ -366,7 +364,6 @@ def collected(
     """Yield each part with its content; empty if the part is left out.
 
     Args:
-        wanted: The parts.
         secrets: Texts to replace in each part and in the reasons for parts that are left out.
     """
     for part in wanted:

@@ -103,7 +103,6 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
     """Create or update the stack; print its nodes, test results and commands to run next.
 
     Args:
-        stack: The stack.
         answer: The JSON document of the command; gets ``outputs`` and ``changed``.
         name: Name of the command in the last line.
     """

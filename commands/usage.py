@@ -83,7 +83,6 @@ class NodeUsage(Model):
     """Allocatable, free and held GPUs of a node.
 
     Attributes:
-        node: Name of the node.
         pool: Pool of the stack that contains the node. Empty: none, or in maintenance.
         closed: Why the node takes no new pods: `cordoned` or `not ready`. Empty: it takes pods.
         gpus: Number of allocatable devices by resource.
@@ -121,7 +120,6 @@ class Usage(Model):
     Attributes:
         version: Version of the document's format.
         command: Name of the command, as in the JSON output of all commands.
-        stack: Name of the stack.
         nodes: Nodes with GPUs, and nodes whose GPUs a pod or claim holds.
         namespaces: Totals by namespace; the namespace with the most GPUs comes first.
         waiting: Pods that request GPUs and have no node yet.
@@ -144,7 +142,6 @@ class Listed:
     """Objects that the API server listed.
 
     Attributes:
-        nodes: Nodes.
         pods: Pods of all namespaces.
         claims: ResourceClaims of all namespaces.
         slices: ResourceSlices.
@@ -194,7 +191,6 @@ def usage(
     """Return who holds which GPUs.
 
     Args:
-        stack: Name of the stack.
         pools: Pools of the stack.
         names: Names of the GPU resources that the stack advertises, including renamed ones.
         found: What the API server listed.

@@ -95,7 +95,6 @@ def reported(stack: str, answer: Answer, files: Mapping[str, Path]) -> Iterator[
     """Write the reports of a validation, also after a failed run.
 
     Args:
-        stack: Name of the stack.
         answer: The JSON document of the command; holds the outputs or the errors after a run.
         files: The files of the reports, by the variable that named each.
     """

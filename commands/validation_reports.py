@@ -42,7 +42,6 @@ class Case:
     """Test case of a report: a GPU of a node, or a user-defined test on a node.
 
     Attributes:
-        node: Name of the node.
         pool: Name of the node's pool.
         name: UUID or number of the GPU, or name of the test.
         status: Status of the case.
@@ -148,8 +147,6 @@ def junit(stack: str, found: Sequence[Case], now: datetime) -> str:
     """Return the JUnit report: one suite per node, one case per GPU or test.
 
     Args:
-        stack: Name of the stack.
-        found: The cases.
         now: Time of the report, used for results without a time.
     """
     root = ElementTree.Element("testsuites")
@@ -196,8 +193,6 @@ def ctrf(stack: str, found: Sequence[Case], now: datetime) -> str:
     """Return the CTRF report: one test per GPU or user-defined test.
 
     Args:
-        stack: Name of the stack.
-        found: The cases.
         now: Time of the report, used for results without a time.
     """
     counts = _counts(found)

@@ -48,8 +48,6 @@ async def observed(
     """Read from a stack's cluster who holds its GPUs, and how busy these are.
 
     Args:
-        context: Context of the kubeconfig.
-        stack: Name of the stack.
         scheduling: Nodes of the stack's pools.
         validation: GPU resources of the stack's pools.
 
@@ -71,10 +69,8 @@ async def held(
     """Return who holds the GPUs of a stack's cluster, and read how busy these are.
 
     Args:
-        stack: Name of the stack.
         scheduling: Nodes of the stack's pools.
         validation: GPU resources of the stack's pools.
-        client: Client of the cluster.
         found: Objects that were read from the cluster.
     """
     names = {name for pool in validation.pools for name in pool.resources}

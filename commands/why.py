@@ -50,7 +50,6 @@ async def found(client: Client, namespace: str, name: str, answer: Answer) -> No
     """Read a pod and what explains it, and fill the answer.
 
     Args:
-        client: Client of the cluster.
         namespace: Namespace of the pod.
         name: Name of the pod, or of the controller that should create it.
         answer: The JSON document; gets `pod`, `kind`, `cause`, `cure` and `unread`.

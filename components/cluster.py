@@ -207,7 +207,6 @@ class GpuCluster(pulumi.ComponentResource):
         The result is empty for a cluster whose kubeconfig is not known yet.
 
         Args:
-            args: Arguments of the component.
             key: Value of the SSH private key. None: it is not known yet.
             kubeconfig: Value of the kubeconfig. None: there is none, or it is not known yet.
         """
@@ -310,7 +309,6 @@ class GpuCluster(pulumi.ComponentResource):
         """Declare the resources of the hosts and of a new kubeadm cluster.
 
         Args:
-            args: Arguments of the component.
             difference: How hosts and cluster differ from the settings.
             before: Function that returns the resource options of a child.
         """
@@ -381,7 +379,6 @@ class GpuCluster(pulumi.ComponentResource):
         """Declare what makes the nodes advertise GPUs: labels, driver, platform, MIG, monitoring.
 
         Args:
-            args: Arguments of the component.
             difference: How hosts and cluster differ from the settings.
             hosts: Components of the hosts.
             after: Function that returns the options of a child that depends on given resources.

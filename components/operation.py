@@ -56,7 +56,6 @@ def run_program(
         program: Name of the program.
         action: The program's action for a new resource and for changed inputs.
         request: Text for the program's standard input.
-        opts: Resource options.
         findings: Findings of the inspection that make the engine run the program again.
         update: Action for changed inputs, if it isn't `action`.
         delete: Action for a deleted resource.

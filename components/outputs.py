@@ -38,7 +38,6 @@ def next_commands(context: str, namespace: str) -> list[str]:
     """Return the commands that a person would run next.
 
     Args:
-        context: Context of the kubeconfig.
         namespace: Namespace of the validation.
     """
     return [

@@ -24,7 +24,6 @@ def kubernetes_provider(
 
     Args:
         name: Name of the provider resource.
-        context: Context of the kubeconfig.
         identifier: Identifies the cluster; a change replaces everything deployed in the cluster.
         opts: Options of the provider resource.
         kubeconfig: Contents of a kubeconfig, a secret. If empty, the plugin reads KUBECONFIG when

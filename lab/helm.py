@@ -89,7 +89,6 @@ class Helm:
 
         Args:
             chart: Folder of the chart.
-            values: Values of the release.
             namespace: Namespace of the release.
             release: Name of the release; empty for the name of the folder.
 

@@ -57,7 +57,6 @@ def dated(text: str, version: str, date: str) -> str:
 
     Args:
         text: Text of the changelog.
-        version: The version.
         date: The day of its release, such as 2026-11-27.
 
     Raises:

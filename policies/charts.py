@@ -55,7 +55,6 @@ def judge_rendered(props: Mapping[str, object], context: Context) -> list[Violat
 
     Args:
         props: Inputs of the `Release` resource as plain data.
-        context: Facts about the cluster.
 
     Raises:
         NotRendered: The chart is in a local folder, but its objects could not be rendered.

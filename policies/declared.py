@@ -53,7 +53,6 @@ def judge(resource_type: str, props: Mapping[str, object], context: Context) -> 
         resource_type: Type token, such as `kubernetes:apps/v1:Deployment`.
         props: Inputs as plain data with Kubernetes' field names, and `UNKNOWN` for values not known
             yet.
-        context: Facts about the cluster.
     """
     manifest = manifest_of(resource_type, props)
     if manifest is None:
@@ -68,7 +67,6 @@ def unjudged(resource_type: str, props: Mapping[str, object], context: Context) 
         resource_type: Type token, such as `kubernetes:argoproj.io/v1alpha1:Workflow`.
         props: Inputs as plain data with Kubernetes' field names, and `UNKNOWN` for values not known
             yet.
-        context: Facts about the cluster.
     """
     manifest = manifest_of(resource_type, props)
     return list(unread(Subject.all_of(manifest, context.namespace), context)) if manifest else []

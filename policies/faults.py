@@ -46,7 +46,6 @@ class Fault:
         place: Where the fault is, such as `pools[0].labels["a/b"]` or `host gpu-1`.
         found: The value or state that was found.
         wanted: The value or state that is required.
-        cure: What the user should do.
         severity: Whether the fault stops the run (default: it does).
         line: Line in the file, if the fault is in a file and the line is known.
         location: Keys and indices that lead to the value, if the fault is in a document.
@@ -92,7 +91,6 @@ class InputError(Exception):
     Attributes:
         found: What was found in the text.
         wanted: What is required.
-        cure: What the user should do.
         line: Line within the text, counted from 1; None if no line applies.
     """
 

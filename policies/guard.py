@@ -39,9 +39,6 @@ def enforce(context: Context) -> None:
 
     The check is a stack transformation, so it needs no extra call to the Pulumi engine. A resource
     that breaks a rule raises `RuleBroken` at the line that creates the resource.
-
-    Args:
-        context: Facts about the cluster.
     """
     pulumi.runtime.register_stack_transformation(judging(context))
 
@@ -51,9 +48,6 @@ def judging(context: Context) -> pulumi.ResourceTransformation:
 
     Use it for the children of one component:
     `pulumi.ResourceOptions(transformations=[judging(context)])`.
-
-    Args:
-        context: Facts about the cluster.
     """
 
     def check(
@@ -75,7 +69,6 @@ def check_declared(
         name: Pulumi name of the resource.
         props: Arguments of the resource as the program passed them. Each Pulumi output counts as an
             unknown value. The policy pack runs later, when more outputs have values.
-        context: Facts about the cluster.
 
     Raises:
         RuleBroken: The resource breaks at least one mandatory rule.

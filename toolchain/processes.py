@@ -92,7 +92,6 @@ def send(pid: int, number: signal.Signals, is_meant: Callable[[], bool]) -> None
 
     Args:
         pid: Process id of the target.
-        number: The signal.
         is_meant: Check that `pid` is still the intended process. An open pidfd keeps the system
             from reusing the pid during the check.
     """

@@ -112,7 +112,6 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
     Args:
         found: The machines.
         wanted: Options that the user chooses.
-        stack: Name of the stack.
         keys: Host keys that are known.
     """
     comments: dict[Location, tuple[str, ...]] = {("pools",): _about_pools(found)}
@@ -178,7 +177,6 @@ def from_cluster(
     """Return a stack file that takes over a running cluster.
 
     Args:
-        observed: The cluster.
         proposal: Settings that keep the cluster as it is.
         found: Machines of an inventory, which become hosts of the stack; None without inventory.
         keys: Host keys that are known.

@@ -43,7 +43,6 @@ class Handed:
     """Stack and pools that are released from this program.
 
     Attributes:
-        stack: Name of the stack.
         managers: Field managers of the pools' labels and of the MIG layouts.
         pools: Names of the pools; empty for all pools of the stack, also those no longer declared.
     """

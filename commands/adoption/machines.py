@@ -74,7 +74,6 @@ class Jump:
 
     Attributes:
         address: Name or address.
-        port: Port.
         user: User name; empty for the default.
     """
 
@@ -147,7 +146,6 @@ def find(inventory: Inventory, chosen: Collection[str] = ()) -> Found:
     """Return the machines of an inventory that have GPUs.
 
     Args:
-        inventory: The inventory.
         chosen: Names of the machines with GPUs, if the user names them; empty to find them.
     """
     nodes = _nodes(inventory)

@@ -62,7 +62,6 @@ class ObservedNode:
     """A node of the cluster.
 
     Attributes:
-        name: Name of the node.
         address: Internal IP address; empty if the node reports none.
         labels: Labels that a person or an unrecognized program set.
         reported: Labels that NVIDIA's software, Node Feature Discovery or Kubernetes set.
@@ -97,7 +96,6 @@ class ObservedWorkload:
     Attributes:
         what: Name of the software, such as `NVIDIA's device plugin`.
         kind: `DaemonSet` or `Deployment`.
-        name: Name of the object.
         namespace: Namespace of the object.
         managed_by: Owner of the object.
         release: Namespace and name of the Helm release in the object's annotations; None without
@@ -139,7 +137,6 @@ class ObservedRelease:
         name: Name of the release.
         namespace: Namespace of the release.
         chart: Name of the chart.
-        version: Version of the chart.
         status: Helm's status, such as `deployed`.
         values: Values that the user set, without the chart's defaults.
         defaults: Default values of the chart.

@@ -207,7 +207,6 @@ def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, 
     The selector is the instance type, if all nodes of the pool and no other nodes have the type.
 
     Args:
-        pool: The pool.
         nodes: All nodes of the cluster.
     """
     kinds = {node.reported.get(INSTANCE_TYPE) for node in pool.nodes}

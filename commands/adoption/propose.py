@@ -69,7 +69,6 @@ class _Software:
     """The software that advertises a cluster's GPUs.
 
     Attributes:
-        platform: Name of the platform.
         release: Helm release of the software; None for plain manifests, and if no software
             advertises GPUs.
         objects: DaemonSets of the software, if they are plain manifests.
@@ -85,7 +84,6 @@ def propose(observed: ObservedCluster, context: str) -> Proposal:
 
     Args:
         observed: The running cluster.
-        context: Context of the kubeconfig.
     """
     software, refused = _software(observed)
     pools = gpu_pools(observed.nodes)

@@ -31,7 +31,6 @@ class Declared:
     """The stack as its file declares it now.
 
     Attributes:
-        stack: Name of the stack.
         file: Name of the stack file.
         sha256: Digest of the stack file.
         validation: Desired validation of the stack.

@@ -76,7 +76,6 @@ class NodeEvidence(Strict):
     """Validation of one node.
 
     Attributes:
-        name: Name of the node.
         pool: Name of the node's pool in the stack file.
         declared: Number of GPUs that the stack file declares.
         computed: Number of GPUs that ran a kernel.
@@ -119,12 +118,10 @@ class Predicate(Strict):
     """What the evidence says.
 
     Attributes:
-        stack: Name of the stack.
         made: Time when the evidence was made.
         until: Time from which the evidence no longer holds.
         inspected: What was compared with the stack file: `all`, or `cluster` without the hosts.
         versions: Versions of the software, by its name.
-        nodes: The nodes.
         figures: Results of the user-defined tests.
     """
 

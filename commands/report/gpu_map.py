@@ -42,7 +42,6 @@ class NodeGpus:
     """GPUs of one node.
 
     Attributes:
-        name: Name of the node.
         gpus: Number of GPUs by state; states without a GPU are left out.
         shares: Number of containers that can share a GPU; 1 if none can.
         parts: Number of MIG devices of a GPU; 0 if GPUs are not partitioned.
@@ -136,8 +135,6 @@ def _of_node(
     """Return the GPUs of one node.
 
     Args:
-        pool: The node's pool.
-        name: Name of the node.
         node: The Node; None if the cluster does not have it.
         excluded: Number of GPUs that the stack file excludes.
         cordoned: Whether somebody else cordoned the node.

@@ -66,7 +66,6 @@ class Report:
     """Content of the report's HTML page.
 
     Attributes:
-        stack: Name of the stack.
         document: What a run would change.
         pools: GPUs of each pool.
         software: Versions on the nodes.

@@ -29,7 +29,6 @@ class Software:
 
     Attributes:
         title: Name of the software, as users read it.
-        version: The version.
         nodes: Names of the nodes that run this version. Empty: only the stack file declares it.
         last: Last day of support. None: the table of support dates lacks this version.
         source: Source of that date.

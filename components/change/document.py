@@ -132,8 +132,6 @@ class PoolChange(Model):
     """GPUs of a pool before and after the run.
 
     Attributes:
-        pool: Name of the pool.
-        gpus: Number of GPUs.
         resources: Amount of each resource that pods can request.
     """
 
@@ -146,7 +144,6 @@ class NodeChange(Model):
     """A node that the run changes, drains, reboots or validates.
 
     Attributes:
-        node: Name of the node.
         was: Pool of the node before the run. Empty: the node was in no pool of the stack.
         pool: Pool of the node after the run. Empty: the node is in no pool of the stack.
         gpus: Number of GPUs of the node; None if the number is unknown.
@@ -287,7 +284,6 @@ class UnusableGpus(Model):
     """GPUs of a node that pods can't use now, although the stack file declares them.
 
     Attributes:
-        node: Name of the node.
         gpus: Number of these GPUs.
         lost: Number of these GPUs that pods could use after the node's last validation.
         why: Why pods can't use them.
@@ -350,7 +346,6 @@ class ClusterChange(Model):
     """Effects of a Pulumi run on one component `GpuCluster`.
 
     Attributes:
-        name: Name of the component.
         unknown: Why the cluster was not inspected. Empty: it was inspected.
         pools: Changes of the pools that have GPUs.
         nodes: Nodes that the run changes, drains, reboots or validates.
@@ -359,7 +354,6 @@ class ClusterChange(Model):
         gaps: GPUs that are unavailable to pods for a part of the run, by cause.
         down: Sum of the gaps. None: no GPU becomes unavailable.
         limits: GPUs that stay up but are not usable as before.
-        versions: Versions that change.
         files: Files on hosts that the run would write or remove, by host.
         changes: Differences that come from edits of the stack file.
         drift: Differences that come from changes on hosts or in the cluster outside of this
@@ -465,7 +459,6 @@ class Document(Model):
     Attributes:
         version: Version of the document's format.
         command: Name of the command, as in the JSON output of all commands.
-        stack: Name of the stack.
         outcome: Result of the preview: failed if a problem stops the run.
         move: The other cluster that the stack moves to. None: it stays in its cluster.
         clusters: Changes of each `GpuCluster` of the stack.

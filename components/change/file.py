@@ -32,7 +32,6 @@ def write(document: Document, name: str) -> None:
     The file is replaced atomically, so that a reader never sees a part of it.
 
     Args:
-        document: The document.
         name: Name of the component that the document is about; the file's name in a folder.
 
     Raises:
@@ -64,7 +63,6 @@ def failures_written(name: str, source: str) -> Iterator[None]:
     An `Inspected` error is ignored, because its change document is already written.
 
     Args:
-        name: Name of the component.
         source: Name of the stack file.
     """
     try:

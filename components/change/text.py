@@ -136,7 +136,6 @@ def move_text(move: Move, name: Callable[[str], str] = printable) -> str:
     """Return what it means that the stack moves to another cluster.
 
     Args:
-        move: The move.
         name: Function that returns an identifier as text.
     """
     return (

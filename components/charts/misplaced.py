@@ -27,7 +27,6 @@ def cure(table: Table, path: str, value: Any) -> str:
     Args:
         table: The values that the chart reads.
         path: Path of the value; its sections exist in the chart, its last key does not.
-        value: The value.
     """
     if value is None:
         return "remove it"

@@ -25,8 +25,6 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
     False, empty and null values are skipped, because they enable nothing.
 
     Args:
-        chart: The chart.
-        values: Values of the release.
         prefix: Path of the values in the parent chart's values, with a dot at its end.
     """
     for key, value in values.items():

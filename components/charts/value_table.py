@@ -31,7 +31,6 @@ class Value:
     """A path in a Helm chart's values, such as `driver.version`.
 
     Attributes:
-        path: The path.
         type: Type of the value (`components.charts.value_types`).
         setting: Setting of the stack file that sets the value; None if only `extraValues` can set
             the value.
@@ -49,7 +48,6 @@ class Dead:
     """A path in a chart's values that the chart does not read.
 
     Attributes:
-        path: The path.
         was: Last chart version that read the path, or `never`.
         instead: Instruction to the user.
         unread: The only value that is accepted, because it is the chart's default.

@@ -27,7 +27,6 @@ class DesiredMonitoring:
     """Metrics, alerts and a dashboard for the GPUs.
 
     Attributes:
-        stack: Name of the stack.
         settings: Section `monitoring` of the stack file.
         pools: Pools with GPUs whose nodes are declared by name.
     """

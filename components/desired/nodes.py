@@ -55,7 +55,6 @@ class DesiredNodes:
         """Return the driver of a node; the default driver if neither node nor pool is declared.
 
         Args:
-            node: Name of the node.
             pool: Pool of the node, if the pool selects its nodes by label.
         """
         settings = self.by_name.get(node) or self.by_pool.get(pool)

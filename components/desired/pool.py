@@ -17,8 +17,6 @@ class Members:
     """The nodes of a cluster that belong to a pool.
 
     Attributes:
-        context: Context of the kubeconfig.
-        pool: Name of the pool.
         nodes: Names of the pool's nodes, without nodes in maintenance. None if `selector` selects
             the nodes.
         selector: Labels that select the pool's nodes.
@@ -59,7 +57,6 @@ class PoolScheduling(Members):
         hands_over: Keys of labels whose field ownership is transferred, mapped to the new field
             manager.
         by_node: Labels and taints of nodes that override those of the pool, by node.
-        stack: Name of the stack.
         gpus: Number of GPUs of each node.
         gpus_by_node: Number of healthy GPUs, by name of each node with unhealthy GPUs.
     """

@@ -16,7 +16,6 @@ class Question:
     """Desired state that the inspection compares with the cluster.
 
     Attributes:
-        context: Context of the kubeconfig.
         scheduling: Labels and taints of each pool's nodes.
         by_rule: Names of the pools whose nodes get their labels from Node Feature Discovery.
         validation: Pools with GPUs; all nodes of a pool advertise the same devices.

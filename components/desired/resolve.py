@@ -68,8 +68,6 @@ class Desired:
     """The desired state of a stack.
 
     Attributes:
-        stack: Name of the stack.
-        context: Context of the kubeconfig.
         identifier: Identifier that distinguishes the cluster from another cluster with the same
             context.
         hosts: All hosts, in the order of the stack file.
@@ -196,7 +194,6 @@ def resolve(cluster: Cluster, stack: str) -> Desired:
 
     Args:
         cluster: The stack file's content, as `components.loading.loader.load` returns it.
-        stack: Name of the stack.
     """
     return _Resolver(cluster, stack).desired()
 

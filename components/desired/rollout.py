@@ -15,7 +15,6 @@ class DesiredRollout:
     """Limits of all changes that make nodes unavailable: rollouts, reboots, new MIG layouts.
 
     Attributes:
-        context: Context of the kubeconfig.
         makes_cluster: True if the stack creates the cluster, which then may not exist yet.
         max_unavailable: Maximum number of nodes that may be unavailable at the same time.
         drain_timeout_seconds: Seconds to wait until the pods of a drained node have ended.
@@ -96,7 +95,6 @@ class MigLayoutsRequest:
 
     Attributes:
         rollout: Limits of changes that make nodes unavailable.
-        layouts: The desired MIG layouts.
         pools: Validation of each pool's nodes after the change.
     """
 

@@ -133,7 +133,6 @@ class Measuring:
     """The user-defined tests of a stack: request of the program `tests`.
 
     Attributes:
-        context: Context of the kubeconfig.
         namespace: Namespace of the test pods.
         busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
         tests: The user-defined tests.
@@ -152,7 +151,6 @@ class DesiredValidation:
     """Everything that the validation of a stack's GPUs needs.
 
     Attributes:
-        context: Context of the kubeconfig.
         namespace: Namespace of the validation pods, and name of their PriorityClass.
         pools: Pools with GPUs, divided so that all nodes of a pool advertise the same devices.
         pool_of: Name of the declared pool of each node, by node name.

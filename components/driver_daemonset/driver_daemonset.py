@@ -29,7 +29,6 @@ class InstallersRequest:
     """Driver installers to wait for.
 
     Attributes:
-        context: Context of the kubeconfig.
         namespace: Namespace of the DaemonSets.
         daemon_sets: Names of the DaemonSets.
         timeout_seconds: Seconds until all of their pods must be ready.

@@ -39,7 +39,6 @@ class HostsArgs:
 
     Attributes:
         hosts: All hosts of the stack.
-        private_key: SSH private key, a secret.
         copies: Copies the script files of the steps to hosts.
         findings: Findings of the inspection, by host name.
         join_token: kubeadm's bootstrap token, a secret. Required if hosts join a cluster.
@@ -84,7 +83,6 @@ def host_commands(
         parent: Component that owns the Commands.
         name: Prefix of the Commands' names; the host's name is added.
         hosts: Hosts of this phase.
-        args: Arguments of the component.
         script: Returns the script of a host.
         installing: Returns the seconds that installers may take on a host, in addition to the
             stack's limit.
@@ -134,7 +132,6 @@ def connection(host: DesiredHost, private_key: pulumi.Input[str]) -> command.rem
 
     Args:
         host: The host. The configuration requires its `host_key` and its bastion's.
-        private_key: SSH private key, a secret.
     """
     ssh, proxy = host.ssh, None
     if host.bastion is not None:
@@ -166,7 +163,6 @@ def command_line(host: DesiredHost, action: str, installing: int = 0) -> str:
     provider/pkg/provider/remote/command.go). The script is killed 10 s after the limit.
 
     Args:
-        host: The host.
         action: `apply`, `fetch`, `upgrade` or `undo`.
         installing: Additional seconds for installers. Each installer has its own limit, because
             killing a package manager leaves packages half installed.
@@ -212,7 +208,6 @@ def options(host: DesiredHost, ignored: list[str]) -> dict[str, Any]:
     """Return the resource options of a host's Command.
 
     Args:
-        host: The host.
         ignored: Inputs whose changes are ignored also on a host that is not in maintenance.
     """
     if not host.in_maintenance:

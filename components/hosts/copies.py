@@ -48,7 +48,6 @@ class Copies:
 
         Args:
             name: Name of the hook.
-            private_key: SSH private key, a secret.
             unreached: Reason why the inspection could not reach a host, by host name.
         """
         self._key = private_key

@@ -18,7 +18,6 @@ def refused(
     """Yield a fault for each missing or ill-formed credential of the hosts.
 
     Args:
-        hosts: Hosts of the stack.
         private_key: SSH private key. None: it is not known yet.
         join_token: kubeadm's bootstrap token. None: not configured.
     """

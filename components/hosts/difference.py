@@ -67,7 +67,6 @@ def compare(
     """Compare hosts with their desired settings and with their last applied settings.
 
     Args:
-        hosts: Hosts of the stack.
         kubeadm: Cluster that the stack creates. None: it creates none.
         facts: Facts that the hosts reported, by host name.
         cordoned: Nodes that an interrupted run left cordoned.
@@ -138,7 +137,6 @@ def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
     """Return the configuration files that a run may write on a host because of edits, sorted.
 
     Args:
-        host: The host.
         found: Findings about the host.
     """
     steps, owners = every(), dict(_owners(host))

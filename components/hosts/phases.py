@@ -31,7 +31,6 @@ def common(host: DesiredHost, *, remove: bool) -> dict[str, str]:
     """Return the settings that the files of `PACKAGE_LIBRARY` read.
 
     Args:
-        host: The host.
         remove: Whether packages that are no longer declared are removed.
     """
     wait, proxy = host.sections.packages.lock_seconds, host.sections.proxy
@@ -54,7 +53,6 @@ def prepare_script(
     """Return the script of phase `prepare`.
 
     Args:
-        host: The host.
         join_token: kubeadm's bootstrap token, a secret; a script that contains it is secret too.
             `components.hosts.credentials` checks that it is configured.
         inline: Whether the script contains the text of its files, as in `assemble`.
@@ -105,7 +103,6 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
     """Return the script of phase `runtime`: the NVIDIA runtime in a host's container engine.
 
     Args:
-        host: The host.
         inline: Whether the script contains the text of its files, as in `assemble`.
     """
     steps, given = _runtime(host)

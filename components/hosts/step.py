@@ -153,7 +153,6 @@ def old_engine(host: DesiredHost, there: str | None, oldest: tuple[int, int]) ->
     """Yield a fault if a host's container engine is missing or too old.
 
     Args:
-        host: The host.
         there: Version of the installed engine. None: not installed.
         oldest: Oldest supported version: major and minor number.
     """

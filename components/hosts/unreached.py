@@ -37,7 +37,6 @@ def unreached_changes(
 
     Args:
         name: Name of the component `GpuCluster`.
-        hosts: Hosts of the stack.
         unreached: Reason why the inspection could not reach a host, by host name.
         private_key: SSH private key of the hosts.
         join_token: kubeadm's bootstrap token. None: the stack has none.

@@ -28,7 +28,6 @@ class PodLoss:
 
     Attributes:
         node: Node that the pod runs on.
-        pod: The pod.
         loss: Effect on the pod: eviction, or GPUs that are no longer advertised or declared.
         cause: Reason for the effect.
     """
@@ -46,7 +45,6 @@ class Difference:
     If all fields are empty, the inspection found no difference.
 
     Attributes:
-        hosts: Differences of hosts.
         removed: Hosts that an earlier run prepared and the stack file no longer declares, each with
             the name of its node. The run undoes their preparation.
         scheduling: Differences of nodes' labels and taints, and the number of GPUs before and

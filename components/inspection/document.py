@@ -70,8 +70,6 @@ class ChangeCollector:
     """Collector of what a run would change in a cluster, from the settings and the inspection.
 
     Attributes:
-        hosts: Hosts of the stack.
-        nodes: Settings of all nodes.
         platform: Platform that advertises the GPUs.
         validation: Pools and tests to validate.
         rollout: Limits of changes that make nodes unavailable.

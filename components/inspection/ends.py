@@ -42,9 +42,6 @@ def outlived(
     run no real software.
 
     Args:
-        context: Context of the kubeconfig.
-        nodes: Settings of all nodes.
-        hosts: Hosts of the stack.
         facts: Facts of the inspected hosts, by name.
         kubernetes: Version of the cluster. Empty if it was not inspected.
         members: Labels of each pool's nodes.

@@ -186,7 +186,6 @@ def with_losses(inspection: Inspection, seen: LossesSeen, platform: str) -> Insp
     """Return the inspection plus the pods that are evicted or lose their GPUs, and their faults.
 
     Args:
-        inspection: The inspection.
         seen: The pods.
         platform: Name of the desired platform.
     """

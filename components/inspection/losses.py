@@ -72,7 +72,6 @@ class UnseenHolder:
 
     Attributes:
         node: Node that the pod runs on.
-        pod: The pod.
     """
 
     node: str
@@ -99,7 +98,6 @@ class LossesQuestion:
     """The nodes whose pods are inspected.
 
     Attributes:
-        context: Context of the kubeconfig.
         nodes: The nodes whose pods the run may disturb, by name.
         claims: Whether pods may hold GPUs through ResourceClaims (DRA) now.
         by_claims: Whether the stack's platform allocates GPUs through ResourceClaims.
@@ -124,12 +122,8 @@ def question(
     """Return the request that names the nodes whose pods must be inspected.
 
     Args:
-        context: Context of the kubeconfig.
         difference: What the run changes.
         pools: Desired labels and taints.
-        hosts: Hosts of the stack.
-        nodes: Settings of all nodes.
-        platform: Name of the platform.
         boots: Whether the run reboots hosts.
     """
     reboots = {host.node for host in hosts if boots and host.name in difference.hosts.reboot}

@@ -41,7 +41,6 @@ def misfits(
     Args:
         platform: Platform that advertises the GPUs.
         validation: Pools and tests to validate.
-        nodes: Settings of all nodes.
         kernels: Kernel of each node of the GPU pools that is not declared as a host, by node.
     """
     drivers: dict[str, dict[str, str]] = {

@@ -174,7 +174,6 @@ def tell(change: ClusterChange, stack: str, source: str) -> None:
 
     Args:
         change: What the run would change.
-        stack: Name of the stack.
         source: Name of the settings in messages. Empty: the stack file.
 
     Raises:
@@ -194,7 +193,6 @@ def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
 
     Args:
         change: What a run would change.
-        stack: Name of the stack.
         file: Lines of the stack file.
     """
     outcome, cause = conclusion(stopping([change]), is_changed=change.is_changed)
@@ -248,9 +246,7 @@ def with_plans(
     It is a fault if pods run on the node of a removed host.
 
     Args:
-        hosts: Hosts of the stack.
         rollout: Settings for taking nodes out of use.
-        inspection: The inspection.
         cluster: The inspected cluster.
         pods: Inspects nodes whose hosts change.
         ask: Inspects nodes whose MIG layout changes.

@@ -139,7 +139,6 @@ async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[
     """Return all Node objects, with the devices of a DRA driver counted if a pool needs them.
 
     Args:
-        context: Context of the kubeconfig.
         resources: Extended resources of each pool.
 
     Raises:

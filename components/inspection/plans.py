@@ -31,7 +31,6 @@ def planned_rollout(
     If nothing changes, no node is inspected.
 
     Args:
-        hosts: Hosts of the stack.
         rollout: Settings for taking nodes out of use.
         facts: Facts of the inspected hosts, by name.
         cordoned: Nodes that an earlier run of this program left cordoned.

@@ -27,7 +27,6 @@ def removed_hosts(
 
     Args:
         recorded: Names of the hosts that an earlier run prepared.
-        hosts: Hosts of the stack.
         prepared: By node, the host that was prepared before the node's last validation. A host
             without such a node is assumed to have the name of its node, as by default.
     """
@@ -64,7 +63,6 @@ def faults(
 
     Args:
         removed: Removed hosts, each with the name of its node.
-        hosts: Hosts of the stack.
         validation: Pools with GPUs.
         selected: Names of the nodes of each pool in the cluster, by pool.
     """
@@ -104,7 +102,6 @@ def undrained(
     Args:
         removed: Removed hosts, each with the name of its node.
         views: Inspected nodes, by name.
-        context: Context of the kubeconfig.
     """
     for name, node in removed.items():
         pods = [f"{pod.namespace}/{pod.name}" for pod in views.get(node, View()).pods]

@@ -36,7 +36,6 @@ class Panel:
     """A panel of the dashboard.
 
     Attributes:
-        title: Title.
         queries: PromQL expression of each query, with the legend of its lines.
         kind: `timeseries`, `stat` or `table`.
         unit: Unit of the values, as Grafana names it.

@@ -38,8 +38,6 @@ class Applied:
     """Scheduling settings that a pool last applied to a node.
 
     Attributes:
-        stack: Name of the stack.
-        pool: Name of the pool.
         gpus: Number of GPUs that the node was declared to have.
         labels: Applied labels, by key.
         taints: Applied taints, as in the Node's `spec.taints`.

@@ -20,7 +20,6 @@ class PoolGpus:
     """Numbers of GPUs in a pool, without the nodes in maintenance.
 
     Attributes:
-        pool: Name of the pool.
         before: Number of GPUs last applied to the pool's nodes. None: the nodes were not inspected.
         after: Desired number of GPUs.
     """
@@ -35,7 +34,6 @@ class NodeGpus:
     """Pool and number of GPUs of a node, before and after the run.
 
     Attributes:
-        node: Name of the node.
         was: Pool that was last applied to the node. Empty: no pool was applied.
         pool: Desired pool of the node. Empty: no pool of the stack declares the node.
         before: Number of GPUs last applied to the node.

@@ -100,8 +100,6 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
     """Evict a node's pods and wait until they are gone.
 
     Args:
-        client: Client of the cluster.
-        name: Name of the node.
         limit: Maximum number of seconds to wait.
         consent: Losses that the user accepts (`rollout.evict`).
 

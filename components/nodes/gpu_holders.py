@@ -108,8 +108,6 @@ async def holders(
     """Return the pods or claims that hold GPUs of a node now.
 
     Args:
-        client: Client of the cluster.
-        node: Name of the node.
         resources: Names of the extended resources or DRA drivers of the node's GPUs.
         namespace: Namespace of the validation, whose claims are ignored.
     """

@@ -161,7 +161,6 @@ def shortfall(node: Json, declared: int, resources: dict[str, int]) -> str:
     """Return how a node's advertised resources differ from the declared ones; empty if equal.
 
     Args:
-        node: The Node.
         declared: Number of GPUs that the pool declares per node.
         resources: Expected count of each resource. For `nvidia.com/gpu` it equals `declared`,
             unless the GPUs are shared or partitioned (MIG).

@@ -104,8 +104,6 @@ def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str
     """Return the facts under which a validation of a node is valid.
 
     Args:
-        node: The Node.
-        pool: The node's pool.
         daemon_sets: All DaemonSets of the cluster.
     """
     name = node["metadata"]["name"]

@@ -24,13 +24,7 @@ def has_startup_taint(node: Json) -> bool:
 
 
 async def add_startup_taint(client: Client, node: Json, pool: PoolScheduling) -> None:
-    """Add the start-up taint to a node that no run has validated, unless a pod uses its GPUs.
-
-    Args:
-        client: Client of the cluster.
-        node: The Node.
-        pool: The node's pool.
-    """
+    """Add the start-up taint to a node that no run has validated, unless a pod uses its GPUs."""
     if has_startup_taint(node) or record.decode(node):
         return
     name = node["metadata"]["name"]

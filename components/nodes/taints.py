@@ -79,8 +79,6 @@ async def write_taints(
     """Write the taints that `taints_wanted` returns to a node; return those this program owns.
 
     Args:
-        client: Client of the cluster.
-        node: The Node.
         recorded: Function that returns the taints of this program that a node has from an earlier
             run, and that may be removed. It is called again for a node that others changed.
         wanted: Taints of this program that the node should have.

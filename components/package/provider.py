@@ -38,10 +38,8 @@ class PackageProvider(Provider):
         """Declare a component.
 
         Args:
-            name: Name of the component.
             resource_type: Type token of the component.
             inputs: Inputs by their names in the schema; secret ones may be unknown.
-            options: Resource options.
 
         Raises:
             InputPropertiesError: An input has a fault; the error names its path.

@@ -207,7 +207,6 @@ class Installation:
             adopted.
         namespace: Namespace of the platform's pods.
         version: Version of the chart; empty without a release.
-        values: Values of the release.
         servers: The pods that allocate GPUs to containers.
         own_namespace: True if the namespace is created and deleted with the platform.
         objects: Objects in addition to the release.

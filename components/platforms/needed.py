@@ -38,7 +38,6 @@ class Chart:
 
     Attributes:
         name: Name of the chart.
-        version: Version of the chart.
         source: Location that the stack fetches the chart from.
         upstream: Chart repository of the vendor.
         digest: SHA-256 of the archive in `upstream`; empty if it is unknown.

@@ -26,7 +26,6 @@ class Expected:
         api_version: API group and version, as in a manifest.
         kind: Kind, as in a manifest.
         namespace: Namespace; empty if the object has none or the namespace of its release.
-        name: Name of the object.
         body: Manifest as JSON for an object of a Helm release; None for other objects.
     """
 
@@ -47,8 +46,6 @@ class PresenceRequest:
     """The objects of a platform that must exist: request of the program `presence`.
 
     Attributes:
-        context: Context of the kubeconfig.
-        platform: Name of the platform.
         release: Helm release of the platform; None if the platform has none.
         version: Version of the release's chart.
         objects: Objects that are created in addition to the release.
@@ -81,7 +78,6 @@ class PresenceResult:
     """Output of the program `presence`.
 
     Attributes:
-        platform: Name of the platform.
         restored: Objects that were missing and that the run created again.
         record: Record that the next run compares with the release; None if there is no record.
     """
@@ -117,7 +113,6 @@ class NodeKeysRequest:
     """Request of the program `operator-labels`, which removes a platform's labels from nodes.
 
     Attributes:
-        context: Context of the kubeconfig.
         labels: Prefixes of label keys.
         annotations: Prefixes of annotation keys.
     """
@@ -140,7 +135,6 @@ class RuntimeClassRequest:
     """The RuntimeClass of GPU pods: request of the program `runtime-class`.
 
     Attributes:
-        context: Context of the kubeconfig.
         name: Name of the RuntimeClass and of its handler.
     """
 

@@ -38,7 +38,6 @@ class OwnServers:
     """DaemonSets of the device plugin that this program creates in addition to the release's.
 
     Attributes:
-        context: Context of the kubeconfig.
         namespace: Namespace of the DaemonSets.
         selector: Label selector of the device plugin's pods, including the release's.
         declared: Names of the DaemonSets that are still declared.
@@ -57,7 +56,6 @@ class Others:
     """Other platforms, whose pods must have left the stack's nodes before a release is installed.
 
     Attributes:
-        context: Context of the kubeconfig.
         selectors: Label selectors of the other platforms' pods.
         pools: Pools of the stack. On other nodes, another stack's platform may run.
     """

@@ -77,9 +77,7 @@ class GpuPlatform(pulumi.ComponentResource):
         """Declare the resources of a platform.
 
         Args:
-            name: Name of the component.
             platform: The platform to install.
-            args: Arguments of the component.
             opts: Resource options of the component.
         """
         super().__init__(self.TYPE, name, None, opts)

@@ -37,10 +37,7 @@ async def outdated(
     (gpu-operator v26.7.0, templates/upgrade_crd.yaml).
 
     Args:
-        client: Client of the cluster.
-        chart: Content of the chart.
         wanted: The declared chart with the values of the release.
-        release: The release, or None.
     """
     if release and _updates(chart, wanted.values) and await newest(client, release):
         return []
@@ -89,7 +86,6 @@ async def dropped(client: Client, items: list[Expected], namespace: str) -> list
     """Return a fault for each custom object in the cluster that lacks fields of its manifest.
 
     Args:
-        client: Client of the cluster.
         items: Objects of a release, with their manifests.
         namespace: Namespace of the release, for objects whose manifest has none.
     """

@@ -55,7 +55,6 @@ class Noted:
     """Declaration of a platform at the last run that found all of its objects.
 
     Attributes:
-        version: Version of the chart.
         objects: Extra objects of the platform, as text.
     """
 

@@ -66,7 +66,6 @@ async def _services(client: Client, address: str) -> tuple[tuple[str, ...], str]
     Both are empty if the API server does not serve them, or does not show them to this user.
 
     Args:
-        client: Client of the cluster.
         address: The address. Empty: nothing is read.
     """
     if not address:
@@ -93,7 +92,6 @@ async def surroundings(
     """Return the state of the cluster outside this stack.
 
     Args:
-        client: Client of the cluster.
         nodes: Node objects of the cluster.
         endpoints: Endpoints that must be reachable, as `host:port`.
         own: Namespaces that the stack creates.

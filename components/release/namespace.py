@@ -23,7 +23,6 @@ class NamespaceArgs:
     """Arguments of a component's namespace.
 
     Attributes:
-        context: Context of the kubeconfig.
         namespace: Name of the namespace.
         security: Pod Security level that the namespace enforces. Device plugins need
             `privileged`, because they mount paths of the host.
@@ -46,7 +45,6 @@ def own_namespace(
 
     Args:
         parent: Component that owns the resources.
-        name: Name of the component.
         args: Properties of the namespace.
 
     Returns:

@@ -20,11 +20,7 @@ class Kinds:
     """Cache of the URL paths of object kinds; it reads each API version from the cluster once."""
 
     def __init__(self, client: Client) -> None:
-        """Create an empty cache.
-
-        Args:
-            client: Client of the cluster.
-        """
+        """Create an empty cache."""
         self._client = client
         self._known: dict[str, dict[str, tuple[str, bool]]] = {}
 
@@ -61,7 +57,6 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
     """Return the objects that are missing in the cluster.
 
     Args:
-        client: Client of the cluster.
         wanted: Objects that must exist.
 
     Raises:

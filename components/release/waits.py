@@ -102,7 +102,6 @@ def waiting(context: str, namespace: str, release: str, name: str) -> pulumi.Res
     """Return hooks that say why a release is not ready.
 
     Args:
-        context: Context of the kubeconfig.
         namespace: Namespace of the release.
         release: Name of the release.
         name: Name of the release's Pulumi resource; it makes the hooks' names unique.

@@ -60,7 +60,6 @@ class RolloutArgs:
         operands: Labels and namespaces that identify the platform's pods.
         pools: Settings for validating nodes after their change.
         layouts: MIG layouts of the pools.
-        private_key: SSH private key, a secret.
         plan: Hosts that the inspection found to need a rollout.
         join_token: kubeadm's bootstrap token, a secret that the scripts contain.
     """

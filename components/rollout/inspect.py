@@ -76,7 +76,6 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
     """Return the pods whose PodDisruptionBudget allows no disruption now, with the budget's name.
 
     Args:
-        client: Client of the cluster.
         spaces: Namespaces to search.
     """
     listed = await client.list("poddisruptionbudgets", base="/apis/policy")
@@ -154,7 +153,6 @@ async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) 
     """Inspect the nodes that a rollout would change.
 
     Args:
-        context: Context of the kubeconfig.
         names: Names of the nodes.
         consent: Losses of pods that the user accepts (`rollout.evict`).
     """

@@ -35,7 +35,6 @@ def changes(
     because the host may be booting.
 
     Args:
-        hosts: Hosts of the stack.
         facts: Facts that the hosts reported, by host name.
         cordoned: Names of the nodes that this program cordoned.
     """

@@ -30,7 +30,6 @@ class Change:
     """A host with declared, disruptive settings that are not applied yet.
 
     Attributes:
-        host: The host.
         what: Changed settings, as text from `components.hosts.disruption.changes`.
         first: Whether nothing of what changes was ever applied on the host.
         boot: What the host shows that it must reboot for. Empty: the inspection shows nothing such.

@@ -19,7 +19,6 @@ def lost(name: str, view: View) -> list[Fault]:
     """Return a fault if pods of a node would lose something without the user's consent.
 
     Args:
-        name: Name of the node.
         view: Inspection result of the node.
     """
     if not view.lost:

@@ -26,7 +26,6 @@ class ChartSource:
         chart: Name of the chart.
         repository: URL of the repository where the vendor publishes the chart, or a path that
             begins with `./` for a chart of this project.
-        version: Version of the chart.
     """
 
     charts: ChartsSettings

@@ -94,7 +94,6 @@ class NodeLabels:
     """Declared labels of all nodes of a pool, or of one node with additional labels.
 
     Attributes:
-        pool: The pool.
         index: Position of the pool in the document.
         node: Name of the node; empty for all nodes of the pool.
         labels: Labels of the pool, overridden by the node's own.

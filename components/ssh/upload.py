@@ -55,10 +55,8 @@ async def upload(
     """Copy script files to a host; return an explanation if that fails, else None.
 
     Args:
-        host: The host.
         private_key: SSH private key.
         files: Texts of the files, by name.
-        limits: Limits of the upload.
         gate: Limits the parallel uploads. A pause between two attempts is outside the gate, so that
             unreachable hosts don't block others.
     """

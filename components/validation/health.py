@@ -19,7 +19,6 @@ class NodeHealth:
     """The GPUs of a node.
 
     Attributes:
-        node: Name of the node.
         declared: Number of GPUs that the stack file declares.
         usable: Number of these GPUs that are allocatable, on a node that is ready.
         lost: Number of GPUs that were usable after the node's last validation and are not now.
@@ -41,7 +40,6 @@ def health(node: Json, pool: PoolValidation, *, is_edited: bool) -> NodeHealth:
     what the last run declared, so the proportion is that of the node's own capacity.
 
     Args:
-        node: The Node.
         pool: The node's pool; GPUs that the stack file takes out are not declared in it.
         is_edited: Whether the stack file was edited since the node's last validation.
     """

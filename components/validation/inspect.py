@@ -19,7 +19,6 @@ class PoolSeen:
     """A pool whose validation is inspected.
 
     Attributes:
-        pool: The pool.
         members: Its nodes.
         daemon_sets: All DaemonSets of the cluster.
         holders: Pods or claims that hold GPUs, for each node with GPUs that no run has validated.

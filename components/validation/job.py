@@ -74,8 +74,6 @@ def job(pool: PoolValidation, node: Json, ask: dict[str, int]) -> Json:
     the pod again. The Job is deleted with its Node.
 
     Args:
-        pool: The node's pool.
-        node: The Node.
         ask: Number of devices to request, by resource.
     """
     name, uid = node["metadata"]["name"], node["metadata"]["uid"]

@@ -27,7 +27,6 @@ class Outcome:
 
     Attributes:
         test: Name of the test.
-        node: Name of the node.
         pool: Name of the node's pool.
         figure: Measured value. None if nothing was measured, or if only the exit code counts.
         minimum: Least value that passes. None: any value passes.
@@ -85,13 +84,7 @@ def name_of(test: str, node: str) -> str:
 
 
 def pod(test: MeasuredTest, pool: MeasuredPool, node: str) -> Json:
-    """Return the pod of a test: one container that requests all of the test's GPUs, on one node.
-
-    Args:
-        test: The test.
-        pool: The node's pool.
-        node: Name of the node.
-    """
+    """Return the pod of a test: one container that requests all GPUs of the test."""
     offer = pool.offers[0]
     claim = test.claim_template
     limits = {"memory": test.memory}
@@ -148,9 +141,6 @@ def evaluate(
     """Return the result of a test that has ended.
 
     Args:
-        test: The test.
-        pool: Name of the pool.
-        node: Name of the node.
         code: Exit code. None if the container did not run to its end.
         log: End of the container's log.
         at: Time when the test ended.

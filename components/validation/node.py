@@ -55,9 +55,6 @@ class NodeCheck:
     """Validation of one node in progress.
 
     Attributes:
-        client: Client of the cluster.
-        pool: The node's pool.
-        node: The Node.
         facts: Facts under which the validation will be valid.
         done: Whether the validation has finished.
         problem: Why the node failed. Empty: it has not failed.

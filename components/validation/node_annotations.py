@@ -37,7 +37,6 @@ async def exchange(client: Client, node: Json, kept: record.ValidationRecord | N
     its own record.
 
     Args:
-        client: Client of the cluster.
         node: The Node as it was read, with a record.
         kept: The new record. None removes the record.
 
@@ -67,7 +66,6 @@ async def can_validate(client: Client, pool: PoolValidation) -> bool:
     Both may be missing in a new cluster, or if the same run is about to create them.
 
     Args:
-        client: Client of the cluster.
         pool: Validation settings of the node's pool.
     """
     if await client.find(f"namespaces/{pool.namespace}") is None:

@@ -36,8 +36,6 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     """Return the pod template of a validation Job.
 
     Args:
-        pool: The node's pool.
-        node: Name of the node.
         ask: Number of devices to request, by resource. Each device gets a container.
     """
     offers = {offer.resource: offer for offer in pool.offers}

@@ -234,8 +234,6 @@ async def _forget_others(
     A record that another pool's Command has written in the meantime is kept.
 
     Args:
-        client: Client of the cluster.
-        pool: The pool.
         stays: Function that returns whether a node keeps its record.
     """
     for node in await client.list("nodes"):

@@ -18,7 +18,6 @@ def reason(pod: Json, prefix: str = CONTAINER) -> str:
     """Return why a pod does not run, according to the pod's status.
 
     Args:
-        pod: The pod.
         prefix: Prefix of the names of the pod's own containers.
     """
     if cause := cause_of(pod):
@@ -34,7 +33,6 @@ def reason_without_pod(job: Json, refusal: str) -> str:
     """Return why a validation Job has no pod.
 
     Args:
-        job: The Job.
         refusal: Why its controller can't create the pod. Empty: nothing is known.
     """
     if job["spec"].get("suspend"):
@@ -53,8 +51,6 @@ async def explained(client: Client, pod: Json, prefix: str = CONTAINER) -> str:
     pkg/kubelet/kuberuntime/kuberuntime_manager.go).
 
     Args:
-        client: Client of the cluster.
-        pod: The pod.
         prefix: Prefix of the names of the pod's own containers.
     """
     cause = await read.explained(client, pod)

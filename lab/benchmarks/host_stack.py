@@ -43,7 +43,6 @@ class HostStack:
 
     Attributes:
         folder: Folder of the program.
-        name: Name of the stack.
         key: Path of the SSH private key.
         environment: Environment variables of pulumi.
     """

@@ -34,7 +34,6 @@ class Project:
     Attributes:
         folder: Folder of the program.
         state: Folder of the Pulumi state.
-        stack: Name of the stack.
         environment: Environment variables that `make env` exports, for running `pulumi` directly.
     """
 

@@ -64,7 +64,6 @@ def texts(name: str, port: int, access: Access) -> dict[str, str]:
     """Return a node's configuration files, by path.
 
     Args:
-        name: Name of the node.
         port: Port of the node's kubelet.
         access: URL and certificates of the API server.
     """

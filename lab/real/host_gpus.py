@@ -20,7 +20,6 @@ class HostGpus:
     """The GPUs of this machine.
 
     Attributes:
-        nvidia_smi: Path of `nvidia-smi`.
         uuids: UUIDs of the GPUs, in the order of their indexes.
     """
 

@@ -27,7 +27,6 @@ class Mock:
     """GPUs of one node that the mock NVML library simulates: by default a DGX server's eight GPUs.
 
     Attributes:
-        node: Name of the node.
         profile: Model of the server, a key of `DRIVERS`.
         gpus: Number of GPUs.
         faults: Simulated faults, oldest first.

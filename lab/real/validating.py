@@ -55,10 +55,8 @@ def declared(
 
     Args:
         lab: The running test cluster.
-        node: Name of the node.
         plugin: Additions to the device plugin's configuration.
         pool: Additions to the pool's settings.
-        platform: Name of the platform.
         validation: Changes of the section `validation`.
     """
     document = stack.declared(lab.plane.context)

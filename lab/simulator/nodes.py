@@ -23,7 +23,6 @@ class NodeSpec:
     """Declared state of one simulated node.
 
     Attributes:
-        name: Name of the node.
         gpus: Number of simulated GPUs.
         host: Name of the SSH host that simulates the node's machine, None without an SSH host.
         control_plane: True for a control-plane node.

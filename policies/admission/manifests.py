@@ -48,7 +48,6 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     policies without rules.
 
     Args:
-        context: Facts about the cluster.
         enforcement: How the policies act on a violation.
     """
     namespaces = _judged_namespaces(enforcement)

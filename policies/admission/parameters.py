@@ -28,7 +28,6 @@ def literal(context: Context, used_by: str) -> str:
     (kubernetes/kubernetes#130887, open in v1.36).
 
     Args:
-        context: Facts about the cluster.
         used_by: CEL expressions that read the map under the name `facts`.
 
     Raises:

@@ -41,7 +41,6 @@ def of_stack(name: str, folder: Path, find: StackFinder | None) -> Context:
     """Return the cluster facts in the stack file of a Pulumi stack.
 
     Args:
-        name: Name of the stack.
         folder: Folder in which the search for the stack file begins.
         find: Function that reads stack files. If None, no stack file can be read.
 

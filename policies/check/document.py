@@ -75,7 +75,6 @@ def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judge
 
     Args:
         source: Text of the document.
-        context: Facts about the cluster.
         keep: Whether the results contain the objects, for rules that compare several objects.
     """
     written = source.part.text

@@ -28,7 +28,6 @@ def judge_all(
 
     Args:
         sources: Documents to check.
-        context: Facts about the cluster.
         keep: Whether the results contain the objects, for rules that compare several objects.
         workers: Number of worker processes; default: one per CPU core that this process may use.
     """

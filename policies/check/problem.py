@@ -17,13 +17,11 @@ class Problem:
     """The reason why a file or one of its documents could not be checked.
 
     Attributes:
-        file: Name of the file.
         document: Number of the document in the file, counted from 1 without empty documents, or
             None for the whole file.
         line: Line in the file, counted from 1, or None.
         found: What was found instead of valid input.
         wanted: What is required.
-        cure: What the user should do.
     """
 
     file: str
@@ -39,7 +37,6 @@ class Problem:
 
         Args:
             error: The parse error.
-            file: Name of the file.
             document: Number of the document in the file, or None for the whole file.
             line: Line in the file, or None.
         """

@@ -15,7 +15,6 @@ class Found:
     """A rule violation with its place in a file.
 
     Attributes:
-        file: Name of the file.
         document: Number of the document in the file, counted from 1.
         line: Line in the file, counted from 1.
         rule: Id of the rule, such as `GPU001`.
@@ -23,10 +22,8 @@ class Found:
         severity: Severity of the violation in this run.
         subject: Kind, namespace and name of the object.
         container: Name of the container, or empty.
-        path: Path of the field in the manifest.
         found: Value that breaks the rule.
         wanted: What the rule requires.
-        cure: What the user should do.
         exemption: End date and reason of the exemption that applies to the violation, or empty.
         known: Whether the baseline excuses the violation, so that it does not fail the run.
         rendered: Name of the chart or kustomization that the object is rendered from, or empty.
@@ -100,7 +97,6 @@ class Judged:
     """The result of checking one document.
 
     Attributes:
-        file: Name of the file.
         document: Number of the document in the file, counted from 1.
         subjects: Kind, namespace and name of each object in the document.
         found: Rule violations.

@@ -18,7 +18,6 @@ def with_claims(context: Context, sources: Iterable[Source]) -> Context:
     """Return cluster facts, completed by the DeviceClasses and device claims (DRA) in manifests.
 
     Args:
-        context: Facts about the cluster.
         sources: All documents that the checker has read.
     """
     return with_devices(
@@ -47,7 +46,6 @@ class CheckedStack:
     """The objects of all checked documents, for the rules that compare several objects.
 
     Attributes:
-        context: Facts about the cluster.
         sources: All documents; their texts are kept to find the line numbers of violations.
     """
 

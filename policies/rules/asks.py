@@ -44,7 +44,6 @@ def asked(value: Mapping[str, object], path: str) -> Asked:
     """Return the GPU requests of a mapping that has no containers.
 
     Args:
-        value: The mapping.
         path: Path of the mapping in the manifest.
     """
     limits: dict[str, Resource] = {}

@@ -22,7 +22,6 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
     """Return cluster facts, completed by the DeviceClasses and claims in manifests.
 
     Args:
-        context: Facts about the cluster.
         manifests: Manifests of one stack; a list of objects must be split into its items.
     """
     own = [

@@ -25,7 +25,6 @@ class ChartRelease:
         chart: Name of the chart without repository and folder.
         version: Version as it is declared; empty if missing, None if not known.
         local: Whether the chart is a folder or an archive on this machine.
-        values: Values of the release.
     """
 
     chart: str

@@ -85,7 +85,6 @@ def claim_requests(
 
     Args:
         subject: The object with the pod.
-        context: Facts about the cluster.
         held: Whether to leave out claims that take no GPU for themselves (adminAccess).
     """
     requests: dict[str, Fraction] = {}

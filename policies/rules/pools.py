@@ -66,11 +66,8 @@ def untolerated(
     """Return the taints of a pool that keep the pod away; empty if the tolerations are not known.
 
     Args:
-        pod: The pod.
-        pool: The pool.
         resources: GPU resources that the pod requests. If the API server runs the admission plugin
             ExtendedResourceToleration, each of them adds a toleration of the same name.
-        context: Facts about the cluster.
     """
     tolerations = pod.spec.get("tolerations")
     if holds_unknown(tolerations):

@@ -46,7 +46,6 @@ def evaluate(
 
     Args:
         manifest: Plain data as in YAML, with `UNKNOWN` for values that are not known yet.
-        context: Facts about the cluster.
         partial: Whether the manifest has only some fields of the object, as a patch. Rules that
             report missing fields are then skipped.
     """
@@ -58,7 +57,6 @@ def objects_of(manifest: Mapping[str, object], context: Context) -> list[tuple[s
 
     Args:
         manifest: Manifest as for `evaluate`.
-        context: Facts about the cluster.
     """
     return [(place, Subject.all_of(item, context.namespace)) for place, item in items(manifest)]
 
@@ -70,7 +68,6 @@ def evaluate_objects(
 
     Args:
         objects: Path and subjects of each object, from `objects_of`.
-        context: Facts about the cluster.
         partial: Whether the manifest has only some fields of the object.
     """
     if len(objects) > 1:
@@ -88,7 +85,6 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
 
     Args:
         manifests: Manifests as for `evaluate`. This function does not run the rules of `evaluate`.
-        context: Facts about the cluster.
     """
     each = [item for manifest in manifests for _, item in items(manifest)]
     context = with_devices(context, each)

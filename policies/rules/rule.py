@@ -47,7 +47,6 @@ class Subject:
     Attributes:
         manifest: The manifest as plain data.
         kind: Kind of the object.
-        name: Name of the object.
         namespace: Namespace, or empty if none is given.
         pod: The pod or pod template in the manifest, or None.
         namespace_known: False if the namespace is not known yet.
@@ -145,10 +144,8 @@ class Finding:
     """One place where a manifest breaks a rule.
 
     Attributes:
-        path: Path of the field in the manifest.
         found: What was found.
         wanted: What the rule requires.
-        cure: What the user should do.
         container: Name of the container, or empty if the field is not in a container.
     """
 
@@ -228,10 +225,8 @@ class Violation:
         severity: Severity in this context.
         subject: Kind, namespace and name of the object.
         container: Name of the container, or empty.
-        path: Path of the field in the manifest.
         found: What was found.
         wanted: What the rule requires.
-        cure: What the user should do.
         exemption: End date and reason of the exemption that makes this advice, or empty.
     """
 

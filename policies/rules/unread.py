@@ -28,7 +28,6 @@ class Unread:
     """A field that may request GPUs but that no rule reads.
 
     Attributes:
-        path: Path of the field in the manifest.
         reason: Why no rule reads it, and what to do; empty if the form of the request is the cause.
     """
 
@@ -44,7 +43,6 @@ def unread(subjects: Sequence[Subject], context: Context) -> Iterator[Unread]:
 
     Args:
         subjects: The object, as `Subject.all_of` returns it.
-        context: Facts about the cluster.
     """
     manifest = subjects[0].manifest
     yield from map(Unread, custom.unread(manifest))

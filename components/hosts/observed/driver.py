@@ -210,7 +210,6 @@ def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
     """Return the fault about a setting that keeps NVIDIA's kernel modules from loading.
 
     Args:
-        host: The host.
         kind: `kept-out` if the modules never load; `not-at-boot` if no boot loads them.
         where: The file or the kernel command line parameter with that setting.
     """

@@ -28,7 +28,6 @@ class RebootArgs:
     Attributes:
         hosts: Hosts that may be rebooted.
         rollout: Settings for taking nodes out of use.
-        private_key: SSH private key, a secret.
         findings: Reasons why hosts must be rebooted, by host.
     """
 

@@ -135,7 +135,6 @@ def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterato
     """Yield a fault if a driver can't run programs of a CUDA version.
 
     Args:
-        host: The host.
         driver: Version of the driver. Empty: unknown.
         where: Setting that declares the CUDA version.
         cuda: CUDA version. Empty: not declared.

@@ -88,7 +88,6 @@ def crash(pod: Json, logs: Mapping[str, str]) -> Cause | None:
     """Return a cause if containers of a pod end with an error, else None.
 
     Args:
-        pod: The pod.
         logs: Last lines of the logs, by the container's name.
     """
     return _together(_crash(status, logs) for status in crashed(pod))

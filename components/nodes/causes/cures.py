@@ -112,7 +112,6 @@ def cure_of(message: str, fallback: str) -> str:
     """Return the cure for a message of a kubelet, a runtime or a container.
 
     Args:
-        message: The message.
         fallback: Cure for a message that is not known.
     """
     return _first(_CURES, message, fallback)

@@ -17,7 +17,6 @@ class Event:
         reason: Reason, such as `FailedScheduling`.
         message: Message of the component that reported the event.
         kind: Kind of the object.
-        name: Name of the object.
         uid: UID of the object.
         part: Part of the object, such as `spec.containers{main}`.
     """

@@ -63,7 +63,6 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
     A pod that the kubelet preempted has a cause, even if its program ended without an error.
 
     Args:
-        pod: The pod.
         around: Events of the pod, and other objects of the cluster.
     """
     status = pod.get("status") or {}

@@ -33,7 +33,6 @@ class Reader:
     """Reader of events, logs and lists; it notes the requests that the user's role forbids.
 
     Attributes:
-        client: Client of the cluster.
         refused: What the API server refused to show.
     """
 
@@ -57,7 +56,6 @@ class Reader:
         """Return events of one namespace, or of all namespaces if `namespace` is empty.
 
         Args:
-            namespace: The namespace.
             selected: Field selector: names of event fields, with `_` for `.`, and their values.
         """
         fields = ",".join(f"{key.replace('_', '.')}={value}" for key, value in selected.items())
@@ -153,7 +151,6 @@ async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
     An event counts only for a DaemonSet that exists, by its UID.
 
     Args:
-        client: Client of the cluster.
         namespace: Namespace of the DaemonSets. Empty: those of GPU software in all namespaces.
     """
     chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}

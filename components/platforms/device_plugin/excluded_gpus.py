@@ -34,7 +34,6 @@ def daemon_sets(
     """Return one DaemonSet for each set of excluded GPUs, for the nodes with this set.
 
     Args:
-        plugin: Settings of the device plugin.
         site: Other settings of the stack.
         values: Helm values of the chart, which the DaemonSets share.
     """

@@ -94,7 +94,6 @@ def taints_served(dra: DraSettings, context: str, version: str) -> Iterator[Faul
 
     Args:
         dra: The driver's settings.
-        context: Context of the kubeconfig.
         version: Version of the API server.
     """
     if enabled(dra.extra_values, HEALTH) and (0, 0) < numbers(version) < TAINTS_ON:

@@ -237,7 +237,6 @@ def _engines(
     """Yield faults for container engines that gpu-manager can't work with, as nodes report them.
 
     Args:
-        manager: Settings of gpu-manager.
         seen: State of the cluster, as the inspection read it.
         systemd: Whether containers have cgroups by systemd.
     """

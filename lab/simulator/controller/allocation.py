@@ -90,7 +90,6 @@ def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[D
 
     Args:
         node: Name of the pod's node, which is also the name of the node's device pool.
-        pod: The pod.
         claims: ResourceClaims of the pod, by their name in the pod's spec.
         gpus: Whole GPUs of the node.
     """

@@ -78,7 +78,6 @@ def devices(
     """Return the devices that the device plugin registers for a node's GPUs.
 
     Args:
-        node: Name of the node.
         indexes: Indexes of the GPUs that the plugin sees.
         file: Configuration file of the plugin.
         strategy: MIG strategy in the plugin's environment, which overrides the file; may be empty.

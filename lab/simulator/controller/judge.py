@@ -130,7 +130,6 @@ def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources,
     pkg/kubelet/cm/devicemanager, stopped endpoints).
 
     Args:
-        node: The node.
         plugin: The running device plugin of the node, or None.
         file: Configuration file of the plugin.
     """

@@ -14,7 +14,6 @@ def part_version(chart: ChartRelease, part: str) -> tuple[str, str]:
     It is empty if neither is known.
 
     Args:
-        chart: The release.
         part: Section of the chart's values, such as `driver`.
     """
     given = at(chart.values, part, "version")

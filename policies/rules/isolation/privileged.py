@@ -17,7 +17,6 @@ def privileged(container: Container, where: str, wanted: str) -> Iterator[Findin
     """Yield a finding if a container is privileged.
 
     Args:
-        container: The container.
         where: In which pod the container may not be privileged, for the message.
         wanted: What the rule requires, for the message.
     """

@@ -62,7 +62,6 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
     """Yield the faults of the claims that a container uses.
 
     Args:
-        container: The container.
         declared: Names of the claims that the pod declares, or None if they are not known yet.
     """
     used: set[tuple[str, str]] = set()

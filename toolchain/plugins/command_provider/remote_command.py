@@ -147,7 +147,6 @@ async def run(
     Args:
         connection: The SSH connection.
         host: Name of the host for messages.
-        command: The command.
         output: Receives standard output and standard error.
         stdin: Text for standard input.
         environment: Variables that the server must accept.
