@@ -34,7 +34,7 @@ from commands.annotations import of_github, of_gitlab
 from commands.ansible import ini
 from commands.ansible import read as inventories
 from commands.ansible.inventory import Inventory
-from commands.evidence.__main__ import statement
+from commands.evidence import statement
 from commands.evidence.envelope import public_key as evidence_key
 from commands.evidence.envelope import verified
 from commands.forges.comment_markdown import LIMIT, MARK, outdated, rendered
