@@ -102,7 +102,7 @@ EDITS: dict[str, tuple[Json, list[Any]]] = {
     ),
     "a kernel parameter": (
         {"system": {"sysctl": {"vm.max_map_count": "262144"}}},
-        [changed("sysctl vm.max_map_count", "", "262144")],
+        [changed("system.sysctl[vm.max_map_count]", "", "262144")],
     ),
     "limits": (
         {"system": {"limits": {"nofile": 65536}}},
@@ -224,7 +224,7 @@ def test_an_edit_and_a_drift_at_once_are_told_apart(applied: Applied) -> None:
     try:
         edit = {"system": {"sysctl": {"vm.max_map_count": "262144"}}}
         assert applied.findings(applied.look(), **edit) == (
-            changed("sysctl vm.max_map_count", "", "262144"),
+            changed("system.sysctl[vm.max_map_count]", "", "262144"),
             drifted("module br_netfilter"),
         )
     finally:
