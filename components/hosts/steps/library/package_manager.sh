@@ -213,6 +213,7 @@ all_available() {
 
 # Sets $manager to the package manager that has installed this host's packages. RHEL-like systems may
 # have dpkg, too, without packages of it (EPEL).
+# shellcheck disable=SC2034 # callers read these variables
 find_manager() {
     if command -v apt-get >/dev/null 2>&1 && command -v dpkg-query >/dev/null 2>&1; then
         manager=apt
