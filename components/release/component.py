@@ -143,6 +143,8 @@ class GpuPlatform(pulumi.ComponentResource):
                     write(program.request),
                     pulumi.ResourceOptions(parent=self),
                     delete=program.delete,
+                    # The output of the creation tells the deletion what was there before.
+                    has_previous_output=True,
                 )
             )
         spaces = [manifest for manifest in needed if isinstance(manifest, Manifest)]

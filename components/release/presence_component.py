@@ -44,4 +44,5 @@ def presence(
         opts,
         findings=findings,
         update="restore",
+        has_previous_output=True,
     )
