@@ -124,7 +124,12 @@ def plausible_count(milli: int) -> int:
 
 
 def read_count(value: object) -> int:
-    """Return a number of devices in a Node's status; 0 if it is no quantity or not plausible."""
+    """Return a number of devices in a Node's status; 0 if it is no quantity or not plausible.
+
+    An API server writes no blanks around a quantity, so a text with blanks is no quantity here.
+    """
+    if isinstance(value, str) and value != value.strip():
+        return 0
     return plausible_count(read_milli(value))
 
 

@@ -122,7 +122,7 @@ def test_what_a_host_says_reaches_no_terminal_as_an_instruction() -> None:
     assert len(facts.now) < LONGEST + 50
 
 
-@pytest.mark.parametrize("text", ["²", "9" * 5_000, "1e9", "16Ei", "-8", "", "٣", "8\n8"])
+@pytest.mark.parametrize("text", ["²", "9" * 5_000, "1e9", "16Ei", "-8", "", "٣", "8\n"])
 def test_a_node_s_number_of_gpus_is_a_small_number(text: str) -> None:
     assert gpus({"status": {"allocatable": {"nvidia.com/gpu": text}}}) == 0
 
