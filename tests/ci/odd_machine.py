@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -76,30 +77,38 @@ INTERFACES = (
 )
 
 
-def _mount(*arguments: str | Path) -> None:
-    subprocess.run(["mount", *map(str, arguments)], check=True)
+def _mount(mounts: contextlib.ExitStack, target: str | Path, *arguments: str | Path) -> None:
+    subprocess.run(["mount", *map(str, arguments), str(target)], check=True)
+    mounts.callback(subprocess.run, ["umount", str(target)], check=True)
 
 
-def _replace_files(folder: Path) -> None:
+def _replace_files(mounts: contextlib.ExitStack, folder: Path) -> None:
     for number, (path, text) in enumerate(FILES.items()):
         if Path(path).exists():
             file = folder / str(number)
             file.write_text(text)
-            _mount("--bind", file, path)
+            _mount(mounts, path, "--bind", file)
 
 
-def _add_mounts(folder: Path) -> None:
+def _add_mounts(mounts: contextlib.ExitStack, folder: Path) -> None:
     odd = folder / "a mount of gpu-cluster"
     odd.mkdir()
-    _mount("-t", "tmpfs", "-o", "ro", "overlay", odd)
+    _mount(mounts, odd, "-t", "tmpfs", "-o", "ro", "overlay")
     if Path("/sys/fs/cgroup").is_dir():
-        _mount("-t", "tmpfs", "-o", "ro", "cgroup2", "/sys/fs/cgroup")
+        _mount(mounts, "/sys/fs/cgroup", "-t", "tmpfs", "-o", "ro", "cgroup2")
+
+
+def find_ip() -> str | None:
+    """Return the program that adds interfaces, also if ``PATH`` lacks its folder."""
+    return shutil.which("ip", path="/usr/sbin:/sbin:/usr/bin:/bin")
 
 
 def _add_interfaces() -> None:
+    if (program := find_ip()) is None:
+        raise FileNotFoundError("an odd machine needs `ip` of iproute2")
     for arguments in INTERFACES:
         # A kernel may lack a kind of interface; the other interfaces are odd enough.
-        subprocess.run(["ip", *arguments], check=False, stderr=subprocess.DEVNULL)
+        subprocess.run([program, *arguments], check=False, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
@@ -111,18 +120,15 @@ def _taken_ports() -> Iterator[None]:
 
 
 def _run_inside(command: list[str]) -> int:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as mounts:
         folder = Path(name)
-        _replace_files(folder)
-        _add_mounts(folder)
+        _replace_files(mounts, folder)
+        _add_mounts(mounts, folder)
         _add_interfaces()
         socket.sethostname(HOST_NAME)
         os.umask(0o077)
         with _taken_ports():
             done = subprocess.run(command, env={**os.environ, **ENVIRONMENT}, check=False)
-        subprocess.run(["umount", str(folder / "a mount of gpu-cluster")], check=False)
-        for path in FILES:
-            subprocess.run(["umount", path], check=False, stderr=subprocess.DEVNULL)
     return done.returncode
 
 

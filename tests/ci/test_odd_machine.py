@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.ci.odd_machine import outside_command
+from tests.ci.odd_machine import find_ip, outside_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPENDENT = (
@@ -27,6 +27,7 @@ kernel, a locale, a proxy for connections to loopback, a default route for an AP
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces")
+@pytest.mark.skipif(find_ip() is None, reason="needs ip of iproute2")
 @pytest.mark.promise("`make test` needs no certain host name, address, route, proxy or locale.")
 def test_odd_surroundings_make_no_difference() -> None:
     pytest_command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *DEPENDENT]
