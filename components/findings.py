@@ -6,7 +6,7 @@ Pure functions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -117,7 +117,7 @@ PHASES: Mapping[str, str] = {
 """Words for the phases of a host."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Finding:
     """One difference from the desired state, or one check that must be repeated.
 
@@ -140,6 +140,7 @@ class Finding:
     key: str = ""
     was: str = ""
     now: str = ""
+    _: KW_ONLY
     first: bool = False
 
     @property

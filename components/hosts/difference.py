@@ -112,11 +112,17 @@ def _phase(
     applied = phase in seen.applied
     if declaration is None:
         if applied:
-            yield _finding(Kind.CHANGE, host, Aspect.PHASE, phase, "applied", "not declared")
+            yield Finding(
+                Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "applied", "not declared"
+            )
     elif not applied and lost:
-        yield _finding(Kind.DRIFT, host, Aspect.PHASE, phase, "applied", "gone from the host")
+        yield Finding(
+            Kind.DRIFT, Subject.HOST, host, Aspect.PHASE, phase, "applied", "gone from the host"
+        )
     elif not applied:
-        yield _finding(Kind.CHANGE, host, Aspect.PHASE, phase, "", "applied", first=True)
+        yield Finding(
+            Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "", "applied", first=True
+        )
     elif phase in seen.settings:
         yield from _edits(host, phase, declaration, seen)
     if declaration is not None and applied:
@@ -127,7 +133,9 @@ def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
     """Yield findings about drift; after an interrupted run only that the phase is unfinished."""
     if phase in seen.unfinished:
         first = phase not in seen.settings
-        yield _finding(Kind.CHANGE, host, Aspect.PHASE, phase, "begun", "applied", first=first)
+        yield Finding(
+            Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "begun", "applied", first=first
+        )
         return
     for what in seen.drift.get(phase, ()):
         yield _drift(host, what, seen)
@@ -189,7 +197,7 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
         elif was != now:
             head, _, key = name.partition(".")
             aspect, key = (Aspect.SYSCTL, key) if head == SYSCTL else (Aspect.RECORDED, name)
-            yield _finding(Kind.CHANGE, host, aspect, key, was, now)
+            yield Finding(Kind.CHANGE, Subject.HOST, host, aspect, key, was, now)
     before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
     for name in sorted(before.keys() & after.keys()):
         if not after[name] & before[name]:
@@ -198,16 +206,18 @@ def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> 
             if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
                 continue
             was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
-            yield _finding(Kind.CHANGE, host, Aspect.SCRIPT, name, was, now)
+            yield Finding(Kind.CHANGE, Subject.HOST, host, Aspect.SCRIPT, name, was, now)
 
 
 def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
     for name in before:
         if name not in after:
-            yield _finding(Kind.CHANGE, host, Aspect.STEP, name, "applied", "not declared")
+            yield Finding(
+                Kind.CHANGE, Subject.HOST, host, Aspect.STEP, name, "applied", "not declared"
+            )
     for name in after:
         if name not in before:
-            yield _finding(Kind.CHANGE, host, Aspect.STEP, name, "", "applied")
+            yield Finding(Kind.CHANGE, Subject.HOST, host, Aspect.STEP, name, "", "applied")
 
 
 def _files(lines: Iterable[str]) -> dict[str, set[str]]:
@@ -222,35 +232,15 @@ def _files(lines: Iterable[str]) -> dict[str, set[str]]:
 def _drift(host: str, what: str, seen: HostFacts) -> Finding:
     """Return the finding about a file or another value that changed since the host was applied."""
     if not what.startswith("/"):
-        return _finding(Kind.DRIFT, host, Aspect.VALUE, what, "as applied", "changed")
+        return Finding(Kind.DRIFT, Subject.HOST, host, Aspect.VALUE, what, "as applied", "changed")
     now = "missing" if seen.digests.get(what) == "missing" else "another content"
-    return _finding(Kind.DRIFT, host, Aspect.FILE, what, "as applied", now)
+    return Finding(Kind.DRIFT, Subject.HOST, host, Aspect.FILE, what, "as applied", now)
 
 
 def _reboot(host: DesiredHost, seen: HostFacts, cordoned: Collection[str]) -> Iterator[Finding]:
     for why in seen.reboot:
-        yield _finding(Kind.DUE, host.name, Aspect.REBOOT, why)
+        yield Finding(Kind.DUE, Subject.HOST, host.name, Aspect.REBOOT, why)
     if not seen.reboot and host.node in cordoned:
-        yield _finding(Kind.DUE, host.name, Aspect.REASON, "its node was left cordoned")
-
-
-def _finding(
-    kind: Kind,
-    host: str,
-    aspect: Aspect,
-    key: str,
-    was: str = "",
-    now: str = "",
-    *,
-    first: bool = False,
-) -> Finding:
-    return Finding(
-        kind=kind,
-        subject=Subject.HOST,
-        name=host,
-        aspect=aspect,
-        key=key,
-        was=was,
-        now=now,
-        first=first,
-    )
+        yield Finding(
+            Kind.DUE, Subject.HOST, host.name, Aspect.REASON, "its node was left cordoned"
+        )

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
+
+from components.hosts.compatibility import version
 
 SETTING = "GC_DISRUPTS"
 """Name of the script variable that holds the lines with disruptive settings."""
@@ -46,27 +49,59 @@ def _word(name: str, value: str) -> str:
     return hashlib.sha256(value.encode()).hexdigest()[:12]
 
 
-def steps(text: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class StepChange:
+    """Disruptive settings of one step that differ from those that a host was last applied with.
+
+    Attributes:
+        step: Name of the step; `unfinished` for a change that was interrupted.
+        was: Words of the settings that differ, as last applied. Empty: the step was not applied.
+        now: Words of the desired settings that differ; of an interrupted change, the desired steps.
+            Empty: the step is not declared.
+    """
+
+    step: str
+    was: tuple[str, ...] = ()
+    now: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Return the change in words, such as `driver 570.1 → 580.2`."""
+        if self.step == UNFINISHED:
+            return f"unfinished change to {', '.join(self.now) or 'nothing'}"
+        return f"{self.step} {' '.join(self.was) or 'none'} → {' '.join(self.now) or 'none'}"
+
+    @property
+    def versions(self) -> tuple[str, str] | None:
+        """Return the old and the new version; None if something else than a version changes."""
+        if len(self.was) != 1 or len(self.now) != 1:
+            return None
+        # A word is a version, or a package with its version (`kubelet=1.34.4`).
+        was, now = (word.rpartition("=")[2] for word in (*self.was, *self.now))
+        return (was, now) if len(version(was)) > 1 and len(version(now)) > 1 else None
+
+
+def steps(text: str) -> dict[str, tuple[str, ...]]:
     """Return the words of each line `<step> <words>`, by step."""
-    return {line.split(" ", 1)[0]: line.partition(" ")[2] for line in text.splitlines() if line}
+    parts = [line.split(" ") for line in text.splitlines() if line]
+    return {step: tuple(words) for step, *words in parts}
 
 
-def changes(before: str, after: str) -> tuple[str, ...]:
-    """Return the differences between old and new lines as text, such as `driver 570.1 → 580.2`."""
+def changes(before: str, after: str) -> tuple[StepChange, ...]:
+    """Return the steps whose lines differ."""
     old, new = steps(before), steps(after)
     if UNFINISHED in old:
-        return (f"unfinished change to {', '.join(new) or 'nothing'}",)
+        return (StepChange(UNFINISHED, now=tuple(new)),)
     return tuple(
-        f"{step} {_difference(old.get(step, 'none'), new.get(step, 'none'))}"
+        _step_change(step, old.get(step, ()), new.get(step, ()))
         for step in dict.fromkeys((*old, *new))
         if old.get(step) != new.get(step)
     )
 
 
-def _difference(old: str, new: str) -> str:
-    """Return the old and new words that differ; all words if the two lines differ in length."""
-    words, others = old.split(" "), new.split(" ")
-    if len(words) == len(others):
-        pairs = [pair for pair in zip(words, others, strict=True) if pair[0] != pair[1]]
-        old, new = (" ".join(side) for side in zip(*pairs, strict=True))
-    return f"{old} → {new}"
+def _step_change(step: str, old: tuple[str, ...], new: tuple[str, ...]) -> StepChange:
+    """Return the change of a step: the words that differ, or all if the lines' lengths differ."""
+    if len(old) == len(new):
+        pairs = [pair for pair in zip(old, new, strict=True) if pair[0] != pair[1]]
+        old, new = tuple(was for was, _ in pairs), tuple(now for _, now in pairs)
+    return StepChange(step, old, new)

@@ -60,9 +60,6 @@ REASONS = 2
 Wave = tuple[Sequence[str], int]
 """Nodes that are changed together, and how many of them are out of use at the same time."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
-_STEP = re.compile(
-    r"(?P<part>[a-z][a-z-]*) (?:[a-z]+=)?(?P<was>\S*\d\S*) → (?:[a-z]+=)?(?P<now>\S*\d\S*)"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,11 +390,9 @@ class ChangeCollector:
         for node, was, now in self._drivers():
             pairs.setdefault(("driver", was, now), []).append(node)
         for change in difference.rollout.changes:
-            for word in change.what:
-                match = _STEP.fullmatch(word)
-                if match and match["part"] != "driver":
-                    key = (match["part"], match["was"], match["now"])
-                    pairs.setdefault(key, []).append(change.host.name)
+            for step in change.steps:
+                if step.versions and step.step != "driver":
+                    pairs.setdefault((step.step, *step.versions), []).append(change.host.name)
         for (part, was, now), names in pairs.items():
             yield _version(part, tuple(names), was, now)
 
@@ -505,8 +500,8 @@ def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[s
         for each in own
         if each.kind is Kind.CHANGE and not each.first and each.aspect is not Aspect.STEP
     ]
-    by_driver = [driver] if driver and any(w.startswith("driver ") for w in change.what) else []
-    others = [word for word in change.what if not word.startswith("driver ")]
+    by_driver = [driver] if driver and any(s.step == "driver" for s in change.steps) else []
+    others = [step.text for step in change.steps if step.step != "driver"]
     if by_driver and not others:
         return by_driver
     return [*by_driver, *(edits[:REASONS] if edits else others)]

@@ -192,13 +192,13 @@ def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
         return
     if kept.gpus != pool.gpus_of(name):
         was, now = str(kept.gpus), str(pool.gpus_of(name))
-        yield _finding(Kind.CHANGE, name, Aspect.GPUS, "", was, now)
+        yield Finding(Kind.CHANGE, Subject.NODE, name, Aspect.GPUS, "", was, now)
     wanted = pool.of_node(name)
     labels = node["metadata"].get("labels") or {}
     yield from _differences(name, Aspect.LABEL, kept.labels, wanted.labels, labels)
     taints = [*map(_by_key, (kept.taints, wanted.taints, node["spec"].get("taints") or []))]
     if kept.unfinished:
-        yield _finding(Kind.CHANGE, name, Aspect.TAINTS, "", "begun", "applied")
+        yield Finding(Kind.CHANGE, Subject.NODE, name, Aspect.TAINTS, "", "begun", "applied")
         taints[2] = taints[0]
     yield from _differences(name, Aspect.TAINT, *taints)
 
@@ -222,11 +222,11 @@ def _differences(
     for key in dict.fromkeys((*kept, *wanted)):
         if kept.get(key) != wanted.get(key):
             was, now = _shown(kept.get(key)), _shown(wanted.get(key))
-            yield _finding(Kind.CHANGE, node, aspect, key, was, now)
+            yield Finding(Kind.CHANGE, Subject.NODE, node, aspect, key, was, now)
     for key, value in kept.items():
         if observed.get(key) not in (value, wanted.get(key)):
             was, now = _shown(value), _shown(observed.get(key))
-            yield _finding(Kind.DRIFT, node, aspect, key, was, now)
+            yield Finding(Kind.DRIFT, Subject.NODE, node, aspect, key, was, now)
 
 
 def _shown(value: str | None) -> str:
@@ -240,13 +240,7 @@ def _by_key(taints: Iterable[Json]) -> dict[str, str]:
 
 def _left(node: str, record: Applied) -> Finding:
     gpus = f", {record.gpus} GPUs" if record.gpus else ""
-    return _finding(Kind.CHANGE, node, Aspect.POOL, "", f"{record.pool}{gpus}", "")
-
-
-def _finding(kind: Kind, node: str, aspect: Aspect, key: str, was: str, now: str) -> Finding:
-    return Finding(
-        kind=kind, subject=Subject.NODE, name=node, aspect=aspect, key=key, was=was, now=now
-    )
+    return Finding(Kind.CHANGE, Subject.NODE, node, Aspect.POOL, "", f"{record.pool}{gpus}", "")
 
 
 def _name(node: Json) -> str:

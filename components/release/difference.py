@@ -48,19 +48,24 @@ def compare(
     for item in missing:
         gone = item.body is not None or (noted is not None and str(item) in noted.objects)
         found.append(
-            _finding(Kind.DRIFT, str(item), Aspect.OBJECT, "", "there", "missing")
+            Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", "there", "missing")
             if gone
-            else _finding(Kind.CHANGE, str(item), Aspect.OBJECT, "", "", "there", first=True)
+            else Finding(
+                Kind.CHANGE, Subject.OBJECT, str(item), Aspect.OBJECT, "", "", "there", first=True
+            )
         )
-    unfinished = _finding(
+    unfinished = Finding(
         Kind.DUE,
+        Subject.OBJECT,
         release,
         Aspect.REASON,
         f"revision {record.revision} is {record.status}: it did not end",
     )
     chart: Findings = ()
     if noted is not None and noted.version != version:
-        chart = (_finding(Kind.CHANGE, release, Aspect.CHART, "", noted.version, version),)
+        chart = (
+            Finding(Kind.CHANGE, Subject.OBJECT, release, Aspect.CHART, "", noted.version, version),
+        )
     return PlatformDifference(
         missing=tuple(found),
         unfinished=() if record.status == DEPLOYED else (unfinished,),
@@ -72,29 +77,7 @@ def missing_objects(missing: Iterable[Expected]) -> PlatformDifference:
     """Return a difference for each deleted object of a platform without a Helm release."""
     return PlatformDifference(
         missing=tuple(
-            _finding(Kind.DRIFT, str(item), Aspect.OBJECT, "", "there", "missing")
+            Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", "there", "missing")
             for item in missing
         )
-    )
-
-
-def _finding(
-    kind: Kind,
-    name: str,
-    aspect: Aspect,
-    key: str,
-    was: str = "",
-    now: str = "",
-    *,
-    first: bool = False,
-) -> Finding:
-    return Finding(
-        kind=kind,
-        subject=Subject.OBJECT,
-        name=name,
-        aspect=aspect,
-        key=key,
-        was=was,
-        now=now,
-        first=first,
     )

@@ -42,27 +42,16 @@ class MigTarget:
     def difference(self, node: Json) -> Finding | None:
         """Return the finding that the node's MIG layout must change; None if it need not."""
         name, found, kept = str(node["metadata"]["name"]), layout(node), applied(node)
+        about = (Subject.NODE, name, Aspect.LAYOUT)
         if found != self.layout and self.declared and kept == self.layout:
-            return _finding(Kind.DRIFT, name, was=kept, now=found)
+            return Finding(Kind.DRIFT, *about, "", kept, found)
         if found != self.layout:
-            return _finding(Kind.CHANGE, name, was=kept or found, now=self.layout)
+            return Finding(Kind.CHANGE, *about, "", kept or found, self.layout)
         if state(node) == FAILED:
-            return _finding(Kind.DUE, name, f" {self.layout} {FAILED}")
+            return Finding(Kind.DUE, *about, f" {self.layout} {FAILED}")
         if begun(node) or not self.declared:
-            return _finding(Kind.DUE, name, f" {self.layout}: an earlier run did not end")
+            return Finding(Kind.DUE, *about, f" {self.layout}: an earlier run did not end")
         return None
-
-
-def _finding(kind: Kind, node: str, more: str = "", was: str = "", now: str = "") -> Finding:
-    return Finding(
-        kind=kind,
-        subject=Subject.NODE,
-        name=node,
-        aspect=Aspect.LAYOUT,
-        key=more,
-        was=was,
-        now=now,
-    )
 
 
 def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarget]:

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Mapping
 from components.desired.host import DesiredHost, working
 from components.host_facts import HostFacts
 from components.hosts import disruption
+from components.hosts.disruption import StepChange
 from components.hosts.phases import preparation_disrupts as of_preparation
 from components.hosts.phases import runtime_disrupts as of_runtime
 from components.hosts.steps.driver import driver_of
-from components.rollout.plan import UNENDED, Change
+from components.rollout.plan import Change
 from components.settings.hosts.driver import DriverSource
 
 
@@ -43,31 +44,29 @@ def changes(
         seen = facts.get(host.name)
         if seen is None or seen.refused:
             continue
-        by_phase: dict[str, tuple[str, ...]] = {}
+        by_phase: dict[str, tuple[StepChange, ...]] = {}
         if not seen.error:
             for phase, after in disruptive_settings(host).items():
                 before = seen.disrupts.get(phase)
                 if changed := _changed(phase, before, after, host.sections.runtime.engine):
                     by_phase[phase] = changed
-        what = tuple(word for words in by_phase.values() for word in words)
-        if host.node in cordoned and not what:
-            what = (UNENDED,)
-        if what:
+        steps = tuple(step for steps in by_phase.values() for step in steps)
+        if steps or host.node in cordoned:
             # A run that was interrupted may have applied the first of a new host's phases only.
             first = not seen.error and not (by_phase or seen.disrupts).keys() & seen.disrupts.keys()
             undoes = "runtime" in by_phase and not host.configures_runtime
-            found.append(Change(host, what, first, _boot(host, seen, what), undoes))
+            found.append(Change(host, steps, first, _boot(host, seen, steps), undoes))
     return tuple(found)
 
 
-def _boot(host: DesiredHost, seen: HostFacts, what: tuple[str, ...]) -> str:
+def _boot(host: DesiredHost, seen: HostFacts, steps: tuple[StepChange, ...]) -> str:
     """Return what makes a reboot of a changed host necessary, as far as its facts show it.
 
     A driver from packages is loaded by a reboot (`driver.sh`, driver_load); a runfile's installer
     unloads the old one. A rollout reboots a host that has a reboot pending, or fails.
     """
     driver = host.sections.driver
-    if any(word.startswith("kernel ") for word in what):
+    if any(change.step == "kernel" for change in steps):
         return "another kernel"
     if (
         driver_of(host)
@@ -80,7 +79,7 @@ def _boot(host: DesiredHost, seen: HostFacts, what: tuple[str, ...]) -> str:
     return f"a reboot pending ({'; '.join(seen.reboot)})" if seen.reboot else ""
 
 
-def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[str, ...]:
+def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[StepChange, ...]:
     """Return the changes of one phase that disrupt pods and thus must be made in waves.
 
     If another container engine replaces the old one, nothing is returned: the program undoes the
@@ -88,7 +87,7 @@ def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[s
     """
     if before == after or not (before or after):
         return ()
-    old = disruption.steps(before or "").get("runtime", "")
-    if phase == "runtime" and old and old.split(" ")[0] != engine:
+    old = disruption.steps(before or "").get("runtime")
+    if phase == "runtime" and old and old[0] != engine:
         return ()
     return disruption.changes(before or "", after)

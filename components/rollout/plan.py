@@ -5,7 +5,6 @@ This module imports no settings, because programs import it, too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -16,9 +15,9 @@ from policies.printable import printable
 
 if TYPE_CHECKING:
     from components.desired.host import DesiredHost
+    from components.hosts.disruption import StepChange
     from components.nodes.pods import PodOnNode
 
-_KUBELET = re.compile(r"kubernetes kubelet=(?P<old>\d+\.\d+\.\d+) → kubelet=(?P<new>\d+\.\d+\.\d+)")
 UNENDED = "an earlier run did not end"
 """Text about a host whose only change is to finish an interrupted rollout."""
 OWNERS = 5
@@ -30,14 +29,14 @@ class Change:
     """A host with declared, disruptive settings that are not applied yet.
 
     Attributes:
-        what: Changed settings, as text from `components.hosts.disruption.changes`.
+        steps: Steps whose disruptive settings change. Empty: an earlier run of them did not end.
         first: Whether nothing of what changes was ever applied on the host.
         boot: What the host shows that it must reboot for. Empty: the inspection shows nothing such.
         undoes_runtime: Whether the container runtime is no longer declared, so that it is undone.
     """
 
     host: DesiredHost
-    what: tuple[str, ...]
+    steps: tuple[StepChange, ...]
     first: bool = False
     boot: str = ""
     undoes_runtime: bool = False
@@ -45,8 +44,13 @@ class Change:
     @property
     def kubelet(self) -> tuple[str, str] | None:
         """Return the kubelet's version before and after the change; None if it does not change."""
-        match = next(filter(None, map(_KUBELET.fullmatch, self.what)), None)
-        return (match["old"], match["new"]) if match else None
+        changed = (change.versions for change in self.steps if change.step == "kubernetes")
+        return next(changed, None)
+
+    @property
+    def text(self) -> str:
+        """Return the changed settings in words."""
+        return "; ".join(change.text for change in self.steps) or UNENDED
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class Plan:
                 key=UNENDED,
             )
             for change in self.changes
-            if change.what == (UNENDED,)
+            if not change.steps
         )
 
     @property
@@ -206,7 +210,7 @@ def words(made: Plan) -> Iterable[str]:
         )
     for change in nodes:
         name = change.host.node
-        yield from node_words(name, "; ".join(change.what), made.views[name])
+        yield from node_words(name, change.text, made.views[name])
         if made.views[name].daemons:
             yield f"node {name}: stops pods with GPUs, {_owners(made.views[name].daemons)}"
 

@@ -113,7 +113,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     elif driver.version and facts.driver != driver.version:
         cure = "install that driver, or declare this one in driver.version"
         yield fault(host, f"driver {facts.driver}", driver.version, cure)
-    installed = disruption.steps(facts.disrupts.get(Phase.PREPARE, "")).get("driver", "")
+    installed = disruption.steps(facts.disrupts.get(Phase.PREPARE, "")).get("driver")
     no_more = driver_of(host) is None and not driver.in_container
     if installed and no_more and host.sections.packages.remove:
         yield fault(

@@ -17,6 +17,7 @@ import pytest
 
 from components.desired.resolve import resolve
 from components.hosts import copies, script
+from components.hosts.disruption import StepChange
 from components.hosts.script import Bundle
 from components.loading.loader import load
 from components.rollout.component import Rollout, RolloutArgs
@@ -213,7 +214,7 @@ def test_a_rollout_says_itself_what_its_hosts_get(uploads: Uploads) -> None:
     desired = resolve(VALID, "test")
     (host,) = desired.hosts
     made = made_copies()
-    plan = Plan(changes=(Change(host, ("sysctl",)),))
+    plan = Plan(changes=(Change(host, (StepChange("sysctl"),)),))
     args = RolloutArgs(
         rollout=desired.rollout,
         has_hosts=True,

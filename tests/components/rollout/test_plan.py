@@ -10,6 +10,7 @@ import pytest
 from components.desired.resolve import resolve
 from components.host_facts import HostFacts
 from components.hosts import disruption
+from components.hosts.disruption import StepChange
 from components.hosts.phases import preparation_disrupts as of_preparation
 from components.hosts.phases import prepare_script, runtime_script
 from components.hosts.phases import runtime_disrupts as of_runtime
@@ -73,8 +74,8 @@ def test_a_script_and_the_plan_have_the_same_lines() -> None:
     ):
         assert f"{disruption.SETTING}={lines!r}".replace("\\n", "\n") in script
     assert disruption.steps(of_preparation(desired_host(declared, host))) == {
-        "kernel": "6.1.0-44-amd64 kernel",
-        "kubernetes": "kubelet=1.34.4",
+        "kernel": ("6.1.0-44-amd64", "kernel"),
+        "kubernetes": ("kubelet=1.34.4",),
     }
 
 
@@ -93,9 +94,9 @@ def test_a_changed_version_is_worded_before_and_after() -> None:
     facts = applied(made(kubernetesPackages={"version": "1.33.5"}))
     found = changes(resolve(made(kubernetesPackages={"version": "1.34.4"}), "dev").hosts, facts)
     assert [change.host.name for change in found] == ["gpu-1", "gpu-2", "gpu-3", "gpu-4"]
-    assert found[0].what == ("kubernetes kubelet=1.33.5 → kubelet=1.34.4",)
+    assert found[0].text == "kubernetes kubelet=1.33.5 → kubelet=1.34.4"
     gone = changes(resolve(made(), "dev").hosts, facts)
-    assert gone[0].what == ("kubernetes kubelet=1.33.5 → none",)
+    assert gone[0].text == "kubernetes kubelet=1.33.5 → none"
 
 
 def test_only_the_host_is_rolled_whose_line_changes() -> None:
@@ -115,7 +116,7 @@ def test_another_engine_is_not_rolled() -> None:
 def test_an_interrupted_change_is_rolled_whatever_is_declared_now() -> None:
     facts = applied(made(), **{"gpu-2": HostFacts(disrupts={"prepare": "unfinished"})})
     (change,) = (c for c in changes(resolve(made(), "dev").hosts, facts) if c.host.name == "gpu-2")
-    assert "unfinished change to nothing" in change.what
+    assert change.text.startswith("unfinished change to nothing; ")
 
 
 def test_a_host_that_does_not_answer_is_rolled_only_if_its_node_was_left_cordoned() -> None:
@@ -149,7 +150,7 @@ def test_a_runtime_that_is_no_longer_declared_is_undone_in_the_plan() -> None:
     assert [(change.host.name, change.undoes_runtime) for change in found] == [
         (host.name, True) for host in operator.hosts
     ]
-    assert "→ none" in found[0].what[0]
+    assert found[0].text.endswith("→ none")
     args = RolloutArgs(
         rollout=operator.rollout,
         has_hosts=True,
@@ -169,8 +170,14 @@ def test_a_runtime_that_is_no_longer_declared_is_undone_in_the_plan() -> None:
     assert changes(operator.hosts, gone) == ()
 
 
+def kubelet_change(old: str, new: str) -> StepChange:
+    return StepChange("kubernetes", (f"kubelet={old}",), (f"kubelet={new}",))
+
+
 def rolled(views: dict[str, View], *, first: bool = False, **more: Any) -> Plan:
-    found = [Change(host, ("driver a → b",), first) for host in made(**more).hosts]
+    found = [
+        Change(host, (StepChange("driver", ("a",), ("b",)),), first) for host in made(**more).hosts
+    ]
     return plan(found, views, 2)
 
 
@@ -286,7 +293,7 @@ def test_kubelet_goes_one_minor_version_at_a_time_and_after_the_api_server(
     old: str, new: str, server: str, told: str
 ) -> None:
     (host, *_) = made().hosts
-    change = Change(host, (f"kubernetes kubelet={old} → kubelet={new}",))
+    change = Change(host, (kubelet_change(old, new),))
     refusal = Plan((change,), server=server).refusal(change)
     assert told in refusal
     assert bool(refusal) == bool(told)
@@ -294,7 +301,7 @@ def test_kubelet_goes_one_minor_version_at_a_time_and_after_the_api_server(
 
 def upgrading(
     server: str,
-    what: str = "kubernetes kubelet=1.33.5 → kubelet=1.34.4",
+    step: StepChange | None = None,
     left: str = "",
     version: str = "1.34.4",
 ) -> Plan:
@@ -305,7 +312,10 @@ def upgrading(
             "name": "cp-1", "role": "control-plane", "address": "192.0.2.2", "hostKey": HOST_KEY
         },
     ]  # fmt: skip
-    found = [Change(each, (what,)) for each in made(hosts=hosts).hosts]
+    found = [
+        Change(each, (step or kubelet_change("1.33.5", "1.34.4"),))
+        for each in made(hosts=hosts).hosts
+    ]
     views = {"cp-1": view(left=left), "gpu-1": view()}
     return plan(found, views, server=server, made=ControlPlane("cp-1", version))
 
@@ -334,7 +344,7 @@ def test_workers_wait_for_a_control_plane_whose_host_is_left_alone() -> None:
 
 
 def test_an_unfinished_upgrade_skips_no_minor_version_either() -> None:
-    what = "unfinished change to kubernetes"
-    (text,) = blockers(upgrading("v1.33.5", what=what, version="1.35.0"))
+    unfinished = StepChange(disruption.UNFINISHED, now=("kubernetes",))
+    (text,) = blockers(upgrading("v1.33.5", step=unfinished, version="1.35.0"))
     assert "host cp-1: found an API server v1.33.5 → 1.35.0; wanted one minor version" in text
-    assert list(blockers(upgrading("v1.34.4", what=what, version="1.35.0"))) == []
+    assert list(blockers(upgrading("v1.34.4", step=unfinished, version="1.35.0"))) == []
