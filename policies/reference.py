@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 from collections.abc import Mapping
@@ -65,6 +66,16 @@ def admission(rule: Rule) -> str:
     return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
 
 
+_UNLESS_OBSERVED = (
+    " In objects that were read from a cluster, it judges only what the author wrote: the system "
+    "writes this field, too."
+)
+
+
+def _observed(context: Context) -> Context:
+    return dataclasses.replace(context, observed=True)
+
+
 def section(rule: Rule) -> str:
     """Return the Markdown section of a rule, with an HTML anchor for links to the rule."""
     return f'<a id="{anchor(rule.id)}"></a>\n\n{described(rule)}'
@@ -78,12 +89,15 @@ def described(rule: Rule) -> str:
         if rule.whole
         else ""
     )
-    broken = violations(yaml.safe_load(shown.failing), context_for(shown))
+    failing, context = yaml.safe_load(shown.failing), context_for(shown)
+    broken = violations(failing, context)
+    of_rule = {violation.rule.id for violation in violations(failing, _observed(context))}
+    system = "" if rule.id in of_rule else _UNLESS_OBSERVED
     said = "\n".join(violation.message for violation in broken)
     told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
     return f"""### {rule.id}: {rule.title}
 
-Severity: {rule.severity}. Checked with {checked_with(rule)}.{patches}
+Severity: {rule.severity}. Checked with {checked_with(rule)}.{patches}{system}
 
 {rule.why}
 

@@ -14,7 +14,7 @@ from ..faults import Fault
 from ..rules import RULES, Context
 from . import arguments, baseline, files, rendered, together
 from .context import ContextError, StackFinder, configured, of_stack
-from .document import Source
+from .document import Source, is_server_list
 from .formats import FORMATS
 from .formats.text import show
 from .pool import judge_all
@@ -47,7 +47,7 @@ def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> 
     try:
         context = _context(given, find_stack)
         report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
-        results = _results(given, context)
+        results = _results(given, context, report)
         if given.baseline:
             known = baseline.read(given.baseline)
             report.add(known.marked(results))
@@ -83,11 +83,14 @@ def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Cont
         wanted, cure = "a rule of `gpu-rules list` or of ruleFolder", "correct the id"
         raise ContextError(Fault(f"--rule {unknown[0]}", "no such rule", wanted, cure))
     return replace(
-        context, namespace=given.namespace, severities={**context.severities, **given.severities}
+        context,
+        observed=given.observed,
+        namespace=given.namespace,
+        severities={**context.severities, **given.severities},
     )
 
 
-def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
+def _results(given: arguments.Arguments, context: Context, report: Report) -> Iterator[Result]:
     others: list[Problem | Unjudged] = []
 
     def names() -> Iterator[files.Name]:
@@ -105,6 +108,10 @@ def _results(given: arguments.Arguments, context: Context) -> Iterator[Result]:
                 others.append(entry)
 
     sources: Iterable[Source] = read()
+    if given.paths == (files.STDIN,):
+        sources = list(sources)
+        context = replace(context, observed=given.observed or is_server_list(sources))
+    report.observed = context.observed
     whole = None
     if given.scope is arguments.CheckScope.STACK:
         sources = list(sources)

@@ -50,6 +50,7 @@ class Arguments:
     baseline: Path | None
     mixed: bool
     render: bool
+    observed: bool
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
@@ -79,6 +80,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="only list charts and kustomizations; default: render them with helm, and with "
         "kustomize or kubectl, if these are on PATH",
+    )
+    parser.add_argument(
+        "--observed",
+        action="store_true",
+        help="the objects were read from a cluster: what the system wrote, such as the node of a "
+        "pod, is not judged; default: only for a List of an API server on standard input",
     )
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument(
@@ -153,6 +160,7 @@ def of(given: argparse.Namespace) -> Arguments:
         baseline=given.baseline,
         mixed=given.mixed,
         render=not given.no_render,
+        observed=given.observed,
     )
 
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import starmap
 from os.path import basename
+from typing import Final
 
 from ..faults import InputError
 from ..rules import Context, Subject, Violation
 from ..rules.placeholders import with_unknowns
 from ..rules.registry import evaluate_objects, objects_of
-from ..rules.unknown import mapping, sequence
+from ..rules.unknown import at, mapping, sequence, text
 from ..rules.unread import unread
 from .lines import Lines
 from .parse import documents
@@ -34,6 +35,9 @@ CHART = "Chart.yaml"
 
 The file has an apiVersion but no kind, so it is not a manifest.
 """
+
+_SET_BY_SERVER: Final = ("uid", "resourceVersion", "creationTimestamp")
+"""Metadata that an API server gives to each object that it stores."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,24 @@ class Source:
     def _lines(self) -> Lines:
         part = self.origin if self.rendered else self.part
         return Lines(part.text if part else "")
+
+
+def is_server_list(sources: Sequence[Source]) -> bool:
+    """Return whether documents are one list of objects that an API server has stored.
+
+    `kubectl get -o json` and `-o yaml` print such a list.
+    """
+    if len(sources) != 1:
+        return False
+    try:
+        (value,) = map(mapping, documents(sources[0].part.text))
+    except (InputError, ValueError):
+        return False
+    stored = [
+        all(at(item, "metadata", key) for key in _SET_BY_SERVER)
+        for item in sequence(value.get("items"))
+    ]
+    return text(value.get("kind")).endswith("List") and bool(stored) and all(stored)
 
 
 def judge(source: Source, context: Context, *, keep: bool = False) -> list[Judged]:

@@ -27,6 +27,7 @@ class Report:
         templates: Number of templates and patches that name no GPUs.
         unjudged: Fields that may request GPUs in a form that no rule reads, and skipped files.
         fail_on_unjudged: Whether an entry in `unjudged` makes the exit code 1.
+        observed: Whether the objects were judged as read from a cluster.
         gone: Number of baseline entries that no violation of this run has matched.
     """
 
@@ -38,6 +39,7 @@ class Report:
     templates: int = 0
     unjudged: list[Unjudged] = field(default_factory=list)
     fail_on_unjudged: bool = False
+    observed: bool = False
     gone: int = 0
 
     def add(self, results: Iterable[Result]) -> None:
@@ -107,6 +109,8 @@ class Report:
             f"{self.count(Severity.MANDATORY)} mandatory and "
             f"{self.count(Severity.ADVISORY)} advisory violations",
         ]
+        if self.observed:
+            parts.append("without what the system wrote")
         if self.exempt:
             parts.append(f"{self.exempt} exempt")
         if self.known:

@@ -19,7 +19,7 @@ def of_daemon_set(subject: Subject, context: Context) -> bool:
     It does if it is a DaemonSet or may be a pod of one, and if nobody has declared which namespaces
     are trusted to have node agents.
     """
-    return not context.trust_is_declared and subject.daemon_set is not None
+    return not context.trust_is_declared and subject.daemon_set(context) is not None
 
 
 def is_agent(subject: Subject, context: Context) -> bool:

@@ -85,14 +85,13 @@ def is_claim(subject: Subject) -> bool:
     return subject.kind in KINDS and subject.group_version.partition("/")[0] == GROUP
 
 
-def is_generated(subject: Subject) -> bool:
+def is_generated(subject: Subject, context: Context) -> bool:
     """Return whether a controller has made the claim from the template of a pod.
 
-    Everybody can write the annotation into a manifest. So it counts only in an object that was read
-    from a cluster, which has given it a uid.
+    Everybody can write the annotation into a manifest. So it counts only in objects that the user
+    declares as read from a cluster.
     """
-    stored = bool(text(at(subject.manifest, "metadata", "uid")))
-    return stored and _POD_CLAIM in subject.annotations
+    return context.observed and _POD_CLAIM in subject.annotations
 
 
 def devices_path(subject: Subject) -> tuple[str, ...]:

@@ -169,6 +169,8 @@ class Context:
         exemptions: Exemptions in the settings.
         other_claims: Claims, claim templates and DeviceClasses that have no GPUs, by name.
         devices: What the manifests of the stack say about the devices of claims.
+        observed: Whether the objects were read from a cluster. What the system wrote into them is
+            then not judged (`policies.rules.observed`), and their owners count.
         today: Date that exemptions are compared with; default: the current date.
     """
 
@@ -190,6 +192,7 @@ class Context:
     exemptions: tuple[ExemptionFacts, ...] = ()
     other_claims: frozenset[str] = frozenset()
     devices: DeviceFacts = DeviceFacts()
+    observed: bool = False
     today: date | None = None
 
     @property

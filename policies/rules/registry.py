@@ -13,6 +13,7 @@ from .devices import with_devices
 from .discovery import find
 from .example import Example
 from .exemptions import RULE_ID, Exemption, exemptions, finding, settled
+from .observed import as_submitted
 from .rule import Finding, Rule, Subject, Violation
 from .twin import NoTwin, Twin
 from .unknown import mapping, sequence, text
@@ -58,7 +59,11 @@ def objects_of(manifest: Mapping[str, object], context: Context) -> list[tuple[s
     Args:
         manifest: Manifest as for `evaluate`.
     """
-    return [(place, Subject.all_of(item, context.namespace)) for place, item in items(manifest)]
+    return [(place, _subjects(item, context)) for place, item in items(manifest)]
+
+
+def _subjects(item: Mapping[str, object], context: Context) -> list[Subject]:
+    return Subject.all_of(as_submitted(item) if context.observed else item, context.namespace)
 
 
 def evaluate_objects(
@@ -88,7 +93,7 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
     """
     each = [item for manifest in manifests for _, item in items(manifest)]
     context = with_devices(context, each)
-    subjects = [subject for item in each for subject in Subject.all_of(item, context.namespace)]
+    subjects = [subject for item in each for subject in _subjects(item, context)]
     return [
         _violation(rule, subject, finding, context, _lifted(subject, context))
         for rule in RULES.values()

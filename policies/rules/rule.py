@@ -114,20 +114,19 @@ class Subject:
         own = mapping(at(self.manifest, "metadata", "annotations"))
         return {**mapping(at(self.pod.metadata, "annotations")), **own} if self.pod else own
 
-    @property
-    def daemon_set(self) -> object:
+    def daemon_set(self, context: Context) -> object:
         """Return the name of the DaemonSet that the object is or that made it, or None.
 
         The name is `UNKNOWN` if the object may be a DaemonSet's pod. Everybody can write an owner
-        into a manifest. So an owner counts only in an object that was read from a cluster, which
-        has given it a uid.
+        and a uid into a manifest. So an owner counts only in objects that the user declares as
+        read from a cluster.
         """
         if self.kind == "DaemonSet":
             return self.name
         owners = at(self.manifest, "metadata", "ownerReferences")
         if owners is UNKNOWN or any(map(holds_unknown, sequence(owners))):
             return UNKNOWN
-        if not text(at(self.manifest, "metadata", "uid")):
+        if not context.observed:
             return None
         made_by = (owner for owner in sequence(owners) if at(owner, "controller") is True)
         return next((text(at(o, "name")) for o in made_by if at(o, "kind") == "DaemonSet"), None)
@@ -136,7 +135,7 @@ class Subject:
         """Return whether the object is known to be none that the rules trust."""
         if not self.namespace_known or self.namespace in context.trusted_namespaces:
             return False
-        return not context.trusts_daemon_set(self.namespace, text(self.daemon_set))
+        return not context.trusts_daemon_set(self.namespace, text(self.daemon_set(context)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def _named(subject: Subject, context: Context) -> Iterator[Finding]:
     if not is_claim(subject) or not of_other_devices(subject.name, context):
         return
     # The name of a generated claim begins with that of its pod, which names its template.
-    if is_generated(subject):
+    if is_generated(subject, context):
         return
     # Without a cap, nothing counts the devices of a claim, and an unclear class may stay unclear.
     known = any(of_gpus(one.device_class, context) for one in requests(subject))

@@ -7,18 +7,17 @@ from collections.abc import Iterator
 from ..context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example, edited
+from ..observed import SYSTEM_ANNOTATIONS
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
 from ..twin import pods
 from ..unknown import mapping
 
-_ASSIGNED = ("tencent.com/predicate-", "tencent.com/gpu-assigned")
-
 
 def _not_preassigned(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     for key in mapping(pod.metadata.get("annotations")):
-        if key.startswith(_ASSIGNED):
+        if key.startswith(SYSTEM_ANNOTATIONS):
             yield Finding(
                 path=pod.under(f"metadata.annotations[{key}]"),
                 found="an annotation that gpu-admission sets",

@@ -6,6 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from policies.rules.observed import as_submitted
 from tests.policies.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.policies.admission.generate_ordinary import ordinary_pods
 from tests.policies.admission.generate_rare import rare
@@ -84,14 +85,16 @@ def _workload(draw: st.DrawFn, kind: str, namespace: str) -> Json:
 @st.composite
 def _pod(draw: st.DrawFn, namespace: str) -> Json:
     metadata: Json = {"name": "a", "namespace": namespace, **draw(annotated())}
+    made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(specs())}
     if draw(st.integers(0, 9)) == 0:
         owner = {"apiVersion": "apps/v1", "name": "a", "uid": "0"}
         kind, controller = draw(st.sampled_from(["DaemonSet", "ReplicaSet"])), draw(st.booleans())
         metadata["ownerReferences"] = [{**owner, "kind": kind, "controller": controller}]
-        # Objects in a cluster have a uid. In a manifest without uid, a user may have written the
-        # ownerReferences.
+        # A pod with a uid stands for one that a controller creates: for the rules, it was read from
+        # a cluster. Controllers name no node.
         metadata["uid"] = "1"
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": draw(specs())}
+        return dict(as_submitted(made))
+    return made
 
 
 _LIMITED = st.dictionaries(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -55,7 +55,8 @@ def compare(api: httpx.Client, manifest: Mapping[str, Any]) -> tuple[bool, dict[
     """
     said = create(api, manifest, user=maker(manifest))
     assert said.taken or said.status in (400, 422), said.text
-    context = CONTEXTS[context_name(manifest)]
+    observed = "uid" in manifest["metadata"]
+    context = replace(CONTEXTS[context_name(manifest)], observed=observed)
     pack, checker = packed(manifest, context), checked(manifest, context)
     # The API server rejects an invalid object before it evaluates policies. Only policy pack and
     # checker are compared then.

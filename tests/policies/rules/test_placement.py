@@ -199,7 +199,7 @@ CLAIMING = {"name": "cuda", "image": "cuda:13", "resources": {"claims": [{"name"
 
 
 def owned(*owners: Any, uid: str = "1") -> dict[str, Any]:
-    """Return a pod as a cluster has it, which gives each object a uid."""
+    """Return a pod with owners; with a uid, it counts as read from a cluster."""
     made = pod(container(), tolerations=[ANY])
     made["metadata"]["uid"] = uid
     made["metadata"]["ownerReferences"] = list(owners)
@@ -250,7 +250,9 @@ KEPT: list[tuple[str, Any, list[str]]] = [
 
 @pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in KEPT], ids=[r[0] for r in KEPT])
 def test_work_without_gpus_keeps_away(manifest: Any, wanted: list[str]) -> None:
-    context = Context(pools=(PoolFacts("cpu", 0, (NodeTaint("zone"),)), POOL))
+    observed = bool(manifest["metadata"].get("uid"))
+    pools = (PoolFacts("cpu", 0, (NodeTaint("zone"),)), POOL)
+    context = Context(pools=pools, observed=observed)
     assert paths("GPU032", manifest, context) == wanted
 
 
