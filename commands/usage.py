@@ -5,7 +5,6 @@ Everything that the API server reports is read here and returned as a frozen mod
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from components.kubernetes.resources import DRA_DRIVER, counts_gpus
 from components.nodes.drain import ready
 from components.nodes.gpu_holders import FINISHED, allocated, list_pods
 from components.nodes.inspect import count_devices, gpus
+from components.settings.nodes.node_range import natural_order
 from policies.kube.pod_resources import device_requests
 from policies.printable import printable
 
@@ -214,7 +214,7 @@ def usage(
     objects = {str(node["metadata"]["name"]): node for node in counted}
     nodes = [
         _node(objects.get(name, {}), name, pools, resources, by_node.get(name, []), declared)
-        for name in sorted({*objects, *by_node}, key=natural)
+        for name in sorted({*objects, *by_node}, key=natural_order)
     ]
     shown = tuple(node for node in nodes if node.gpus or node.holders or node.missing)
     return Usage(
@@ -232,12 +232,6 @@ def total(amounts: Iterable[Mapping[str, int]]) -> FrozenDict[str, int]:
     for each in amounts:
         added.update(each)
     return FrozenDict({name: number for name, number in sorted(added.items()) if number})
-
-
-def natural(name: str) -> tuple[tuple[str, int], ...]:
-    """Return a key that sorts `gpu-2` before `gpu-10`."""
-    parts = re.findall(r"([^0-9]*)([0-9]{0,18})", name)
-    return tuple((text, int(number or -1)) for text, number in parts)
 
 
 def _resources(found: Listed) -> Iterator[str]:

@@ -11,7 +11,6 @@ from commands.adoption.observed import ObservedCluster, ObservedNode
 from commands.adoption.pools import gpu_pools, unique_names
 from commands.adoption.propose import DEVICE_PLUGIN, GPU_OPERATOR, Proposal
 from commands.adoption.stack_text import FROM_CLUSTER, commented_hosts, new_text
-from commands.usage import natural
 from components.loading.validate_adopted import passes_by_environment
 from components.settings.adopted import AdoptedSettings
 from components.settings.gpu_operator import Distribution
@@ -341,7 +340,7 @@ def _pools(machines: Sequence[Machine], gpus: int | None) -> list[tuple[Settings
 def _pool(name: str, gpus: int | None, members: Sequence[Machine]) -> Settings:
     pool: Settings = {
         "name": name,
-        "nodes": [*ranges(sorted({member.node for member in members}, key=natural))],
+        "nodes": [*ranges({member.node for member in members})],
         "gpusPerNode": USUAL_GPUS if gpus is None else gpus,
     }
     first, *others = members

@@ -11,7 +11,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from commands.adoption.observed import ObservedNode
-from commands.usage import natural
 from components.base.names import POOL_NAME_LIMIT, LabelValue, OwnLabelKey
 from components.settings.device_plugin import CONFIG_LABEL
 from components.settings.nodes.node_range import ranges
@@ -219,4 +218,4 @@ def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, 
 
 def node_ranges(nodes: Iterable[ObservedNode]) -> list[str]:
     """Return the names of nodes, with consecutive names as ranges such as `gpu-[1-4]`."""
-    return [*ranges([node.name for node in sorted(nodes, key=lambda node: natural(node.name))])]
+    return [*ranges(node.name for node in nodes)]

@@ -230,6 +230,12 @@ class _Resolver:
         return {node: pool for pool in self.cluster.pools for node in pool.node_names}
 
     @cached_property
+    def host_of(self) -> dict[str, tuple[Host, DesiredHost]]:
+        """Return the declared and the desired host of each node, by node name."""
+        pairs = zip(self.cluster.hosts, self.hosts, strict=True)
+        return {host.node: (declared, host) for declared, host in pairs}
+
+    @cached_property
     def first(self) -> Host | None:
         """Return the control-plane host that runs `kubeadm init`, or None without a new cluster."""
         if self.cluster.kubernetes_packages.init is None:
@@ -674,9 +680,9 @@ class _Resolver:
     def pool_validation(self, pool: Pool) -> PoolValidation:
         """Return the validation of a pool whose nodes all advertise the same devices."""
         validation, settings = self.cluster.validation, self.proven(pool, pool)
-        hosts = {host.node: host for host in self.cluster.hosts}
-        names = set(pool.node_names) if pool.nodes is not None else set(hosts)
-        proven = {node: self.proven(pool, hosts[node]) for node in names & hosts.keys()}
+        named = self.host_of if pool.nodes is None else dict.fromkeys(pool.node_names)
+        hosts = {node: host for node in named if (host := self.host_of.get(node))}
+        proven = {node: self.proven(pool, declared) for node, (declared, _) in hosts.items()}
         return PoolValidation(
             **self.members(pool),
             gpus=pool.gpus_per_node,
@@ -689,9 +695,7 @@ class _Resolver:
             own={node: own for node, own in sorted(proven.items()) if own != settings},
             spaces=self.spaces,
             hosts={
-                host.node: host.target
-                for host in self.hosts
-                if host.node in names and not host.in_maintenance
+                node: host.target for node, (_, host) in hosts.items() if not host.in_maintenance
             },
             pod=self.pod(pool),
         )

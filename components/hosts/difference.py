@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from components.desired.host import DesiredHost
 from components.desired.kubeadm_cluster import DesiredKubeadmCluster
@@ -50,11 +51,19 @@ class HostDifference:
     cluster: Mapping[str, Findings] = field(default_factory=dict)
     reboot: Mapping[str, Findings] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def findings(self) -> Findings:
         """Return all findings about hosts."""
-        parts = (self.prepare, self.runtime, self.cluster, self.reboot)
-        return tuple(finding for part in parts for found in part.values() for finding in found)
+        return tuple(finding for host in self.by_host.values() for finding in host)
+
+    @cached_property
+    def by_host(self) -> Mapping[str, Findings]:
+        """Return all findings about each host, by host name."""
+        by_host: dict[str, list[Finding]] = {}
+        for part in (self.prepare, self.runtime, self.cluster, self.reboot):
+            for host, findings in part.items():
+                by_host.setdefault(host, []).extend(findings)
+        return {host: tuple(findings) for host, findings in by_host.items()}
 
 
 def compare(

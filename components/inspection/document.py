@@ -43,6 +43,7 @@ from components.platforms.base import Platform
 from components.platforms.discovery import SECTIONS
 from components.rollout import plan
 from components.settings.hosts.driver import DriverSettings, DriverSource
+from components.settings.nodes.node_range import natural_order
 from policies.facts.parts import operator_part
 from policies.printable import printable
 
@@ -140,8 +141,7 @@ class ChangeCollector:
         """Yield the configuration files that the run may write, each with its hosts."""
         found: dict[str, list[str]] = {}
         for host in self.hosts:
-            own = [each for each in self._difference.hosts.findings if each.name == host.name]
-            for path in files(host, own):
+            for path in files(host, self._difference.hosts.by_host.get(host.name, ())):
                 found.setdefault(path, []).append(host.name)
         if removed := self._difference.removed:
             for path in every_file():
@@ -188,7 +188,7 @@ class ChangeCollector:
         validated = {finding.name for finding in self._difference.validation.findings}
         outages = self._outages()
         rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
-        for name in dict.fromkeys((*self._nodes, *outages, *sorted(validated))):
+        for name in dict.fromkeys((*self._nodes, *outages, *sorted(validated, key=natural_order))):
             node = self._nodes.get(name)
             made = outages.get(name) or NodeChange(node=name)
             made = made.model_copy(update={"validated": name in validated or name in rolled})
@@ -436,7 +436,9 @@ def _notes(difference: Difference) -> Iterator[str]:
         if view.budgets:
             budgets = ", ".join(view.budgets)
             yield printable(f"node {name}: waits until PodDisruptionBudget {budgets} allows it")
-    others = [change.host.name for change in rollout.changes if change not in rollout.nodes]
+    others = [
+        change.host.name for change in rollout.changes if change.host.node not in rollout.views
+    ]
     if others:
         yield printable(f"changed immediately, not in the cluster: {', '.join(others)}")
 
@@ -444,7 +446,7 @@ def _notes(difference: Difference) -> Iterator[str]:
 def _uninspected(inspection: Inspection) -> Iterator[str]:
     if inspection.unreachable:
         yield inspection.unreachable
-    for host, why in sorted(inspection.difference.hosts.unreached.items()):
+    for host, why in inspection.difference.hosts.unreached.items():
         yield printable(f"host {host}: {why}")
 
 
@@ -494,10 +496,9 @@ def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[s
         difference: What the run changes.
         driver: Old and new version of the driver. Empty: the driver does not change.
     """
-    own = [each for each in difference.hosts.findings if each.name == change.host.name]
     edits = [
         _told(_worded(each))
-        for each in own
+        for each in difference.hosts.by_host.get(change.host.name, ())
         if each.kind is Kind.CHANGE and not each.first and each.aspect is not Aspect.STEP
     ]
     by_driver = [driver] if driver and any(s.step == "driver" for s in change.steps) else []

@@ -12,7 +12,7 @@ from components.desired.host import DesiredHost
 from components.desired.validation import DesiredValidation
 from components.findings import Aspect, Finding, Findings, Kind, Subject
 from components.rollout.plan import View
-from components.settings.nodes.node_range import ranges, split
+from components.settings.nodes.node_range import ranges
 from policies.faults import Fault
 from policies.printable import printable, shortened
 
@@ -85,12 +85,12 @@ def faults(
                 staying.setdefault(f"{shown} with {pool.gpus} GPUs each", []).append(name)
     for pool_text, listed in staying.items():
         yield Fault(
-            f"host {shortened(_ranges(listed), NAMED)}",
+            f"host {shortened([*ranges(listed)], NAMED)}",
             f"not declared any more, while its node stays in pool {pool_text}",
             "a host as long as its node has GPUs: the run would undo the preparation of the host, "
             "and with it the container runtime that gives pods their GPUs",
             "declare the host again, or take its node out of the pool, too; to keep what was "
-            f"prepared, declare the host and run `make leave HOSTS={','.join(_ranges(listed))}`",
+            f"prepared, declare the host and run `make leave HOSTS={','.join(ranges(listed))}`",
         )
 
 
@@ -114,11 +114,3 @@ def undrained(
                 f"`kubectl --context {context} drain {node} --ignore-daemonsets`, or declare the "
                 "host again",
             )
-
-
-def _ranges(names: Iterable[str]) -> list[str]:
-    def order(name: str) -> tuple[str, int]:
-        text, number = split(name)
-        return text, int(number or 0)
-
-    return [*ranges(sorted(names, key=order))]

@@ -87,12 +87,17 @@ def load(document: Mapping[str, Any]) -> Cluster:
 def _excess(document: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield a fault for each list that is too long for the checks, or for a cluster."""
     pools, hosts = (_items(document.get(key)) for key in ("pools", "hosts"))
-    patterns = [
-        name for pool in pools if isinstance(pool, Mapping) for name in _items(pool.get("nodes"))
-    ]
+    sections = [pool for pool in pools if isinstance(pool, Mapping)]
+    patterns = [name for pool in sections for name in _items(pool.get("nodes"))]
+    # A count that is itself too large has a fault with its own location.
+    selected = sum(
+        size
+        for size in (pool.get("count") for pool in sections)
+        if type(size) is int and 0 < size <= NODE_LIMIT
+    )
     counts = (
         (("pools",), len(pools), "pools", POOL_LIMIT),
-        (("pools",), _count(patterns), "nodes", NODE_LIMIT),
+        (("pools",), _count(patterns) + selected, "nodes", NODE_LIMIT),
         (("hosts",), len(hosts), "hosts", NODE_LIMIT),
         (("maintenance",), _count(_items(document.get("maintenance"))), "names", NODE_LIMIT),
     )

@@ -21,6 +21,7 @@ from components.kubernetes.resources import DRIVER_LABEL
 RECORD = "gpu-cluster/validation"
 """Key of the annotation on a validated node that contains the validation record."""
 SETTINGS = "settings."
+_COUNT = re.compile(r"[0-9]{1,6}")
 """Prefix of the facts that come from the stack's settings; all other facts are observed."""
 BOUND = 32 * 1024
 """Maximum number of characters of a record that are parsed; 112 MIG devices need about 6,000."""

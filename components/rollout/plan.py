@@ -192,7 +192,7 @@ def words(made: Plan) -> Iterable[str]:
     nodes = made.nodes
     for host, why in made.left.items():
         yield f"host {host} left alone: {why}"
-    others = [change.host.name for change in made.changes if change not in nodes]
+    others = [change.host.name for change in made.changes if change.host.node not in made.views]
     if others:
         yield f"changed immediately, not in the cluster: {', '.join(others)}"
     if not nodes:

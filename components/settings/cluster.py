@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Literal
 
 from pydantic import Field
@@ -110,9 +111,14 @@ class Cluster(StackSections, Members):
 
     def in_maintenance(self, host: Host) -> bool:
         """Return True if `maintenance` in the stack file lists the host or its node."""
-        return not {host.name, host.node}.isdisjoint(written_out(self.maintenance))
+        return not self.names_in_maintenance.isdisjoint((host.name, host.node))
 
-    @property
+    @cached_property
+    def names_in_maintenance(self) -> frozenset[str]:
+        """Return the names of hosts and of nodes that `maintenance` in the stack file lists."""
+        return frozenset(written_out(self.maintenance))
+
+    @cached_property
     def nodes_in_maintenance(self) -> frozenset[str]:
         """Return the names of the nodes in maintenance.
 
@@ -120,4 +126,4 @@ class Cluster(StackSections, Members):
         """
         hosts = {host.name for host in self.hosts}
         nodes = {host.node for host in self.hosts if self.in_maintenance(host)}
-        return frozenset(nodes.union(set(written_out(self.maintenance)) - hosts))
+        return frozenset(nodes.union(self.names_in_maintenance - hosts))

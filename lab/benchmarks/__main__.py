@@ -1,4 +1,4 @@
-"""Run the benchmarks B1, B2, B4, B5, B6, B8 and B9; exit with 1 if a benchmark misses its goal."""
+"""Run the benchmarks B1, B2, B4 to B6 and B8 to B10; exit with 1 if one misses its goal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ import signal
 import sys
 from types import FrameType
 
-from lab.benchmarks import b1_cold, b2_second, b8_rollout, b9_reading, growth, overhead, rules
+from lab.benchmarks import (
+    b1_cold,
+    b2_second,
+    b8_rollout,
+    b9_reading,
+    b10_sizes,
+    growth,
+    overhead,
+    rules,
+)
 from lab.benchmarks.measure import BenchmarkError
 
 ALL = {
@@ -19,6 +28,7 @@ ALL = {
     "B6": rules.run,
     "B8": b8_rollout.run,
     "B9": b9_reading.run,
+    "B10": b10_sizes.run,
 }
 
 

@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from commands import usage as module
-from commands.usage import Listed, NodeUsage, Usage, natural, usage
+from commands.usage import Listed, NodeUsage, Usage, usage
 from components.desired.pool import Members
 from components.kubernetes.resources import DRA_DRIVER
+from components.settings.nodes.node_range import natural_order
 from policies.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
 from tests.fixtures.api import client
@@ -156,7 +157,7 @@ def test_equal_clusters_give_equal_documents_in_any_order() -> None:
 
 
 def test_names_with_numbers_are_sorted_by_number() -> None:
-    assert sorted(["gpu-10", "gpu-2", "cpu-1", "gpu"], key=natural) == [
+    assert sorted(["gpu-10", "gpu-2", "cpu-1", "gpu"], key=natural_order) == [
         "cpu-1", "gpu", "gpu-2", "gpu-10",
     ]  # fmt: skip
 

@@ -148,16 +148,22 @@ NodeNames = Annotated[
 
 
 def ranges(names: Iterable[str]) -> Iterator[str]:
-    """Abbreviate consecutive names to ranges, in order: `gpu-1`, `gpu-2` become `gpu-[1-2]`."""
+    """Yield names in natural order, consecutive ones as a range such as `gpu-[1-2]`."""
     for run in runs(names):
         (text, first), (_, last) = split(run[0]), split(run[-1])
         yield f"{text}{first}" if first == last else f"{text}[{first}-{last}]"
 
 
+def natural_order(name: str) -> tuple[tuple[str, int], ...]:
+    """Return a key that sorts `gpu-2` before `gpu-10`."""
+    parts = re.findall(r"([^0-9]*)([0-9]{0,18})", name)
+    return tuple((text, int(number or -1)) for text, number in parts)
+
+
 def runs(names: Iterable[str]) -> list[list[str]]:
-    """Group names whose numbers follow each other, in order; leading zeros keep their width."""
+    """Group names whose numbers follow each other, in natural order; leading zeros stay."""
     found: list[list[str]] = []
-    for name in names:
+    for name in sorted(names, key=natural_order):
         if found and _follows(found[-1][-1], name):
             found[-1].append(name)
         else:

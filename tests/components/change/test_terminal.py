@@ -61,7 +61,7 @@ def test_an_edit_of_a_user_is_never_called_drift() -> None:
         (["h-09", "h-010"], ["h-09", "h-010"]),
         (["a1-1", "a2-2"], ["a1-1", "a2-2"]),
         (["x", "y"], ["x", "y"]),
-        (["gpu-2", "gpu-1"], ["gpu-2", "gpu-1"]),
+        (["gpu-2", "gpu-1"], ["gpu-1..2"]),
     ],
 )
 def test_consecutive_names_are_ranges(names: list[str], text: list[str]) -> None:

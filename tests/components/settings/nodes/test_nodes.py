@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from components.settings.nodes.node_range import NODE_LIMIT, expand
+from components.change.names import listed
+from components.settings.nodes.node_range import NODE_LIMIT, expand, ranges
 from components.settings.nodes.taint import Taint
 from tests.fixtures.documents import document, refused
 
@@ -81,3 +82,18 @@ def test_the_node_controllers_taints_are_refused() -> None:
     pools[0]["taints"] = ["node.kubernetes.io/unschedulable:NoSchedule"]
     (problem,) = refused(document(pools=pools))
     assert problem.place == "pools[0].taints[0].key"
+
+
+@given(st.permutations([f"gpu-{number}" for number in range(1, 13)]))
+def test_names_are_ranges_in_natural_order_whatever_order_they_come_in(names: list[str]) -> None:
+    assert list(ranges(names)) == ["gpu-[1-12]"]
+    assert listed(names) == "gpu-1..12"
+
+
+def test_nodes_that_selectors_count_are_nodes_of_the_cluster_too() -> None:
+    pools = [
+        {"name": "a", "nodes": ["gpu-[1-4000]"], "gpusPerNode": 8},
+        {"name": "b", "selector": {"team": "b"}, "count": 1001, "gpusPerNode": 8},
+    ]
+    (problem,) = refused(document(pools=pools))
+    assert problem.found == "5001 nodes"
