@@ -19,6 +19,12 @@ RULE_FOLDER = "ruleFolder"
 The folder's path is relative to the file with the settings.
 """
 
+IGNORED_PATHS = "ignorePaths"
+"""Name of the setting for the files and folders that the checker leaves out.
+
+The paths are relative to the file with the settings.
+"""
+
 # JSON schema of each setting of the GPU rules, by the setting's name.
 PROPERTIES: Mapping[str, Any] = {
     "rules": {
@@ -112,6 +118,11 @@ PROPERTIES: Mapping[str, Any] = {
             },
             "additionalProperties": False,
         },
+    },
+    IGNORED_PATHS: {
+        **_TEXTS,
+        "description": "Files and folders that the checker leaves out, as patterns relative to "
+        "this file: `testdata/` at any depth, `vendor/**`, `*.gen.yaml`.",
     },
     RULE_FOLDER: {
         "type": "string",

@@ -17,6 +17,7 @@ from .context import ContextError, StackFinder, configured, of_stack
 from .document import Source, is_server_list
 from .formats import FORMATS
 from .formats.text import show
+from .ignored import anchored
 from .pool import judge_all
 from .problem import Problem, Unjudged
 from .report import UNREADABLE, Report, Result
@@ -93,8 +94,10 @@ def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Cont
 def _results(given: arguments.Arguments, context: Context, report: Report) -> Iterator[Result]:
     others: list[Problem | Unjudged] = []
 
+    report.ignored.patterns = (*context.ignored_paths, *anchored(given.ignored_paths, "."))
+
     def names() -> Iterator[files.Name]:
-        for name in files.find(given.paths):
+        for name in files.find(given.paths, report.ignored):
             if isinstance(name, Problem):
                 others.append(name)
             else:

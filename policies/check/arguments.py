@@ -51,6 +51,7 @@ class Arguments:
     mixed: bool
     render: bool
     observed: bool
+    ignored_paths: tuple[str, ...]
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
@@ -70,6 +71,13 @@ def add_to(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="file, folder, pattern or -")
     parser.add_argument("--stack", help="read the pools and the platform from Pulumi.STACK.yaml")
     add_config_to(parser)
+    parser.add_argument(
+        *("--ignore-paths", "--skip-path"),
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="file or folder that is left out, such as testdata/ or 'vendor/**'; may be repeated",
+    )
     parser.add_argument(
         "--mixed",
         action="store_true",
@@ -161,6 +169,7 @@ def of(given: argparse.Namespace) -> Arguments:
         mixed=given.mixed,
         render=not given.no_render,
         observed=given.observed,
+        ignored_paths=tuple(given.ignore_paths),
     )
 
 

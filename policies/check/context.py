@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from ..faults import Fault, FaultError, InputError
-from ..parameters import PROPERTIES, RULE_FOLDER, context_by
+from ..parameters import IGNORED_PATHS, PROPERTIES, RULE_FOLDER, context_by
 from ..rules import Context, Severity
 from ..rules.discovery import RuleError
 from ..rules.registry import add_rules
+from .ignored import anchored
 from .parse import documents
 from .stream import decode
 
@@ -103,7 +105,8 @@ def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
     try:
         if RULE_FOLDER in settings:
             add_rules(path.parent / settings[RULE_FOLDER])
-        return context_by(settings, context)
+        ignored = anchored(settings.get(IGNORED_PATHS, ()), os.fspath(path.parent))
+        return replace(context_by(settings, context), ignored_paths=ignored)
     except RuleError as error:
         raise _refused(path, *map(str, error.faults)) from None
     except ValueError as error:

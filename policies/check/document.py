@@ -13,7 +13,7 @@ from ..faults import InputError
 from ..rules import Context, Subject, Violation
 from ..rules.placeholders import with_unknowns
 from ..rules.registry import evaluate_objects, objects_of
-from ..rules.unknown import at, mapping, sequence, text
+from ..rules.unknown import UNKNOWN, at, mapping, sequence, text
 from ..rules.unread import unread
 from .lines import Lines
 from .parse import documents
@@ -26,6 +26,7 @@ from .template import (
     TEMPLATE,
     is_json_patch,
     is_manifest,
+    is_object,
     is_template,
     line_with_gpus,
 )
@@ -138,6 +139,9 @@ class _Document:
         described = self.value.get("version") if basename(file) == CHART else None
         if "kind" not in self.value and ("apiVersion" not in self.value or described):
             return Judged(file, number, foreign=True)
+        if not self.source.given and not is_object(self.value):
+            is_unknown = UNKNOWN in (self.value.get("apiVersion"), self.value.get("kind"))
+            return _left_out(self.source, TEMPLATE if is_unknown else "")
         objects = objects_of(self.value, context)
         problems = [
             Problem.of(error, file, number, self._line(place + path))
@@ -180,7 +184,7 @@ def _kept(place: str, subjects: list[Subject]) -> Object:
 
 
 def _holds_manifests(value: object) -> bool:
-    return any("kind" in mapping(item) for item in sequence(value))
+    return any(map(is_object, sequence(value)))
 
 
 def _left_out(source: Source, what: str) -> Judged:

@@ -12,6 +12,7 @@ from typing import Final
 
 from ..faults import InputError
 from .document import Source
+from .ignored import IgnoredPaths
 from .problem import Problem
 from .stream import decode, split
 from .template import is_manifest
@@ -61,50 +62,45 @@ def _real_folder(folder: str) -> str:
     return os.path.realpath(folder)
 
 
-def find(arguments: Iterable[str]) -> Iterator[Name | Problem]:
+def find(arguments: Iterable[str], ignored: IgnoredPaths) -> Iterator[Name | Problem]:
     """Yield each file that the command line names, once.
 
     A folder stands for all YAML and JSON files below it, in the order of their names. Hidden
-    folders inside a named folder are skipped. An argument that matches no file yields a `Problem`.
+    folders inside a named folder are skipped. An argument that names nothing yields a `Problem`.
 
     Args:
         arguments: Files, folders, glob patterns (`**` matches any number of folders), or `-` for
             standard input.
+        ignored: Files and folders that are left out.
     """
     seen: set[str] = set()
     for argument in arguments:
-        any_file = False
-        for name in _expand(argument):
-            any_file = True
+        if argument == STDIN:
+            yield Name(argument, given=True)
+            continue
+        is_name = os.path.lexists(argument)
+        names = [argument] if is_name else sorted(glob.glob(argument, recursive=True))
+        if not names:
+            wanted = "a file, a folder, a pattern or -"
+            yield Problem(argument, None, None, "no such file", wanted, "Check the name.")
+        for name in (inner for path in names for inner in _expand(path, is_name, ignored)):
             if isinstance(name, Problem):
                 yield name
             elif name.real not in seen:
                 seen.add(name.real)
                 yield name
-        if not any_file:
-            yield Problem(argument, None, None, *_nothing(argument))
 
 
-def _nothing(argument: str) -> tuple[str, str, str]:
-    if os.path.isdir(argument):
-        endings = ", ".join(SUFFIXES)
-        return "no manifests in it", f"files that end in {endings}", "Name another folder."
-    return "no such file", "a file, a folder, a pattern or -", "Check the name."
-
-
-def _expand(argument: str) -> Iterator[Name | Problem]:
-    if argument == STDIN:
-        yield Name(argument, given=True)
+def _expand(path: str, is_name: bool, ignored: IgnoredPaths) -> Iterator[Name | Problem]:
+    if ignored.includes(path):
         return
-    is_name = os.path.lexists(argument)
-    for name in [argument] if is_name else sorted(glob.glob(argument, recursive=True)):
-        if os.path.isdir(name):
-            yield from _below(name)
-        else:
-            yield Name(name, given=is_name)
+    if os.path.isdir(path):
+        yield from _below(path, ignored)
+    else:
+        yield Name(path, given=is_name)
 
 
-def _below(folder: str) -> Iterator[Name | Problem]:
+def _below(folder: str, ignored: IgnoredPaths) -> Iterator[Name | Problem]:
     try:
         with os.scandir(folder) as entries:
             inside = sorted(entries, key=lambda entry: entry.name)
@@ -113,9 +109,13 @@ def _below(folder: str) -> Iterator[Name | Problem]:
         return
     for entry in inside:
         if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith("."):
-                yield from _below(entry.path)
-        elif entry.name.endswith(SUFFIXES) and not entry.is_dir():
+            if not entry.name.startswith(".") and not ignored.includes(entry.path):
+                yield from _below(entry.path, ignored)
+        elif (
+            entry.name.endswith(SUFFIXES)
+            and not entry.is_dir()
+            and not ignored.includes(entry.path)
+        ):
             yield Name(entry.path, given=False)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..rules import Severity
+from .ignored import IgnoredPaths
 from .problem import Problem, Unjudged
 from .result import Found, Judged
 
@@ -27,6 +28,7 @@ class Report:
         templates: Number of templates and patches that name no GPUs.
         unjudged: Fields that may request GPUs in a form that no rule reads, and skipped files.
         fail_on_unjudged: Whether an entry in `unjudged` makes the exit code 1.
+        ignored: Files and folders that were left out on request.
         observed: Whether the objects were judged as read from a cluster.
         gone: Number of baseline entries that no violation of this run has matched.
     """
@@ -39,6 +41,7 @@ class Report:
     templates: int = 0
     unjudged: list[Unjudged] = field(default_factory=list)
     fail_on_unjudged: bool = False
+    ignored: IgnoredPaths = field(default_factory=IgnoredPaths)
     observed: bool = False
     gone: int = 0
 
@@ -119,6 +122,8 @@ class Report:
             parts.append(f"{self.gone} of the baseline gone")
         if self.foreign:
             parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
+        if self.ignored.count:
+            parts.append(f"{_plural(self.ignored.count, 'path')} ignored")
         if self.templates:
             parts.append(f"{self.templates} without GPUs left out as templates or patches")
         if self.unjudged:

@@ -10,9 +10,19 @@ from ..rules.unknown import mapping, text
 TEMPLATE: Final = "template"
 PATCH: Final = "patch"
 
-_MANIFEST: Final = re.compile(
-    r"""^(?:- )?(?:apiVersion|kind)[ \t]*:|^[ \t]*(?:\{[ \t]*)?"(?:apiVersion|kind)"[ \t]*:""",
-    re.MULTILINE,
+_VERSION: Final = r"(?:[a-z0-9.-]+/)?[a-z][a-z0-9-]*"
+_KIND: Final = r"[A-Z][A-Za-z0-9]*"
+"""An API version is a group and a version, which is a DNS label, and a kind an identifier in upper
+camel case: kubernetes v1.34.4 staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/
+validation/validation.go and community/contributors/devel/sig-architecture/api-conventions.md.
+"""
+_FORMS: Final = tuple(
+    re.compile(
+        rf"""^(?:- |  )?{key}[ \t]*:[ \t]*["']?{form}["']?[ \t\r]*(?:#|$)|"""
+        rf"""^[ \t]*(?:\{{[ \t]*)?"{key}"[ \t]*:[ \t]*"{form}\"""",
+        re.MULTILINE,
+    )
+    for key, form in (("apiVersion", _VERSION), ("kind", _KIND))
 )
 _MARK: Final = re.compile(r"\{\{|\{%|\$\{")
 _GPU: Final = re.compile(
@@ -23,8 +33,17 @@ _OPERATIONS: Final = frozenset({"add", "replace", "remove", "move", "copy", "tes
 
 
 def is_manifest(written: str) -> bool:
-    """Return whether a text looks like a manifest, even if it is not valid YAML."""
-    return _MANIFEST.search(written) is not None
+    """Return whether a text looks like a manifest, even if it is not valid YAML.
+
+    It does if it has an apiVersion and a kind of their form.
+    """
+    return all(form.search(written) for form in _FORMS)
+
+
+def is_object(value: object) -> bool:
+    """Return whether a value is a Kubernetes object: its apiVersion and kind have their form."""
+    version, kind = text(mapping(value).get("apiVersion")), text(mapping(value).get("kind"))
+    return bool(re.fullmatch(_VERSION, version) and re.fullmatch(_KIND, kind))
 
 
 def is_template(written: str) -> bool:

@@ -169,6 +169,7 @@ class Context:
         exemptions: Exemptions in the settings.
         other_claims: Claims, claim templates and DeviceClasses that have no GPUs, by name.
         devices: What the manifests of the stack say about the devices of claims.
+        ignored_paths: Patterns of files that the checker leaves out (`policies.check.ignored`).
         observed: Whether the objects were read from a cluster. What the system wrote into them is
             then not judged (`policies.rules.observed`), and their owners count.
         today: Date that exemptions are compared with; default: the current date.
@@ -192,6 +193,7 @@ class Context:
     exemptions: tuple[ExemptionFacts, ...] = ()
     other_claims: frozenset[str] = frozenset()
     devices: DeviceFacts = DeviceFacts()
+    ignored_paths: tuple[tuple[str, ...], ...] = ()
     observed: bool = False
     today: date | None = None
 

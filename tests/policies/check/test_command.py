@@ -31,7 +31,7 @@ def _write(folder: Path, **contents: str) -> None:
 
 
 def test_the_exit_code_tells_violations_from_unreadable_input(tmp_path: Path) -> None:
-    _write(tmp_path, good=GOOD, bad=BAD, advice=ADVICE, broken="kind: [")
+    _write(tmp_path, good=GOOD, bad=BAD, advice=ADVICE, broken="apiVersion: v1\nkind: Pod\nspec: [")
     code = {name: check(str(tmp_path / f"{name}.yaml")).code for name in ("good", "bad", "broken")}
     assert code == {"good": 0, "bad": 1, "broken": 2}
     assert check(str(tmp_path)).code == 2
@@ -147,17 +147,20 @@ def test_a_custom_object_without_a_namespace_is_compared_with_the_others_in_the_
 
 
 def test_an_argument_that_names_nothing_is_told(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
     (tmp_path / "secret.yaml").symlink_to(tmp_path / "gone")
     for name, says in [
         ("missing.yaml", "no such file"),
         ("*.yml", "no such file"),
-        ("empty", "no manifests in it"),
         ("secret.yaml", "no such file or directory"),
     ]:
         done = check(str(tmp_path / name))
         assert done.code == 2
         assert says in done.output
+
+
+def test_a_folder_without_manifests_is_no_error_and_the_summary_says_so(tmp_path: Path) -> None:
+    done = check(str(tmp_path))
+    assert (done.code, done.output.partition(",")[0]) == (0, "nothing was checked")
 
 
 def _piped(content: str, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -57,6 +57,18 @@ def _gpus(amount: str) -> dict[str, Any]:
         "apiVersion: v1\nkind: Pod\nmetadata:\n  {{- toYaml .Values.metadata | nindent 2 }}\n",
         "kind: Pod\nspec: {{ spec }}\n",
         "a: [\n",
+        "apiVersion: 1\nproviders: []\n",
+        "apiVersion: v1\nentries: {chart: [{version: 1.0.0}]}\n",
+        "kind: [bug, feature]\n",
+        "apiVersion: v1alpha1\nmodels: []\n",
+        "apiVersion: 1\nkind: Pod\n",
+        "apiVersion: v1\nkind: a sentence\n",
+        "kind: Pod\nspec: {}\n",
+        "- kind: Pod\n",
+        "kind: bug\nlabels: [\n",
+        "apiVersion: 1\ndatasources: [\n",
+        '{"apiVersion": {"type": "string"}, "kind": {"type": "string"}}\n',
+        'apiVersion: v1\nkind: "${KIND}"\n',
     ],
 )
 def test_what_is_no_manifest_is_left_out_and_counted(content: str, tmp_path: Path) -> None:
@@ -69,7 +81,14 @@ def test_what_is_no_manifest_is_left_out_and_counted(content: str, tmp_path: Pat
     assert mixed.code == 0
 
 
-@pytest.mark.parametrize("content", ["apiVersion: v1\nkind: Pod\nspec: [\n", "- kind: Pod\n"])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "apiVersion: v1\nkind: Pod\nspec: [\n",
+        "- apiVersion: v1\n  kind: Pod\n",
+        '{"apiVersion": "v1",\n "kind": "Pod",\n "spec": ]\n',
+    ],
+)
 def test_a_broken_manifest_in_a_folder_is_an_error(content: str, tmp_path: Path) -> None:
     _write(tmp_path, a=content)
     done, report = _report(str(tmp_path))
