@@ -41,6 +41,8 @@ $(VENV): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@# The packages in components/ and policies/; relative, so that the project may move.
+	@cd venv/lib/python3*/site-packages && printf '../../../../%s\n' components policies > gpu_cluster.pth
 	@touch $@
 
 .PHONY: help
@@ -49,95 +51,95 @@ help: ## print this list
 
 .PHONY: up
 up: $(VENV) ## create or update the stack: toolchain, embedded cluster, hosts, platform, GPU validation
-	@$(RUN) commands.up
+	@$(RUN) gpu_cluster.commands.up
 
 .PHONY: validate
 validate: $(VENV) ## validate the GPUs of nodes again: make validate NODES=gpu-[1-2] (default: all); TESTS=name runs tests; JUNIT=file, CTRF=file
-	@NODES='$(NODES)' TESTS='$(TESTS)' JUNIT='$(JUNIT)' CTRF='$(CTRF)' $(RUN) commands.validate
+	@NODES='$(NODES)' TESTS='$(TESTS)' JUNIT='$(JUNIT)' CTRF='$(CTRF)' $(RUN) gpu_cluster.commands.validate
 
 .PHONY: evidence
 evidence: $(VENV) ## sign what the validation found: make evidence KEY=evidence.key; DAYS=30; writes evidence-STACK.json
-	@KEY='$(KEY)' DAYS='$(DAYS)' $(RUN) commands.evidence
+	@KEY='$(KEY)' DAYS='$(DAYS)' $(RUN) gpu_cluster.commands.evidence
 
 .PHONY: verify-evidence
 verify-evidence: $(VENV) ## check such a file offline: make verify-evidence FILE=evidence-prod.json PUBLIC=evidence.pub
-	@FILE='$(FILE)' PUBLIC='$(PUBLIC)' SIMULATED='$(SIMULATED)' $(RUN) commands.verify_evidence
+	@FILE='$(FILE)' PUBLIC='$(PUBLIC)' SIMULATED='$(SIMULATED)' $(RUN) gpu_cluster.commands.verify_evidence
 
 .PHONY: why
 why: $(VENV) ## print why a pod does not run, and how to fix it: make why POD=namespace/name
-	@POD='$(POD)' $(RUN) commands.why
+	@POD='$(POD)' $(RUN) gpu_cluster.commands.why
 
 .PHONY: comment
 comment: $(VENV) ## print or update the comment of a pull request about CHANGE (change.json): see docs/how-to/ci.md
-	@$(RUN) commands.comment
+	@$(RUN) gpu_cluster.commands.comment
 
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, checked by the policy pack; changes nothing
-	@$(RUN) commands.preview
+	@$(RUN) gpu_cluster.commands.preview
 
 .PHONY: status
 status: $(VENV) ## show drift, due work, faults and GPUs that are not validated; read-only; fails on drift and on faults
-	@$(RUN) commands.status
+	@$(RUN) gpu_cluster.commands.status
 
 .PHONY: who
 who: $(VENV) ## show which pods use which GPUs, and how many are free; read-only; VERBOSE=1 names each pod
-	@$(RUN) commands.who
+	@$(RUN) gpu_cluster.commands.who
 
 .PHONY: report
 report: $(VENV) ## write report-STACK.html: GPUs, changes, findings, measurements, versions; changes nothing
-	@$(RUN) commands.report
+	@$(RUN) gpu_cluster.commands.report
 
 .PHONY: new
 new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini (one or both)
-	@FROM_CLUSTER='$(FROM_CLUSTER)' FROM_INVENTORY='$(FROM_INVENTORY)' CONTEXT='$(CONTEXT)' PLATFORM='$(PLATFORM)' NODES='$(NODES)' GPUS='$(GPUS)' SCAN='$(SCAN)' $(RUN) commands.new
+	@FROM_CLUSTER='$(FROM_CLUSTER)' FROM_INVENTORY='$(FROM_INVENTORY)' CONTEXT='$(CONTEXT)' PLATFORM='$(PLATFORM)' NODES='$(NODES)' GPUS='$(GPUS)' SCAN='$(SCAN)' $(RUN) gpu_cluster.commands.new
 
 .PHONY: adopt
 adopt: $(VENV) ## adopt a running cluster: write the differences into STACK's file, then preview; CONTEXT=name for a new file
-	@CONTEXT='$(CONTEXT)' $(RUN) commands.adopt
+	@CONTEXT='$(CONTEXT)' $(RUN) gpu_cluster.commands.adopt
 
 .PHONY: leave
 leave: $(VENV) ## stop managing the cluster, which keeps running: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
-	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) commands.leave
+	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) gpu_cluster.commands.leave
 
 .PHONY: host-keys
 host-keys: $(VENV) ## scan the host keys of new hosts; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
-	@HOSTS='$(HOSTS)' CONFIRM='$(CONFIRM)' $(RUN) commands.host_keys
+	@HOSTS='$(HOSTS)' CONFIRM='$(CONFIRM)' $(RUN) gpu_cluster.commands.host_keys
 
 .PHONY: support-bundle
 support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status, pods; no secrets; LIST=1 only lists
-	@$(RUN) commands.support_bundle
+	@$(RUN) gpu_cluster.commands.support_bundle
 
 .PHONY: down
 down: $(VENV) ## destroy the stack and stop its embedded cluster and hosts; refuses a stack on a real cluster
-	@$(RUN) commands.down
+	@$(RUN) gpu_cluster.commands.down
 
 .PHONY: start
 start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.yaml), without the stack
-	@$(RUN) commands.start
+	@$(RUN) gpu_cluster.commands.start
 
 .PHONY: destroy
 destroy: $(VENV) ## destroy the stack (asks at a terminal if its cluster is real); an embedded cluster keeps running
-	@$(RUN) commands.destroy
+	@$(RUN) gpu_cluster.commands.destroy
 
 .PHONY: forget
 forget: $(VENV) ## remove a host that no longer exists from the state: make forget HOST=gpu-2
-	@HOST='$(HOST)' $(RUN) commands.forget
+	@HOST='$(HOST)' $(RUN) gpu_cluster.commands.forget
 
 .PHONY: env
 env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
-	@$(RUN) commands.environment
+	@$(RUN) gpu_cluster.commands.environment
 
 .PHONY: probe-key
 probe-key: $(VENV) ## create an SSH key for previews that can only run the probe, and check it on STACK's hosts
-	@$(RUN) commands.probe_key
+	@$(RUN) gpu_cluster.commands.probe_key
 
 .PHONY: preview-state
 preview-state: $(VENV) ## write a copy of the state without its secrets, for previews
-	@$(RUN) commands.preview_state
+	@$(RUN) gpu_cluster.commands.preview_state
 
 .PHONY: preview-secrets
 preview-secrets: $(VENV) ## write placeholders for the secrets in this checkout's stack file, for previews
-	@$(RUN) commands.preview_secrets
+	@$(RUN) gpu_cluster.commands.preview_secrets
 
 .PHONY: audit
 audit: $(VENV) ## check dependencies and workflows for known vulnerabilities, and the history for secrets
@@ -184,10 +186,10 @@ tools: $(VENV) ## show the toolchain and build what is missing
 
 .PHONY: images
 images: $(VENV) ## list all images and charts that STACK needs
-	@$(RUN) commands.images
+	@$(RUN) gpu_cluster.commands.images
 
 .PHONY: facts
-facts: $(VENV) ## write the tables of policies/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
+facts: $(VENV) ## write the tables of policies/gpu_rules/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
 	@CSAF='$(CSAF)' $(RUN) maintenance.facts
 
 .PHONY: test

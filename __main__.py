@@ -1,12 +1,19 @@
 """The Pulumi program: read the stack's settings and secrets, declare the cluster."""
 
+import sys
+from pathlib import Path
+
 import pulumi
 
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.outputs import export
-from components.secrets import read_secrets
-from components.workarounds import await_calls_in_turn
-from policies.guard import enforce
+# `pulumi install` makes an environment without this project's packages.
+sys.path.insert(0, str(Path(__file__).parent / "policies"))
+sys.path.insert(0, str(Path(__file__).parent / "components"))
+
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.outputs import export
+from gpu_cluster.secrets import read_secrets
+from gpu_cluster.workarounds import await_calls_in_turn
+from gpu_rules.guard import enforce
 
 settings = pulumi.Config("gpu-cluster")
 document = settings.require_object("cluster")

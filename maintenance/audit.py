@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
+from gpu_rules.printable import printable_lines
 from maintenance import secret_scan
-from policies.printable import printable_lines
 
 LIMIT = 600
 """Time limit of one scanner in seconds."""

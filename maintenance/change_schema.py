@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from commands.files import ROOT
-from components.change.document import schema
+from gpu_cluster.change.document import schema
+from gpu_cluster.commands.files import ROOT
 
 SCHEMA = ROOT / "docs" / "change.schema.json"
 

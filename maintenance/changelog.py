@@ -11,7 +11,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 from maintenance.version import declared
 
 FILE = ROOT / "CHANGELOG.md"

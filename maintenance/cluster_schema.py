@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
-from components.base.model import FrozenDict
-from components.base.yaml_file import parse
-from components.loading.stack_file import KEY
-from components.settings.declared_cluster import ClusterSettings
+from gpu_cluster.base.model import FrozenDict
+from gpu_cluster.base.yaml_file import parse
+from gpu_cluster.loading.stack_file import KEY
+from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_rules.faults import InputError
 from maintenance.setting_effects import EFFECTS
-from policies.faults import InputError
 
 Json = dict[str, Any]
 _TAINT = "a taint as text: key=value:Effect or key:Effect"

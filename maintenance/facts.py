@@ -1,4 +1,4 @@
-"""Program of ``make facts CSAF=<folder>``: write the tables of `policies/facts/`."""
+"""Program of ``make facts CSAF=<folder>``: write the tables of `policies/gpu_rules/facts/`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from components.charts.images import sections
-from components.settings.support import PAGE, overdue, page
-from policies.facts import csaf, floors, parts, reference
-from policies.faults import Fault
+from gpu_cluster.charts.images import sections
+from gpu_cluster.settings.support import PAGE, overdue, page
+from gpu_rules.facts import csaf, floors, parts, reference
+from gpu_rules.faults import Fault
 from toolchain.pins import CONTAINERD, KUBERNETES_MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -43,7 +43,7 @@ def chart_parts() -> str:
     for section in sections():
         for chart, version in section.versions.items():
             found.setdefault(chart, {})[section.path] = version
-    source = "components/charts/images.yaml; written by `make facts`"
+    source = "components/gpu_cluster/charts/images.yaml; written by `make facts`"
     document = {"source": source, "gpu-operator": dict(sorted(found.items()))}
     return json.dumps(document, indent=1) + "\n"
 

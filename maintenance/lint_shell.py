@@ -9,23 +9,23 @@ import sys
 from dataclasses import replace
 
 import toolchain
-from commands.files import ROOT, project_files
-from components.base import yaml_file
-from components.desired.resolve import resolve
-from components.hosts.kubeadm.scripts import access_script, init_script
-from components.hosts.observed.probe import probe
-from components.hosts.phases import prepare_script, runtime_script
-from components.loading.stack_file import load_stack_file
-from components.settings.hosts.kubeadm_init import Init, Network
-from components.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
-from components.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster.base import yaml_file
+from gpu_cluster.commands.files import ROOT, project_files
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script
+from gpu_cluster.hosts.observed.probe import probe
+from gpu_cluster.hosts.phases import prepare_script, runtime_script
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.settings.hosts.kubeadm_init import Init, Network
+from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 
 # Files that are not checked one by one. Parts of host scripts are checked in the assembled scripts
 # (see `host_scripts`). The two plugin launchers are valid both as sh and as Python, which
 # shellcheck can't parse.
 ELSEWHERE = (
-    "components/hosts/steps/",
-    "components/hosts/observed/probe.sh",
+    "components/gpu_cluster/hosts/steps/",
+    "components/gpu_cluster/hosts/observed/probe.sh",
     "toolchain/plugins/pulumi-",
 )
 

@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from commands.files import ROOT
-from components.base import yaml_file
+from gpu_cluster.base import yaml_file
+from gpu_cluster.commands.files import ROOT
 from maintenance.release import DIST, NOTES
 from maintenance.version import declared
 

@@ -19,7 +19,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 from maintenance import changelog
 from maintenance.sbom import bom
 from maintenance.site import build as site

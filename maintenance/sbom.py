@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 from toolchain.pins import PINS
 
 Json = dict[str, Any]

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 
 PATTERNS = {
     "a private key": rb"-----BEGIN (?:[A-Z]+ )?PRIVATE KEY-----\s*\\?n?[A-Za-z0-9+/=\s]{64}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 from maintenance.cluster_schema import stack_schema
 from maintenance.settings_page import page
 

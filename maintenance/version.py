@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import tomllib
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 
 
 def declared() -> str:

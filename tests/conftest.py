@@ -50,8 +50,8 @@ def no_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     import pulumi
 
     none = pulumi.ResourceHookBinding()
-    monkeypatch.setattr("components.hooks.binding", lambda *_, **__: none)
-    monkeypatch.setattr("components.hooks.around", lambda *_, **__: none)
+    monkeypatch.setattr("gpu_cluster.hooks.binding", lambda *_, **__: none)
+    monkeypatch.setattr("gpu_cluster.hooks.around", lambda *_, **__: none)
     monkeypatch.setenv("GPU_CLUSTER_INSPECTION", "off")
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from components.desired.host import DesiredHost
-from components.desired.resolve import resolve
-from components.guardrails.component import GuardrailsArgs
-from components.hosts.reboot.component import RebootArgs
-from components.settings.cluster import Cluster
-from components.settings.hosts.host import Host
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.guardrails.component import GuardrailsArgs
+from gpu_cluster.hosts.reboot.component import RebootArgs
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.hosts.host import Host
 
 
 def desired_host(cluster: Cluster, host: Host | int = 0) -> DesiredHost:

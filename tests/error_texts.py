@@ -15,25 +15,26 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference" / "errors.md"
+ADOPTED = "Running clusters that are taken over, and inventories"
 SUBJECTS = {
-    "commands": "Commands",
+    "components/gpu_cluster/commands": "Commands",
     "maintenance": "Tools of maintainers",
-    "components/settings": "Settings of the stack file",
-    "components/loading": "The stack file as a whole",
-    "components/hosts/steps": "Scripts on hosts",
-    "components/hosts": "Hosts",
-    "components/ssh": "Connections to hosts",
-    "commands/adoption": "Running clusters that are taken over, and inventories",
-    "commands/ansible": "Running clusters that are taken over, and inventories",
-    "components/inspection": "The cluster",
-    "components/kubernetes": "The cluster",
-    "components/nodes": "Nodes and validation",
-    "components/validation": "Nodes and validation",
-    "components/rollout": "Changes in waves",
-    "components/charts": "Charts and images",
-    "components/release": "Charts and images",
-    "components/platforms": "Platforms",
-    "components/guardrails": "Rules and the checker",
+    "components/gpu_cluster/settings": "Settings of the stack file",
+    "components/gpu_cluster/loading": "The stack file as a whole",
+    "components/gpu_cluster/hosts/steps": "Scripts on hosts",
+    "components/gpu_cluster/hosts": "Hosts",
+    "components/gpu_cluster/ssh": "Connections to hosts",
+    "components/gpu_cluster/commands/adoption": ADOPTED,
+    "components/gpu_cluster/commands/ansible": ADOPTED,
+    "components/gpu_cluster/inspection": "The cluster",
+    "components/gpu_cluster/kubernetes": "The cluster",
+    "components/gpu_cluster/nodes": "Nodes and validation",
+    "components/gpu_cluster/validation": "Nodes and validation",
+    "components/gpu_cluster/rollout": "Changes in waves",
+    "components/gpu_cluster/charts": "Charts and images",
+    "components/gpu_cluster/release": "Charts and images",
+    "components/gpu_cluster/platforms": "Platforms",
+    "components/gpu_cluster/guardrails": "Rules and the checker",
     "policies": "Rules and the checker",
     "toolchain": "The toolchain",
     "components": "Other parts",
@@ -82,7 +83,13 @@ class ErrorText:
 def errors() -> list[ErrorText]:
     """Return all error texts, each once, in the order of files and lines."""
     found: dict[ErrorText, None] = {}
-    for folder in ("commands", "components", "maintenance", "policies", "toolchain"):
+    for folder in (
+        "components/gpu_cluster/commands",  # The order of the page: commands are first.
+        "components",
+        "maintenance",
+        "policies",
+        "toolchain",
+    ):
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT).as_posix()
             if path.suffix == ".py" and "__pycache__" not in path.parts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from components.findings import PATHS, PHASES, TEXTS, Aspect, Finding, Kind, Subject
+from gpu_cluster.findings import PATHS, PHASES, TEXTS, Aspect, Finding, Kind, Subject
 
 VALIDATION = ("not validated", "validation asked for", "rebooted by this run")
 """Reasons for a validation."""

@@ -65,7 +65,7 @@ def main() -> None:
     names = [line.decode().strip() for line in sys.stdin.buffer]
     _end_marked(os.environ[MARK])
     if names:
-        from commands.embedded_cluster import erase
+        from gpu_cluster.commands.embedded_cluster import erase
 
         for name in names:
             # If a cluster can't be deleted, the other clusters must be deleted nevertheless.

@@ -12,9 +12,9 @@ from unittest.mock import patch
 import pulumi
 from pulumi.runtime import mocks, rpc
 
-from components.change.document import ClusterChange
-from components.inspection.difference import Difference
-from components.inspection.judgement import Inspection
+from gpu_cluster.change.document import ClusterChange
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.inspection.judgement import Inspection
 
 
 @dataclass
@@ -58,7 +58,7 @@ LOOP = asyncio.new_event_loop()
 def inspected(difference: Difference, change: ClusterChange | None = None) -> Iterator[None]:
     """While the context lasts, let the inspection of each `GpuCluster` find this difference."""
     found = (Inspection(difference=difference), change or ClusterChange(name="gpu-cluster"))
-    with patch("components.cluster.inspect", lambda *_: found):
+    with patch("gpu_cluster.cluster.inspect", lambda *_: found):
         yield
 
 

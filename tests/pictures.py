@@ -15,8 +15,8 @@ from typing import Final
 
 from markdown_it import MarkdownIt
 
-from commands.forges.comment_markdown import Origin, rendered
-from commands.report.page import page
+from gpu_cluster.commands.forges.comment_markdown import Origin, rendered
+from gpu_cluster.commands.report.page import page
 from tests.commands.report.browser import run
 from tests.commands.report.reports import of_size
 from tests.components.change.edits import document_of

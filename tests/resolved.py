@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from components.desired.resolve import resolve
-from components.platforms.base import Platform
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.platforms.base import Platform
+from gpu_cluster.settings.cluster import Cluster
 
 
 def platform_of(cluster: Cluster) -> Platform:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.settings.cluster import Cluster
+from gpu_cluster.settings.cluster import Cluster
 from lab import simulator
 from lab.simulator.hardware import Hardware, hardware_of
 

@@ -22,7 +22,7 @@ def end_orphans() -> None:
     A plugin that still works for the killed run would interfere with the next run.
 
     Plugins that were started without an engine are left alone: the policy pack of another run uses
-    a plugin to render a chart (`policies.charts`), and another `make` requests the version of a
+    a plugin to render a chart (`gpu_rules.charts`), and another `make` requests the version of a
     plugin (`toolchain.plugin`).
     """
     tools = ensure("pulumi-resource-kubernetes", "pulumi-resource-command").values()

@@ -21,7 +21,7 @@ from .versions import Range
 PULUMI = "3.274.1"
 # Kubernetes versions of the embedded control plane, with the Go module from which each is built.
 # The first version is the default. The others are only built if `GPU_CLUSTER_KUBERNETES` names
-# them. Their ends of support are in components/settings/support.yaml.
+# them. Their ends of support are in components/gpu_cluster/settings/support.yaml.
 KUBERNETES_MODULES: Mapping[str, str] = MappingProxyType(
     {
         "1.36.3": "cluster",

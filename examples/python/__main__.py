@@ -6,7 +6,7 @@ This folder has links to the folders `components` and `policies` and to the virt
 import pulumi
 import pulumi_command
 
-from components.cluster import GpuClusterArgs, GpuDevicePlugin, GpuValidation
+from gpu_cluster.cluster import GpuClusterArgs, GpuDevicePlugin, GpuValidation
 
 SETTINGS = {
     "version": "v1",

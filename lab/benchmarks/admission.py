@@ -12,10 +12,10 @@ from typing import Any
 
 import httpx
 
+from gpu_rules.admission import Enforcement, manifests
+from gpu_rules.rules import Context, NodeTaint, PluginFacts, PoolFacts, Severity
 from lab.benchmarks.api_server import await_true, running
 from lab.benchmarks.measure import BenchmarkError
-from policies.admission import Enforcement, manifests
-from policies.rules import Context, NodeTaint, PluginFacts, PoolFacts, Severity
 
 GOAL = 1.1
 ROUNDS = 10

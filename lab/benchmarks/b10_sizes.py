@@ -16,15 +16,15 @@ from typing import Any
 
 import yaml
 
-from components.change.text import lines
-from components.desired.resolve import Desired, resolve
-from components.host_facts import HostFacts
-from components.hosts.difference import desired_phases
-from components.hosts.script import Declaration
-from components.inspection.document import ChangeCollector
-from components.inspection.judgement import Seen, judged
-from components.loading.stack_file import load_stack_file
-from components.rollout.pending import disruptive_settings
+from gpu_cluster.change.text import lines
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.difference import desired_phases
+from gpu_cluster.hosts.script import Declaration
+from gpu_cluster.inspection.document import ChangeCollector
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.rollout.pending import disruptive_settings
 from lab.benchmarks.measure import exponent, write
 
 GOAL = 1.1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 
-from components.hosts.observed.probe import probe
+from gpu_cluster.hosts.observed.probe import probe
 from lab.benchmarks import peer_tools
 from lab.benchmarks.b1_cold import ROUND_TRIPS, plugin
 from lab.benchmarks.fleet import fleet

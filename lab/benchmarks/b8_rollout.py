@@ -18,26 +18,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.desired.host import Target
-from components.desired.rollout import (
+from gpu_cluster.desired.host import Target
+from gpu_cluster.desired.rollout import (
     DesiredRollout,
     Operands,
     Phase,
     RolledHost,
     RolloutRequest,
 )
-from components.kubernetes.api import Client, ClusterError, connect
-from components.kubernetes.gather import gather
-from components.loading.loader import load
-from components.rollout.rollout import RolloutRun
-from components.rollout.waves import in_waves
-from components.settings.hosts.host import Role
+from gpu_cluster.kubernetes.api import Client, ClusterError, connect
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.loading.loader import load
+from gpu_cluster.rollout.rollout import RolloutRun
+from gpu_cluster.rollout.waves import in_waves
+from gpu_cluster.settings.hosts.host import Role
+from gpu_rules.faults import Fault
 from lab import simulator
 from lab.benchmarks.measure import write
 from lab.benchmarks.project import ROOT
 from lab.simulator.hardware import hardware_of
 from lab.simulator.hosts.model import cluster_dir
-from policies.faults import Fault
 
 GOAL = 1.15
 SIZES = {20: 2, 100: 5}

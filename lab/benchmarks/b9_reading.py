@@ -23,18 +23,18 @@ from typing import Any
 import yaml
 
 import toolchain
-from commands.files import copy_project
-from components.desired.pool import PoolScheduling
-from components.desired.resolve import resolve
-from components.desired.validation import PoolValidation
-from components.kubernetes.labels import LABELS
-from components.loading.stack_file import load_stack_file
-from components.nodes import applied, record
-from components.workarounds import engine_home
+from gpu_cluster.commands.files import copy_project
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.kubernetes.labels import LABELS
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.nodes import applied, record
+from gpu_cluster.workarounds import engine_home
+from gpu_rules.kube.gpu_resources import GPU
 from lab.benchmarks.api_server import ApiServer, make_namespace, running
 from lab.benchmarks.measure import RESULTS, BenchmarkError, Sample, ratio, timed, write
 from lab.benchmarks.project import OWN
-from policies.kube.gpu_resources import GPU
 
 GOAL = 2.0
 NODES, PODS = 1000, 4

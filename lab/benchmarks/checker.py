@@ -141,7 +141,7 @@ def _write(folder: Path) -> None:
 
 def _ours(pods: Path) -> list[str]:
     options = ["--scope", "object", "--format", "json"]
-    return [sys.executable, "-m", "policies.check", str(pods), *options]
+    return [sys.executable, "-m", "gpu_rules.check", str(pods), *options]
 
 
 def _wrong(output: str) -> int:

@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import yaml
 
 import toolchain
-from commands.environment import at_once, local_backend
-from components.workarounds import engine_home
+from gpu_cluster.commands.environment import at_once, local_backend
+from gpu_cluster.workarounds import engine_home
 from lab.benchmarks.measure import Sample, timed
 from lab.simulator.hosts import model as simulated
 
@@ -76,7 +76,7 @@ class HostStack:
             )
         )
         (program / "__main__.py").symlink_to(main)
-        for shared in ("venv", "components"):
+        for shared in ("venv", "components", "policies"):
             (program / shared).symlink_to(ROOT / shared)
         tools = toolchain.ensure(*TOOLS).values()
         folders = [str(Path(sys.prefix) / "bin"), *(str(tool.path.parent) for tool in tools)]

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from commands.environment import local_backend
+from gpu_cluster.commands.environment import local_backend
 from lab.benchmarks.project import Project
 from toolchain.plugins.command_provider.values import SIGNATURE
 
@@ -31,7 +31,7 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
 
     The state lists all inputs of a Helm release that the provider knows; only non-empty inputs were
     set by the program, and a local chart has no version. A provider's settings keep their names,
-    because the program registers it as `components.provider` does; its version is an option.
+    because the program registers it as `gpu_cluster.provider` does; its version is an option.
     """
     given = {key: value for key, value in resource["inputs"].items() if key not in NOT_GIVEN}
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
@@ -103,7 +103,7 @@ def make(ours: Project) -> tuple[Path, dict[str, str]]:
     settings = (ours.folder / f"Pulumi.{ours.stack}.yaml").read_text().splitlines(keepends=True)
     salt = [line for line in settings if line.startswith("encryptionsalt:")]
     (folder / f"Pulumi.{ours.stack}.yaml").write_text("".join(salt))
-    for shared in ("venv", "lab", "components"):
+    for shared in ("venv", "lab", "components", "policies"):
         (folder / shared).symlink_to(ours.folder / shared)
     state = ours.state.with_name("bare-state")
     shutil.copytree(ours.state, state)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import toolchain
-from components.desired.resolve import resolve
-from components.hosts.phases import prepare_script, runtime_script
-from components.loading.loader import load
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.phases import prepare_script, runtime_script
+from gpu_cluster.loading.loader import load
 from lab.benchmarks.fleet import Fleet
 from lab.benchmarks.host_stack import declared
 from lab.benchmarks.measure import BenchmarkError, Sample, processor_time

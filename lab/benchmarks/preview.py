@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 import toolchain
-from commands.engine import POLICIES
-from components.workarounds import engine_home
+from gpu_cluster.commands.engine import POLICIES
+from gpu_cluster.workarounds import engine_home
 from lab.benchmarks.measure import Sample, ratio, timed
 from lab.benchmarks.project import OWN, ROOT, pulumi
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from commands.embedded_cluster import erase
-from commands.environment import local_backend
-from commands.files import copy_project
+from gpu_cluster.commands.embedded_cluster import erase
+from gpu_cluster.commands.environment import local_backend
+from gpu_cluster.commands.files import copy_project
 from lab.benchmarks.measure import Sample, timed
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.ports import free_ports
@@ -48,7 +48,9 @@ class Project:
 
     def command(self, name: str) -> tuple[Sample, str]:
         """Run the command behind `make NAME`; return times and output."""
-        return timed(["venv/bin/python", "-m", f"commands.{name}"], self.folder, self.environment)
+        return timed(
+            ["venv/bin/python", "-m", f"gpu_cluster.commands.{name}"], self.folder, self.environment
+        )
 
     @property
     def checkpoint(self) -> Path:
@@ -105,8 +107,8 @@ def running(nodes: int) -> Iterator[Project]:
             "PULUMI_BACKEND_URL": local_backend(state),
         }
         try:
-            timed(["venv/bin/python", "-m", "commands.start"], folder, environment)
-            exports = 'eval "$(venv/bin/python -m commands.environment)" && env -0'
+            timed(["venv/bin/python", "-m", "gpu_cluster.commands.start"], folder, environment)
+            exports = 'eval "$(venv/bin/python -m gpu_cluster.commands.environment)" && env -0'
             _, text = timed(["sh", "-c", exports], folder, environment)
             environment = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
             pulumi(folder, stack, environment, "stack", "init")

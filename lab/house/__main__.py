@@ -13,7 +13,7 @@ from lab.house import imports, route, whole
 from lab.house.imports import Edge, Layers
 from lab.house.tree import Definition, Tree
 
-VALUE = "components/cluster.py:GpuCluster.__init__:args"
+VALUE = "components/gpu_cluster/cluster.py:GpuCluster.__init__:args"
 """Parameter whose way through the program is measured."""
 
 GOALS = (15, 10, 0, 0, 5)

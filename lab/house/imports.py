@@ -199,7 +199,7 @@ def started(tree: Tree) -> list[Edge]:
     found: set[Edge] = set()
     packages = "|".join(sorted({name.partition(".")[0] for name in tree.modules}))
     call = re.compile(rf"(?:-m|\$\(RUN\)) ((?:{packages})(?:\.\w+)*)\b(?![.$\w])")
-    folders = {name.partition(".")[0] for name in tree.modules} - {"__main__"}
+    folders = {Path(module.path).parts[0] for module in tree.modules.values()} - {"__main__.py"}
     texts = [path for name in folders for path in (tree.root / name).rglob("*.sh")]
     for path in [*texts, tree.root / "Makefile"]:
         lines = path.read_text().splitlines() if path.is_file() else []

@@ -20,6 +20,9 @@ CONTAINERS = {
 MAPPINGS = {"Mapping", "MutableMapping", "dict", "defaultdict"}
 """Generic types whose last argument is the type of their values."""
 
+SOURCES = ("components", "policies", "")
+"""Folders that hold packages, relative to the root folder."""
+
 
 @dataclass(frozen=True)
 class Definition:
@@ -106,10 +109,16 @@ class Tree:
 
     def __init__(self, root: Path, packages: Iterable[str]) -> None:
         """Read every Python file of the packages, and `__main__.py` of the root folder."""
-        files = [path for name in packages for path in sorted((root / name).rglob("*.py"))]
-        files += [path for path in [root / "__main__.py"] if path.is_file()]
+        files = [
+            (root / source, path)
+            for name in packages
+            for source in SOURCES
+            for path in sorted((root / source / name).rglob("*.py"))
+        ]
+        files += [(root, path) for path in [root / "__main__.py"] if path.is_file()]
         self.root = root
-        self.modules = {module.name: module for module in (_module(root, path) for path in files)}
+        modules = (_module(root, source, path) for source, path in files)
+        self.modules = {module.name: module for module in modules}
         for module in self.modules.values():
             module.imported = dict(self._imported(module))
 
@@ -263,12 +272,11 @@ def decorated(node: ast.ClassDef | Function, name: str) -> bool:
     return False
 
 
-def _module(root: Path, path: Path) -> Module:
-    relative = path.relative_to(root)
-    parts = list(relative.with_suffix("").parts)
+def _module(root: Path, source: Path, path: Path) -> Module:
+    parts = list(path.relative_to(source).with_suffix("").parts)
     package = parts[-1] == "__init__"
     name = ".".join(parts[:-1] if package else parts)
-    return Module(name, relative.as_posix(), ast.parse(path.read_bytes()), package)
+    return Module(name, path.relative_to(root).as_posix(), ast.parse(path.read_bytes()), package)
 
 
 def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:

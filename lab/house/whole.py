@@ -10,7 +10,7 @@ WHOLES = frozenset({"Cluster", "Desired"})
 """Names of the classes that hold the whole configuration."""
 
 
-def takers(tree: Tree, package: str = "components") -> list[Definition]:
+def takers(tree: Tree, package: str = "gpu_cluster") -> list[Definition]:
     """Return functions and data classes with a parameter or field of a class in `WHOLES`.
 
     The class must be defined in a module below `package`.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.kubernetes.resources import DRA_DRIVER
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
 from lab.real.behaviours import Act, pod_name
 from lab.real.image import IMAGE
 from lab.real.lab import REAL, Json, Lab

@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.base.image import VECTORADD
-from components.charts.images import nfd_image
-from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
+from gpu_cluster.base.image import VECTORADD
+from gpu_cluster.charts.images import nfd_image
+from gpu_cluster.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from lab.real.parts import PLUGIN
 
 IMAGE = "real.gpu-cluster.invalid/parts:1"

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from lab import simulator
 from lab.real import build, cgroups, image, objects
 from lab.real.mock import Mock

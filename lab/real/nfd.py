@@ -16,10 +16,10 @@ from typing import Any
 
 import yaml
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.platforms.device_plugin.values import CONFIG_MAP
-from components.settings.device_plugin import DEFAULT_CONFIG
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.device_plugin.values import CONFIG_MAP
+from gpu_cluster.settings.device_plugin import DEFAULT_CONFIG
 from lab.helm import Helm
 from lab.real import build, objects, stack
 from lab.real.lab import REAL, SIMULATED, Json, Lab

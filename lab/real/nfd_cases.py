@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
 from lab.real import nfd
 from lab.real.behaviours import Act, Inspect
 from lab.real.case import Case, Phase

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from functools import partial
 
-from components.desired.scheduling_classes import FEATURE, features
+from gpu_cluster.desired.scheduling_classes import FEATURE, features
 from lab.real import nfd
 from lab.real.facts import Fact, require
 from lab.real.lab import GPUS, REAL, Lab

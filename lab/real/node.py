@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.desired.host import DesiredHost
-from components.hosts.phases import runtime_script
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.hosts.phases import runtime_script
 from lab.real import cgroups, files
 from lab.real.host_gpus import HOST, HostGpus
 from lab.real.mock import Mock

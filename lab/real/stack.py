@@ -17,8 +17,8 @@ from typing import Any
 
 import yaml
 
-from commands.environment import local_backend
-from commands.files import copy_project
+from gpu_cluster.commands.environment import local_backend
+from gpu_cluster.commands.files import copy_project
 from lab.real import build, parts
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import RealError
@@ -92,7 +92,7 @@ class Stack:
             RealError: The command failed; the message has the end of its output.
         """
         done = subprocess.run(
-            ["venv/bin/python", "-m", f"commands.{name}"],
+            ["venv/bin/python", "-m", f"gpu_cluster.commands.{name}"],
             cwd=self.folder,
             env={**self.environment, **(variables or {})},
             stdout=subprocess.PIPE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from components.nodes import record
+from gpu_cluster.nodes import record
 from lab.real import objects, stack
 from lab.real.lab import Json, Lab
 from lab.simulator import api

@@ -10,13 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.desired.validation import Measuring, PoolValidation
-from components.loading.loader import load
-from components.requests import write
-from components.settings.cluster import Cluster
-from components.validation.component import priority_class
-from components.validation.selection import ASKED, TESTS
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import Measuring, PoolValidation
+from gpu_cluster.loading.loader import load
+from gpu_cluster.requests import write
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.validation.component import priority_class
+from gpu_cluster.validation.selection import ASKED, TESTS
 from lab.real import stack
 from lab.real.behaviours import Act, both, make, pod_name, withdraw
 from lab.real.image import ALL_REDUCE, IMAGE

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from components.validation.job import job_name
+from gpu_cluster.validation.job import job_name
 from lab.real import pod_inspections, stack_inspections
 from lab.real.behaviours import Inspect
 from lab.real.lab import Json, Lab

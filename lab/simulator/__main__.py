@@ -6,10 +6,10 @@ import argparse
 import sys
 from pathlib import Path
 
+from gpu_rules.faults import ConfigError
 from lab import simulator
 from lab.simulator import faults, hosts
 from lab.simulator.hardware import load_hardware
-from policies.faults import ConfigError
 
 
 def parser() -> argparse.ArgumentParser:

@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 
+from gpu_rules.printable import printable
 from lab.simulator import api, faults, marks, nodes, proxies
 from lab.simulator.control_plane import (
     COMPONENTS,
@@ -24,7 +25,6 @@ from lab.simulator.control_plane import (
 from lab.simulator.hardware import Hardware
 from lab.simulator.hosts.locks import locked
 from lab.simulator.last_words import last_line
-from policies.printable import printable
 from toolchain import cache_dir, processes
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -16,19 +16,19 @@ from typing import Annotated, Any, Literal, TypeVar
 import yaml
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, ValidationError
 
-from components.base import yaml_file
-from components.base.address import Address
-from components.base.explain import explain_all
-from components.base.model import Freeze, FrozenDict, Model
-from components.base.names import DnsLabel, LabelKey, LabelValue, NodeName
-from components.settings.hosts.host import Host
-from components.settings.hosts.user import Port, User
-from components.settings.nodes.devices import GPU_LIMIT
-from components.settings.nodes.node_range import NodeNames, ranges, written_out
-from components.settings.nodes.pool import Pool
+from gpu_cluster.base import yaml_file
+from gpu_cluster.base.address import Address
+from gpu_cluster.base.explain import explain_all
+from gpu_cluster.base.model import Freeze, FrozenDict, Model
+from gpu_cluster.base.names import DnsLabel, LabelKey, LabelValue, NodeName
+from gpu_cluster.settings.hosts.host import Host
+from gpu_cluster.settings.hosts.user import Port, User
+from gpu_cluster.settings.nodes.devices import GPU_LIMIT
+from gpu_cluster.settings.nodes.node_range import NodeNames, ranges, written_out
+from gpu_cluster.settings.nodes.pool import Pool
+from gpu_rules.faults import ConfigError, Fault, InputError, Location, fault, refuse, show
 from lab.simulator import faults
 from lab.simulator.hosts.model import DRIVER, HostSettings
-from policies.faults import ConfigError, Fault, InputError, Location, fault, refuse, show
 
 CONTROL_PLANE = "control-plane-1"
 #: Number of GPUs of a declared GPU host if no pool lists the host's node by name.

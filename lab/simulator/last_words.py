@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from policies.printable import printable
+from gpu_rules.printable import printable
 
 #: Number of bytes that are read from the end of a log, and maximum number of quoted characters.
 BYTES, CHARACTERS = 65_536, 400

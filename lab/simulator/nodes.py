@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.settings.nodes.node_range import written_out
+from gpu_cluster.settings.nodes.node_range import written_out
 from lab.simulator import marks
 from lab.simulator.hardware import Hardware
 

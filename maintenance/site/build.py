@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
 from maintenance.version import tagged
 
 SITE = ROOT / "site"

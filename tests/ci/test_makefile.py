@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from commands.files import copy_project
+from gpu_cluster.commands.files import copy_project
 
 ROOT = Path(__file__).resolve().parents[2]
 

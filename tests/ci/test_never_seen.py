@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from components.settings.gpu_operator import SandboxMode
-from components.settings.hosts.driver import DriverSource
-from components.settings.hosts.runtime import Engine
-from components.settings.platform import NAMES
-from components.settings.support import TITLES
+from gpu_cluster.settings.gpu_operator import SandboxMode
+from gpu_cluster.settings.hosts.driver import DriverSource
+from gpu_cluster.settings.hosts.runtime import Engine
+from gpu_cluster.settings.platform import NAMES
+from gpu_cluster.settings.support import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "never-seen.md"

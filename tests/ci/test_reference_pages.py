@@ -7,11 +7,11 @@ from dataclasses import fields
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.validation.measurement import Outcome
-from components.validation.node_result import of_node
-from policies.facts import reference
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.validation.measurement import Outcome
+from gpu_cluster.validation.node_result import of_node
+from gpu_rules.facts import reference
 from tests.proofs.docs.pages import ROOT
 
 OUTPUTS = ROOT / "docs" / "reference" / "outputs.md"
@@ -39,7 +39,9 @@ def test_the_committed_page_of_facts_is_that_of_the_tables() -> None:
 
 @pytest.mark.promise("Each output of a stack, and each key in it, stands on the page of outputs.")
 def test_each_output_has_a_row() -> None:
-    tree = ast.parse((ROOT / "components" / "outputs.py").read_text(encoding="utf-8"))
+    tree = ast.parse(
+        (ROOT / "components" / "gpu_cluster" / "outputs.py").read_text(encoding="utf-8")
+    )
     exported = {
         call.args[0].value
         for call in ast.walk(tree)

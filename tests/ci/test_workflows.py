@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.base import yaml_file
+from gpu_cluster.base import yaml_file
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from commands.utilization import GROUP, METRIC
+from gpu_cluster.commands.utilization import GROUP, METRIC
 
 Json = dict[str, Any]
 VERSIONS = ("v1beta1", "v1beta2")

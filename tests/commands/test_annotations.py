@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from commands.annotations import MOST, REPORT, annotate, of_github, of_gitlab
-from components.change.document import Document, Outcome, Problem
+from gpu_cluster.change.document import Document, Outcome, Problem
+from gpu_cluster.commands.annotations import MOST, REPORT, annotate, of_github, of_gitlab
 
 
 def document(*problems: Problem) -> Document:

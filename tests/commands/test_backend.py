@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from commands.backend import heal, is_readable
-from commands.failure import errors_of
-from commands.lock import holders
-from policies.faults import FaultError
+from gpu_cluster.commands.backend import heal, is_readable
+from gpu_cluster.commands.failure import errors_of
+from gpu_cluster.commands.lock import holders
+from gpu_rules.faults import FaultError
 
 STACK = "dev"
 PROGRAM = """\

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from commands import contexts, down
-from commands import stack as stacks
-from commands.contexts import require_consent, require_embedded, require_own_state
-from commands.stack import Stack
-from policies.faults import FaultError
+from gpu_cluster.commands import contexts, down
+from gpu_cluster.commands import stack as stacks
+from gpu_cluster.commands.contexts import require_consent, require_embedded, require_own_state
+from gpu_cluster.commands.stack import Stack
+from gpu_rules.faults import FaultError
 
 FILE = """\
 config:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from pulumi.automation import EngineEvent
 
-from commands.difference import MOST, differences
-from commands.display import Display
-from commands.failure import condensed
-from commands.waiting import EVERY, FIRST, Reminder
+from gpu_cluster.commands.difference import MOST, differences
+from gpu_cluster.commands.display import Display
+from gpu_cluster.commands.failure import condensed
+from gpu_cluster.commands.waiting import EVERY, FIRST, Reminder
 
 COMMAND = "command:local:Command"
 JOB = "kubernetes:batch/v1:Job"

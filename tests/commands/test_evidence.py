@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from commands import stack, verify_evidence
-from commands.evidence import __main__ as evidence
-from commands.evidence import collect, envelope
-from commands.evidence.__main__ import days, require_clean
-from commands.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
-from commands.evidence.statement import EvidenceError, Predicate
-from components.change.document import ClusterChange, Document, Outcome
+from gpu_cluster.change.document import ClusterChange, Document, Outcome
+from gpu_cluster.commands import stack, verify_evidence
+from gpu_cluster.commands.evidence import __main__ as evidence
+from gpu_cluster.commands.evidence import collect, envelope
+from gpu_cluster.commands.evidence.__main__ import days, require_clean
+from gpu_cluster.commands.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
+from gpu_cluster.commands.evidence.statement import EvidenceError, Predicate
 from tests.commands.evidence.forged import declared, write_keys
 from tests.commands.evidence.nodes import node
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pulumi.automation import CommandError, CommandResult
 
-from commands import up
-from commands.failure import annotate, cause, condensed, errors_of, name_of, summary
-from commands.stack import Stack
-from components.inspection.judgement import NAMED, _deferred
+from gpu_cluster.commands import up
+from gpu_cluster.commands.failure import annotate, cause, condensed, errors_of, name_of, summary
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.inspection.judgement import NAMED, _deferred
 
 LOCKED = """\
 error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or \

@@ -9,12 +9,12 @@ from typing import Any
 import asyncssh
 import pytest
 
-from commands import host_keys
-from commands.adoption.stack_text import settings_of
-from commands.host_keys import chosen, code_of, line, scanned, with_host_keys
-from commands.stack import Stack
-from components.base.host_key import check_host_key
-from policies.faults import ConfigError, FaultError
+from gpu_cluster.base.host_key import check_host_key
+from gpu_cluster.commands import host_keys
+from gpu_cluster.commands.adoption.stack_text import settings_of
+from gpu_cluster.commands.host_keys import chosen, code_of, line, scanned, with_host_keys
+from gpu_cluster.commands.stack import Stack
+from gpu_rules.faults import ConfigError, FaultError
 
 HEAD = """\
 config:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from commands import new
-from commands.adoption.observed import ObservedCluster
-from components.loading.stack_file import load_stack_file
-from policies.faults import FaultError
+from gpu_cluster.commands import new
+from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_rules.faults import FaultError
 from tests.fixtures.running_clusters import by_helm, by_manifest, cluster, machine
 
 INVENTORY = "[kube_node]\ngpu-1 ansible_host=192.0.2.1 gpu_count=4\n"
@@ -20,7 +20,7 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtX5HS603r/SS0EU4o+/qXAKZ4JhJGAyRggJ
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Use a folder with only an inventory as project and home, without the command's options."""
-    monkeypatch.setattr("commands.stack.ROOT", tmp_path)
+    monkeypatch.setattr("gpu_cluster.commands.stack.ROOT", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("FROM_CLUSTER", "FROM_INVENTORY", "CONTEXT", "PLATFORM", "NODES", "GPUS", "SCAN"):
         monkeypatch.delenv(name, raising=False)

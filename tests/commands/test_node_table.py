@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from commands import up
-from commands.node_table import MOST, proof, table
-from commands.stack import Stack
-from components.loading.loader import load
+from gpu_cluster.commands import up
+from gpu_cluster.commands.node_table import MOST, proof, table
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.loading.loader import load
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from pulumi import automation
 
-from commands.engine import settle, stale
-from commands.state import export_state, import_state
+from gpu_cluster.commands.engine import settle, stale
+from gpu_cluster.commands.state import export_state, import_state
 
 pytestmark = pytest.mark.slow
 

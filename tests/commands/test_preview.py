@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from commands import preview
-from commands import stack as stacks
-from components.change.document import Document, Outcome
-from components.change.file import VARIABLE
+from gpu_cluster.change.document import Document, Outcome
+from gpu_cluster.change.file import VARIABLE
+from gpu_cluster.commands import preview
+from gpu_cluster.commands import stack as stacks
 from tests.commands.unwritable import assert_refused, read_nothing
 
 FAULTY = """\

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from commands import stack as stacks
-from commands.report import __main__ as report
-from components.change.document import Document, Outcome
-from components.validation.measurement import Outcome as Figure
+from gpu_cluster.change.document import Document, Outcome
+from gpu_cluster.commands import stack as stacks
+from gpu_cluster.commands.report import __main__ as report
+from gpu_cluster.validation.measurement import Outcome as Figure
 from tests.commands.unwritable import assert_refused, read_nothing
 
 STACK = """\

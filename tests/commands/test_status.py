@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import stack as stacks
-from commands import status
-from components.change.document import Document, Outcome, Problem
-from components.hosts.observed.inspect import PROBE_KEY_FILE
-from components.inspection.extent import EXTENT
-from components.secrets import KEY_FILE
+from gpu_cluster.change.document import Document, Outcome, Problem
+from gpu_cluster.commands import stack as stacks
+from gpu_cluster.commands import status
+from gpu_cluster.hosts.observed.inspect import PROBE_KEY_FILE
+from gpu_cluster.inspection.extent import EXTENT
+from gpu_cluster.secrets import KEY_FILE
 from tests.components.change.world import World, base
 
 

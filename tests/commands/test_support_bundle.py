@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from commands import support_bundle
-from commands.stack import Stack
-from commands.support_bundle import (
+from gpu_cluster.commands import support_bundle
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.support_bundle import (
     Contents,
     Entry,
     Part,
@@ -25,7 +25,7 @@ from commands.support_bundle import (
     stack_text,
     without_marked,
 )
-from policies.faults import ConfigError
+from gpu_rules.faults import ConfigError
 from tests.commands.unwritable import assert_refused, read_nothing
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 

@@ -12,31 +12,31 @@ from pathlib import Path
 
 import pytest
 
-from commands import environment, lock
-from commands.environment import unproxied
-from commands.watched import answering
+from gpu_cluster.commands import environment, lock
+from gpu_cluster.commands.environment import unproxied
+from gpu_cluster.commands.watched import answering
 from lab.simulator import ports, proxies
 from toolchain import ToolchainError
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("commands", "components", "maintenance", "policies", "toolchain")
+PRODUCT = ("components", "maintenance", "policies", "toolchain")
 LOOPBACK = "localhost,127.0.0.1,::1"
 BY_THE_CLOCK = {
     "maintenance/changelog.py": "the date of a release",
-    "commands/environment.py": "files of runs that are gone, by their age",
-    "commands/evidence/__main__.py": "a stamp",
-    "commands/forges/forge.py": "the time at which a forge's limit ends; the wait is bounded",
-    "commands/validate.py": "a stamp",
-    "commands/verify_evidence.py": "the date until which evidence holds",
-    "commands/who.py": "ages of pods",
-    "components/findings.py": "a stamp",
-    "components/hosts/observed/probe.py": "compared with a host's clock",
-    "components/nodes/record.py": "a stamp",
+    "components/gpu_cluster/commands/environment.py": "files of runs that are gone, by their age",
+    "components/gpu_cluster/commands/evidence/__main__.py": "a stamp",
+    "components/gpu_cluster/commands/forges/forge.py": "a forge's limit; the wait is bounded",
+    "components/gpu_cluster/commands/validate.py": "a stamp",
+    "components/gpu_cluster/commands/verify_evidence.py": "the date until which evidence holds",
+    "components/gpu_cluster/commands/who.py": "ages of pods",
+    "components/gpu_cluster/findings.py": "a stamp",
+    "components/gpu_cluster/hosts/observed/probe.py": "compared with a host's clock",
+    "components/gpu_cluster/nodes/record.py": "a stamp",
     "lab/simulator/controller/operator.py": "a stamp",
     "lab/simulator/controller/validations.py": "a stamp",
     "lab/simulator/hosts/rootfs.py": "layers that nothing uses, by their age",
     "lab/simulator/logs.py": "a stamp",
-    "policies/rules/exemptions.py": "the date until which an exemption holds",
+    "policies/gpu_rules/rules/exemptions.py": "the date until which an exemption holds",
 }
 """Files that read the system clock, each with the reason; none of them waits by the clock."""
 
@@ -83,7 +83,6 @@ def test_no_wait_is_by_the_clock() -> None:
     found = {
         str(file.relative_to(ROOT))
         for folder in (
-            "commands",
             "components",
             "lab/simulator",
             "maintenance",
@@ -108,7 +107,7 @@ def test_files_of_a_run_stay_when_the_clock_is_set(
     used = stack.scratch / "used"
     used.touch()
     real = environment.time.time()
-    monkeypatch.setattr("commands.environment.time.time", lambda: real + 10 * 86_400)
+    monkeypatch.setattr("gpu_cluster.commands.environment.time.time", lambda: real + 10 * 86_400)
     with subprocess.Popen(
         ["sh", "-c", "echo runs; exec sleep 60"],
         env={**os.environ, "TMPDIR": str(stack.scratch)},
@@ -127,7 +126,7 @@ def test_files_of_a_run_stay_when_the_clock_is_set(
 HOLD = """
 import sys
 from pathlib import Path
-from commands.lock import one_run
+from gpu_cluster.commands.lock import one_run
 with one_run(Path(sys.argv[1]), "make up"):
     print("held", flush=True)
     sys.stdin.read()

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from commands import usage as module
-from commands.usage import Listed, NodeUsage, Usage, usage
-from components.desired.pool import Members
-from components.kubernetes.resources import DRA_DRIVER
-from components.settings.nodes.node_range import natural_order
-from policies.kube.gpu_resources import GPU
+from gpu_cluster.commands import usage as module
+from gpu_cluster.commands.usage import Listed, NodeUsage, Usage, usage
+from gpu_cluster.desired.pool import Members
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
+from gpu_cluster.settings.nodes.node_range import natural_order
+from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
 from tests.fixtures.api import client
 

@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from commands import utilization as module
-from commands.usage import Holder, Listed, Usage, usage
-from commands.utilization import (
+from gpu_cluster.commands import utilization as module
+from gpu_cluster.commands.usage import Holder, Listed, Usage, usage
+from gpu_cluster.commands.utilization import (
     GROUP,
     METRIC,
     OLDEST,
@@ -25,8 +25,8 @@ from commands.utilization import (
     namespaces,
     read_values,
 )
-from components.kubernetes.resources import DRA_DRIVER
-from policies.kube.gpu_resources import GPU
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
+from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.metrics import VERSIONS, group, value, values
 from tests.commands.usages import claim, node, pod, slices
 from tests.fixtures.api import client

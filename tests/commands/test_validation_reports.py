@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from commands.validate import report_files, reported
-from commands.validation_reports import Case, Status, cases, ctrf, failed, junit
-from components.validation.measurement import Outcome, plain
-from policies.faults import FaultError
+from gpu_cluster.commands.validate import report_files, reported
+from gpu_cluster.commands.validation_reports import Case, Status, cases, ctrf, failed, junit
+from gpu_cluster.validation.measurement import Outcome, plain
+from gpu_rules.faults import FaultError
 
 NOW = datetime(2026, 11, 26, 12, 0, tzinfo=UTC)
 UUIDS = [f"GPU-{number:08d}" for number in range(8)]

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
-from commands import who
-from commands.node_table import WIDTH
-from commands.usage import Listed, Usage, Utilization, usage
-from commands.utilization import Measured, merge
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from policies.kube.gpu_resources import GPU
+from gpu_cluster.commands import who
+from gpu_cluster.commands.node_table import WIDTH
+from gpu_cluster.commands.usage import Listed, Usage, Utilization, usage
+from gpu_cluster.commands.utilization import Measured, merge
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
 from tests.components.change.world import base
 

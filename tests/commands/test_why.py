@@ -10,9 +10,9 @@ import httpx
 import pytest
 import yaml
 
-from commands.why import READY, UNKNOWN, found, named
+from gpu_cluster.commands.why import READY, UNKNOWN, found, named
+from gpu_rules.faults import FaultError
 from maintenance.roles import Request
-from policies.faults import FaultError
 from tests.fixtures.api import client
 from tests.proofs.attacks.allowed import allows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from components.kubernetes.resources import DRA_DRIVER
-from policies.kube.gpu_resources import GPU
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
+from gpu_rules.kube.gpu_resources import GPU
 
 Json = dict[str, Any]
 CREATED = "2026-01-02T03:04:05Z"

@@ -9,20 +9,20 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.change.document import ClusterChange, Problem
-from components.change.file import Inspected
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.desired.resolve import resolve
-from components.hosts import component as hosts
-from components.hosts.reboot import component as host_reboot
-from components.inspection.difference import Difference
-from components.nodes import component as node_scheduling
-from components.operation import repair, repair_line
-from components.provider import kubernetes_provider
-from components.release.component import GpuPlatform
-from components.settings.cluster import Cluster
-from components.settings.nodes.taint import STARTUP_TAINT
-from components.validation import component as validation
+from gpu_cluster.change.document import ClusterChange, Problem
+from gpu_cluster.change.file import Inspected
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts import component as hosts
+from gpu_cluster.hosts.reboot import component as host_reboot
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.nodes import component as node_scheduling
+from gpu_cluster.operation import repair, repair_line
+from gpu_cluster.provider import kubernetes_provider
+from gpu_cluster.release.component import GpuPlatform
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
+from gpu_cluster.validation import component as validation
 from tests.findings import found
 from tests.fixtures.clusters import HOST_KEY, cluster
 from tests.mocks import Recorded, Recorder, declare, inspected, without_secrets

@@ -15,8 +15,8 @@ PROGRAM = """\
 import os
 import pulumi
 import pulumi_command
-from components import hooks
-from components.release.waits import Waiting
+from gpu_cluster import hooks
+from gpu_cluster.release.waits import Waiting
 
 watch = Waiting("a/b", lambda: ["pod c: no runtime"], pulumi.log.info, every=0.05)
 

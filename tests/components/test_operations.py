@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from components.desired.pool import Members
-from components.kubernetes.api import ClusterError
-from components.kubernetes.gather import gather
-from components.nodes.inspect import count_devices, gpus, pool_members
-from components.nodes.taints import taints_wanted
-from components.release import runtime_class
-from components.release.clear import same_values
-from components.release.helm_record import decode_release
-from policies.faults import Fault
+from gpu_cluster.desired.pool import Members
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.nodes.inspect import count_devices, gpus, pool_members
+from gpu_cluster.nodes.taints import taints_wanted
+from gpu_cluster.release import runtime_class
+from gpu_cluster.release.clear import same_values
+from gpu_cluster.release.helm_record import decode_release
+from gpu_rules.faults import Fault
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/maintenance", "effect": "NoExecute"}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from components.programs import PROGRAMS
+from gpu_cluster.programs import PROGRAMS
 
-COMPONENTS = Path(__file__).parents[2] / "components"
+COMPONENTS = Path(__file__).parents[2] / "components" / "gpu_cluster"
 
 
 @pytest.mark.parametrize(("program", "module"), PROGRAMS.items(), ids=PROGRAMS)

@@ -13,20 +13,20 @@ import pulumi
 import pytest
 import yaml
 
-from components import hooks
-from components.cluster import GpuCluster, GpuClusterArgs, GpuDevicePlugin, GpuValidation
-from components.inspection.bounds import completed
-from components.kubernetes.api import ClusterError, connect
-from components.kubernetes.kubeconfig_contexts import given, given_kubeconfig, missing_context
-from components.loading.cross import validate
-from components.loading.loader import load
-from components.program import main
-from components.requests import Enclosed, opened, write
-from components.settings.cluster import Cluster
-from components.settings.hosts.driver import DriverSettings
-from components.settings.nodes.pool import Pool
-from components.settings.valid_sections import ValidSections
-from policies.faults import Fault
+from gpu_cluster import hooks
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs, GpuDevicePlugin, GpuValidation
+from gpu_cluster.inspection.bounds import completed
+from gpu_cluster.kubernetes.api import ClusterError, connect
+from gpu_cluster.kubernetes.kubeconfig_contexts import given, given_kubeconfig, missing_context
+from gpu_cluster.loading.cross import validate
+from gpu_cluster.loading.loader import load
+from gpu_cluster.program import main
+from gpu_cluster.requests import Enclosed, opened, write
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.hosts.driver import DriverSettings
+from gpu_cluster.settings.nodes.pool import Pool
+from gpu_cluster.settings.valid_sections import ValidSections
+from gpu_rules.faults import Fault
 from tests.fixtures.clusters import cluster
 from tests.mocks import Recorded, Recorder, declare, without_secrets
 
@@ -214,7 +214,7 @@ def test_the_rules_between_parts_run_once_in_a_program(
         "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
     }
     copied = load(document).model_copy()
-    monkeypatch.setattr("components.loading.loader.validate", counting)
+    monkeypatch.setattr("gpu_cluster.loading.loader.validate", counting)
     settings = {"document": lambda: document, "loaded": lambda: load(document)}
     build(None, settings=settings.get(kind, lambda: copied)())
     assert len(checked) == 1
@@ -255,7 +255,7 @@ def test_models_made_in_python_get_the_overrides_that_a_document_gets(
         resolved.append(settings)
         raise pulumi.RunError("enough")
 
-    monkeypatch.setattr("components.cluster.resolve", kept)
+    monkeypatch.setattr("gpu_cluster.cluster.resolve", kept)
     with pytest.raises(pulumi.RunError, match="enough"):
         build(None, settings=loaded.model_copy(update={"pools": changed}))
     members = [host for host in resolved[0].hosts if host.node in pool.node_names]

@@ -13,14 +13,14 @@ from typing import TypeGuard
 
 import pytest
 
-from components import requests
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.nodes.applied import Applied
-from components.nodes.record import ValidationRecord
-from components.platforms.requests import NotedDefinitions
-from components.programs import PROGRAMS
-from components.requests import PREVIOUS, previous, read, write
-from policies.faults import FaultError
+from gpu_cluster import requests
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.nodes.applied import Applied
+from gpu_cluster.nodes.record import ValidationRecord
+from gpu_cluster.platforms.requests import NotedDefinitions
+from gpu_cluster.programs import PROGRAMS
+from gpu_cluster.requests import PREVIOUS, previous, read, write
+from gpu_rules.faults import FaultError
 from tests.fixtures.clusters import cluster
 from tests.mocks import declare
 
@@ -44,7 +44,7 @@ def calls_main(node: ast.AST) -> TypeGuard[ast.Call]:
 def started(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a subprocess, as a Command does."""
     return subprocess.run(
-        [sys.executable, "-m", "components.programs", *arguments],
+        [sys.executable, "-m", "gpu_cluster.programs", *arguments],
         input=text,
         capture_output=True,
         text=True,

@@ -9,10 +9,10 @@ import pulumi
 import pytest
 from pulumi.runtime import rpc
 
-from components.release.component import GpuPlatform, PlatformArgs
-from components.secrets import require_secrets_in_values
-from components.settings.charts import ChartsSettings
-from policies.faults import ConfigError
+from gpu_cluster.release.component import GpuPlatform, PlatformArgs
+from gpu_cluster.secrets import require_secrets_in_values
+from gpu_cluster.settings.charts import ChartsSettings
+from gpu_rules.faults import ConfigError
 from tests.mocks import declare
 from tests.proofs.platform.clusters import plugin
 from tests.resolved import platform_of

@@ -12,7 +12,7 @@ from pulumi.runtime import mocks
 from pulumi.runtime.settings import _get_rpc_manager
 from pulumi.runtime.stack import run_pulumi_func
 
-from components.workarounds import await_calls_in_turn
+from gpu_cluster.workarounds import await_calls_in_turn
 from tests.mocks import LOOP, Recorder
 
 COMMANDS = 40

@@ -17,14 +17,14 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def grow(tmp_path: Path) -> Callable[..., Tree]:
-    """Return a function that writes files of a package `components` and reads them as a tree."""
+    """Return a function that writes files of a package `gpu_cluster` and reads them as a tree."""
 
     def written(**files: str) -> Tree:
         for name, text in files.items():
-            path = tmp_path / "components" / f"{name.replace('__in__', '/')}.py"
+            path = tmp_path / "components" / "gpu_cluster" / f"{name.replace('__in__', '/')}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(dedent(text))
-        return Tree(tmp_path, ["components"])
+        return Tree(tmp_path, ["gpu_cluster"])
 
     return written
 

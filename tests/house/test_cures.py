@@ -11,8 +11,8 @@ import pytest
 from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
-from components.hosts.script import FOLDER
-from components.settings.declared_cluster import ClusterSettings
+from gpu_cluster.hosts.script import FOLDER
+from gpu_cluster.settings.declared_cluster import ClusterSettings
 
 SECTIONS = {
     to_camel(name): field.annotation for name, field in ClusterSettings.model_fields.items()

@@ -10,7 +10,7 @@ from vulture import Vulture
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = (
-    *("components", "policies", "commands", "maintenance", "toolchain", "package"),
+    *("components", "policies", "maintenance", "toolchain", "package"),
     "__main__.py",
 )
 CONFIDENCE = 60
@@ -18,9 +18,9 @@ CONFIDENCE = 60
 REGISTERED = ["@computed_field*", "@field_validator*", "@model_validator*", "@pytest.fixture*"]
 """Decorators that hand a function to a library."""
 CALLED_BY_OTHERS = {
-    "EXAMPLE": "policies.rules.discovery reads it from each module of a rule",
-    "RULE": "policies.rules.discovery reads it from each module of a rule",
-    "TWIN": "policies.rules.discovery reads it from each module of a rule",
+    "EXAMPLE": "gpu_rules.rules.discovery reads it from each module of a rule",
+    "RULE": "gpu_rules.rules.discovery reads it from each module of a rule",
+    "TWIN": "gpu_rules.rules.discovery reads it from each module of a rule",
     "begin_auth": "asyncssh calls it on a server",
     "construct": "pulumi.provider calls it on a provider",
     "do_HEAD": "http.server calls it",

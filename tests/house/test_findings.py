@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PRODUCT = ("components", "commands", "maintenance", "policies")
+PRODUCT = ("components", "maintenance", "policies")
 WORDS = frozenset({"what", "text"})
 """Properties of a finding and of a statement that are words for people."""
 READERS = frozenset(

@@ -13,7 +13,7 @@ from lab.house.tree import Tree
 
 CONTRACT = """
 [tool.importlinter]
-root_packages = ["components"]
+root_packages = ["gpu_cluster"]
 
 [[tool.importlinter.contracts]]
 name = "Layers"
@@ -36,7 +36,7 @@ HOSTS = """
 def test_a_value_that_comes_back_is_a_return(grow) -> None:
     tree = grow(
         start="""
-            from components import hosts, nodes
+            from gpu_cluster import hosts, nodes
             def begin(cluster):
                 hosts.prepare(cluster.host)
                 nodes.label(cluster)
@@ -45,7 +45,10 @@ def test_a_value_that_comes_back_is_a_return(grow) -> None:
         hosts=HOSTS,
         nodes="def label(cluster): return 1",
     )
-    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts", "nodes"], 1)
+    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (
+        ["start", "hosts", "nodes"],
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,13 +72,13 @@ def test_a_value_that_comes_back_is_a_return(grow) -> None:
         "desired = resolve(cluster); hosts.prepare(desired)",
         "desired = resolve(cluster); hosts.prepare(desired.unknown)",
         "Begin().go(cluster)",
-        "from components.hosts import prepare as other; other(cluster)",
+        "from gpu_cluster.hosts import prepare as other; other(cluster)",
         "def inner(): hosts.prepare(cluster)",
     ],
 )
 def test_the_value_arrives(grow, body: str) -> None:
     tree = grow(start=BEGIN.format(body=body.replace("; ", "\n    ")), hosts=HOSTS)
-    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts"], 0)
+    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (["start", "hosts"], 0)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +94,12 @@ def test_the_value_arrives(grow, body: str) -> None:
 )
 def test_another_value_is_not_followed(grow, body: str) -> None:
     tree = grow(start=BEGIN.format(body=body.replace("; ", "\n    ")), hosts=HOSTS)
-    assert trip(tree, "components/start.py:begin:cluster") == (["start"], 0)
+    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (["start"], 0)
 
 
 BEGIN = """
 from dataclasses import dataclass, replace
-from components import hosts
+from gpu_cluster import hosts
 
 @dataclass(frozen=True)
 class Args:
@@ -118,7 +121,7 @@ def begin(cluster):
 
 
 ATTRIBUTE = """
-from components import hosts
+from gpu_cluster import hosts
 class Built:
     def __init__(self, cluster):
         self.name = 'a'
@@ -139,13 +142,13 @@ def test_an_attribute_of_self_is_followed_into_other_methods(
     grow, call: str, passed: str, rooms: list[str]
 ) -> None:
     tree = grow(start=ATTRIBUTE.format(call=call, passed=passed), hosts=HOSTS)
-    assert trip(tree, "components/start.py:Built.__init__:cluster")[0] == rooms
+    assert trip(tree, "components/gpu_cluster/start.py:Built.__init__:cluster")[0] == rooms
 
 
 def test_a_method_may_read_an_attribute_before_another_one_assigns_it(grow) -> None:
     tree = grow(
         start="""
-            from components import hosts
+            from gpu_cluster import hosts
             class Built:
                 def begin(self, cluster):
                     self.show()
@@ -154,7 +157,10 @@ def test_a_method_may_read_an_attribute_before_another_one_assigns_it(grow) -> N
             """,
         hosts=HOSTS,
     )
-    assert trip(tree, "components/start.py:Built.begin:cluster") == (["start", "hosts"], 0)
+    assert trip(tree, "components/gpu_cluster/start.py:Built.begin:cluster") == (
+        ["start", "hosts"],
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -172,16 +178,16 @@ def test_an_attribute_of_an_instance_is_followed_where_it_is_read(
 ) -> None:
     tree = grow(
         start=ATTRIBUTE.format(call="pass", passed="1"),
-        export=f"from components import hosts\nfrom components.start import Built\n{reader}",
+        export=f"from gpu_cluster import hosts\nfrom gpu_cluster.start import Built\n{reader}",
         hosts=HOSTS,
     )
-    assert trip(tree, "components/start.py:Built.__init__:cluster") == (rooms, 0)
+    assert trip(tree, "components/gpu_cluster/start.py:Built.__init__:cluster") == (rooms, 0)
 
 
 def test_a_call_of_a_method_that_others_override_enters_the_others(grow) -> None:
     tree = grow(
         start="""
-            from components.base import Base
+            from gpu_cluster.base import Base
             def begin(cluster, platform: Base):
                 platform.parts(cluster)
                 platform.name(cluster)
@@ -192,19 +198,19 @@ def test_a_call_of_a_method_that_others_override_enters_the_others(grow) -> None
                 def name(self, cluster): ...
             """,
         other="""
-            from components.base import Base
+            from gpu_cluster.base import Base
             class Other(Base):
                 def parts(self, cluster): ...
             """,
     )
-    found = route.follow(tree, *route.start(tree, "components/start.py:begin:cluster"))
+    found = route.follow(tree, *route.start(tree, "components/gpu_cluster/start.py:begin:cluster"))
     assert [where.name for where, _ in found.arrivals] == ["begin", "Other.parts", "Base.name"]
 
 
 def test_a_function_counts_once_and_recursion_ends(grow) -> None:
     tree = grow(
         start="""
-            from components import hosts, nodes
+            from gpu_cluster import hosts, nodes
             def begin(cluster):
                 hosts.prepare(cluster)
                 nodes.label(cluster)
@@ -214,29 +220,32 @@ def test_a_function_counts_once_and_recursion_ends(grow) -> None:
         hosts=HOSTS,
         nodes="def label(cluster): return 1",
     )
-    assert trip(tree, "components/start.py:begin:cluster") == (["start", "hosts", "nodes"], 0)
+    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (
+        ["start", "hosts", "nodes"],
+        0,
+    )
 
 
 def test_an_unknown_value_is_refused(grow) -> None:
     with pytest.raises(LookupError, match="found no such parameter"):
-        route.start(grow(hosts=HOSTS), "components/hosts.py:prepare:nothing")
+        route.start(grow(hosts=HOSTS), "components/gpu_cluster/hosts.py:prepare:nothing")
 
 
 RUN_TIME = {
-    "a name": 'import importlib\nimportlib.import_module("components.one")',
+    "a name": 'import importlib\nimportlib.import_module("gpu_cluster.one")',
     "a name in part": (
         "import importlib\n"
-        'def load(name): return importlib.import_module(f"components.{name}.platform")'
+        'def load(name): return importlib.import_module(f"gpu_cluster.{name}.platform")'
     ),
     "a table": (
         "import runpy\n"
-        'PROGRAMS = {"two": "components.two"}\n'
+        'PROGRAMS = {"two": "gpu_cluster.two"}\n'
         "def run(name): runpy.run_module(PROGRAMS[name])"
     ),
     "a relative name": 'import importlib\nimportlib.import_module(".one", __package__)',
-    "a keyword": 'import runpy\nrunpy.run_module(mod_name="components.one")',
-    "another name": 'from importlib import import_module as load\nload("components.one")',
-    "__import__": '__import__("components.one")',
+    "a keyword": 'import runpy\nrunpy.run_module(mod_name="gpu_cluster.one")',
+    "another name": 'from importlib import import_module as load\nload("gpu_cluster.one")',
+    "__import__": '__import__("gpu_cluster.one")',
     "a search": (
         "import importlib, pkgutil, re\n"
         '_NAME = re.compile(r".*\\.on[a-z]")\n'
@@ -249,19 +258,19 @@ RUN_TIME = {
 @pytest.mark.parametrize(
     ("kind", "target"),
     [
-        ("a name", "components.one"),
-        ("a name in part", "components.dra.platform"),
-        ("a table", "components.two"),
-        ("a relative name", "components.one"),
-        ("a keyword", "components.one"),
-        ("another name", "components.one"),
-        ("__import__", "components.one"),
-        ("a search", "components.one"),
+        ("a name", "gpu_cluster.one"),
+        ("a name in part", "gpu_cluster.dra.platform"),
+        ("a table", "gpu_cluster.two"),
+        ("a relative name", "gpu_cluster.one"),
+        ("a keyword", "gpu_cluster.one"),
+        ("another name", "gpu_cluster.one"),
+        ("__import__", "gpu_cluster.one"),
+        ("a search", "gpu_cluster.one"),
     ],
 )
 def test_an_import_at_run_time_is_found(grow, kind: str, target: str) -> None:
     tree = grow(start=RUN_TIME[kind], one="", two="", dra__in__platform="")
-    found = list(imports.run_time(tree, tree.modules["components.start"]))
+    found = list(imports.run_time(tree, tree.modules["gpu_cluster.start"]))
     assert [edge.target for edge in found] == [target]
     assert imports.untold(tree) == []
 
@@ -270,46 +279,46 @@ def test_an_import_at_run_time_is_found(grow, kind: str, target: str) -> None:
     "line",
     [
         "import importlib, sys; importlib.import_module(sys.argv[1])",
-        "import runpy; runpy.run_path('components/one.py')",
+        "import runpy; runpy.run_path('components/gpu_cluster/one.py')",
     ],
 )
 def test_an_import_of_which_the_text_does_not_tell_the_module_is_named(grow, line: str) -> None:
-    assert imports.untold(grow(start=f"\n{line}", one="")) == ["components.start:2"]
+    assert imports.untold(grow(start=f"\n{line}", one="")) == ["gpu_cluster.start:2"]
 
 
 def test_a_circle_is_found_also_over_an_import_at_run_time(grow) -> None:
     tree = grow(
         registry=RUN_TIME["a name in part"],
-        dra__in__platform="from components import pools",
+        dra__in__platform="from gpu_cluster import pools",
         pools="from .registry import load",
-        apart="import components.pools",
+        apart="import gpu_cluster.pools",
     )
     assert imports.circles(imports.edges(tree)) == [
-        ["components.dra.platform", "components.pools", "components.registry"]
+        ["gpu_cluster.dra.platform", "gpu_cluster.pools", "gpu_cluster.registry"]
     ]
 
 
 def test_imports_that_run_up_are_found(grow) -> None:
     tree = grow(
-        cluster="from components import hosts, nodes",
-        hosts="from components import nodes",
-        nodes="import components.cluster",
-        settings="import runpy\ndef go(): runpy.run_module('components.hosts')",
+        cluster="from gpu_cluster import hosts, nodes",
+        hosts="from gpu_cluster import nodes",
+        nodes="import gpu_cluster.cluster",
+        settings="import runpy\ndef go(): runpy.run_module('gpu_cluster.hosts')",
     )
-    layers = Layers.of(["components.cluster", "components.hosts | components.nodes"])
+    layers = Layers.of(["gpu_cluster.cluster", "gpu_cluster.hosts | gpu_cluster.nodes"])
     found = layers.upward(imports.edges(tree))
     assert [(edge.source, edge.target) for edge in found] == [
-        ("components.hosts", "components.nodes"),
-        ("components.nodes", "components.cluster"),
+        ("gpu_cluster.hosts", "gpu_cluster.nodes"),
+        ("gpu_cluster.nodes", "gpu_cluster.cluster"),
     ]
-    assert layers.outside(tree.modules, ["components"]) == ["components.settings"]
+    assert layers.outside(tree.modules, ["gpu_cluster"]) == ["gpu_cluster.settings"]
     layers = Layers.of(
-        ["components.cluster", "components.hosts : components.nodes", "components.settings"]
+        ["gpu_cluster.cluster", "gpu_cluster.hosts : gpu_cluster.nodes", "gpu_cluster.settings"]
     )
     found = layers.upward(imports.edges(tree))
     assert found == [
-        Edge("components.nodes", "components.cluster", 1),
-        Edge("components.settings", "components.hosts", 2, run_time=True),
+        Edge("gpu_cluster.nodes", "gpu_cluster.cluster", 1),
+        Edge("gpu_cluster.settings", "gpu_cluster.hosts", 2, run_time=True),
     ]
 
 
@@ -333,8 +342,8 @@ def test_imports_that_run_up_are_found(grow) -> None:
 )
 def test_a_function_takes_the_whole_by_its_annotation(grow, function: str, takes: bool) -> None:
     head = """from dataclasses import dataclass
-from components import settings as module
-from components.settings import Cluster, Cluster as Other
+from gpu_cluster import settings as module
+from gpu_cluster.settings import Cluster, Cluster as Other
 from elsewhere import Cluster as Foreign
 Whole = Cluster | None
 """
@@ -345,25 +354,25 @@ Whole = Cluster | None
 def test_the_last_line_and_the_exit_code(grow, tmp_path: Path, capsys) -> None:
     grow(
         cluster="""
-            from components.settings import Cluster
+            from gpu_cluster.settings import Cluster
             class GpuCluster:
                 def __init__(self, args: Cluster): ...
             """,
         settings="class Cluster: ...",
     )
     contract = tmp_path / "pyproject.toml"
-    good = '"components.cluster", "components.settings"'
+    good = '"gpu_cluster.cluster", "gpu_cluster.settings"'
     contract.write_text(CONTRACT.format(layers=good))
     assert house.main(["--root", str(tmp_path)]) == 0
     line = "house: args pass 1 files with 0 returns, {} upward imports, 0 circles, "
     line += "1 functions take the whole\n"
     assert capsys.readouterr().out == line.format(0)
-    contract.write_text(CONTRACT.format(layers='"components.settings", "components.cluster"'))
+    contract.write_text(CONTRACT.format(layers='"gpu_cluster.settings", "gpu_cluster.cluster"'))
     assert house.main(["--root", str(tmp_path), "--list"]) == 1
     out = capsys.readouterr().out
     assert out.endswith(line.format(1))
-    assert "  components.cluster:2 -> components.settings\n" in out
-    contract.write_text('[tool.importlinter]\nroot_packages = ["components"]')
+    assert "  gpu_cluster.cluster:2 -> gpu_cluster.settings\n" in out
+    contract.write_text('[tool.importlinter]\nroot_packages = ["gpu_cluster"]')
     assert house.main(["--root", str(tmp_path)]) == 2
     assert "found no contract of type layers" in capsys.readouterr().err
 
@@ -382,6 +391,6 @@ def test_every_module_that_is_started_by_name_exists(ours: Tree) -> None:
 def test_the_programs_of_commands_and_the_platforms_are_found(ours: Tree) -> None:
     found = {(edge.source, edge.target) for edge in imports.edges(ours) if edge.run_time}
     targets = {target for _, target in found}
-    assert "components.platforms.dra.platform" in targets
-    assert "components.validation.validation" in targets
-    assert any(target.startswith("policies.rules.") for target in targets)
+    assert "gpu_cluster.platforms.dra.platform" in targets
+    assert "gpu_cluster.validation.validation" in targets
+    assert any(target.startswith("gpu_rules.rules.") for target in targets)

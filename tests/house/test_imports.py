@@ -14,19 +14,19 @@ ROOT = Path(__file__).resolve().parents[2]
 # Modules that `__main__.py` imports. `__main__.py` itself can't be imported without a Pulumi
 # engine.
 PROGRAM = (
-    "components.inspection.observe",
+    "gpu_cluster.inspection.observe",
     "pulumi",
     "pulumi_kubernetes",
-    "components.loading.loader",
-    "components.desired.resolve",
-    "components.cluster",
-    "components.outputs",
-    "components.hosts.observed.table",
-    "policies.guard",
+    "gpu_cluster.loading.loader",
+    "gpu_cluster.desired.resolve",
+    "gpu_cluster.cluster",
+    "gpu_cluster.outputs",
+    "gpu_cluster.hosts.observed.table",
+    "gpu_rules.guard",
 )
 
 COMMANDS = tuple(
-    f"commands.{path.stem}"
+    f"gpu_cluster.commands.{path.stem}"
     for path in sorted((ROOT / "commands").glob("[a-z]*.py"))
     if path.stem != "embedded_cluster"
 )
@@ -52,14 +52,17 @@ def loaded(*modules: str) -> set[str]:
     ("modules", "without"),
     [
         (
-            ("components.inspection.observed_cluster", "components.hosts.observed.inspect"),
+            ("gpu_cluster.inspection.observed_cluster", "gpu_cluster.hosts.observed.inspect"),
             {"pulumi"},
         ),
-        (("components.kubernetes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
+        (("gpu_cluster.kubernetes.resources",), {"pydantic", "pulumi", "kr8s", "httpx"}),
         (PROGRAM, {"kubernetes", "jinja2", "lab", "toolchain"}),
-        (("policies.check.__main__",), {"pulumi", "lab", "toolchain", "components"}),
-        (("components.guardrails.check",), {"lab", "toolchain"}),
-        (("maintenance.audit", "maintenance.secret_scan", "commands.files"), {"lab", "toolchain"}),
+        (("gpu_rules.check.__main__",), {"pulumi", "lab", "toolchain", "gpu_cluster"}),
+        (("gpu_cluster.guardrails.check",), {"lab", "toolchain"}),
+        (
+            ("maintenance.audit", "maintenance.secret_scan", "gpu_cluster.commands.files"),
+            {"lab", "toolchain"},
+        ),
         (COMMANDS, {"lab"}),
     ],
     ids=[

@@ -1,4 +1,4 @@
-"""Kubernetes' own rules stand in `policies/kube` only: no other module writes them again."""
+"""Kubernetes' own rules stand in `gpu_rules.kube` only: no other module writes them again."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from policies.kube import gpu_resources
-from policies.kube.taints import TaintEffect
+from gpu_rules.kube import gpu_resources
+from gpu_rules.kube.taints import TaintEffect
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("components", "commands", "policies")
-GROUND = "policies/kube/"
+PRODUCT = ("components", "policies")
+GROUND = "policies/gpu_rules/kube/"
 
 AMOUNTS = {"allocatable", "capacity", "limits", "requests", "overhead", "resources"}
 """Keys of API objects below which amounts stand."""

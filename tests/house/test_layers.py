@@ -27,7 +27,7 @@ FOREIGN = {
     # The benchmark of an empty stack runs a file that belongs to the same layer.
     "lab.benchmarks.empty_stack.__main__",
     # This module imports a user's own rules from a folder that the settings name.
-    "policies.rules.own_rules",
+    "gpu_rules.rules.own_rules",
     "toolchain.plugins.language_host.child",  # The language host runs the Pulumi program of a user.
     "toolchain.plugins.language_host.program",
 }
@@ -64,7 +64,7 @@ def test_every_module_stands_in_a_layer(ours: Tree, edges: list[Edge]) -> None:
 def test_the_program_stands_above_all_and_needs_what_is_shipped_alone(edges: list[Edge]) -> None:
     assert PROGRAM not in {edge.target for edge in edges}
     used = {edge.target.partition(".")[0] for edge in edges if edge.source == PROGRAM}
-    assert used == {"components", "policies"}
+    assert used == {"gpu_cluster", "gpu_rules"}
 
 
 def test_the_text_tells_what_is_imported_at_run_time(ours: Tree) -> None:
@@ -81,15 +81,15 @@ def test_no_import_is_left_out_of_a_contract() -> None:
 @pytest.mark.parametrize(
     ("text", "run_time"),
     [
-        ("from components import cluster", False),
-        ("def read():\n    from components.cluster import GpuCluster", False),
-        ("if TYPE_CHECKING:\n    import components.cluster", False),
+        ("from gpu_cluster import cluster", False),
+        ("def read():\n    from gpu_cluster.cluster import GpuCluster", False),
+        ("if TYPE_CHECKING:\n    import gpu_cluster.cluster", False),
         ("from ...cluster import GpuCluster", False),
-        ("import importlib\nimportlib.import_module('components.cluster')", True),
-        ("def read(name):\n    import_module(f'components.{name}')", True),
-        ("PROGRAMS = {'x': 'components.cluster'}\nrunpy.run_module(PROGRAMS['x'])", True),
+        ("import importlib\nimportlib.import_module('gpu_cluster.cluster')", True),
+        ("def read(name):\n    import_module(f'gpu_cluster.{name}')", True),
+        ("PROGRAMS = {'x': 'gpu_cluster.cluster'}\nrunpy.run_module(PROGRAMS['x'])", True),
         ("import_module('...cluster', __package__)", True),
-        ("importlib.util.find_spec(name='components.cluster')", True),
+        ("importlib.util.find_spec(name='gpu_cluster.cluster')", True),
     ],
 )
 def test_an_import_that_runs_up_is_found(
@@ -97,7 +97,10 @@ def test_an_import_that_runs_up_is_found(
 ) -> None:
     tree = grow(cluster="class GpuCluster: ...", settings__in__hosts__in__host=text)
     (found,) = layers().upward(imports.edges(tree))
-    assert (found.source, found.target) == ("components.settings.hosts.host", "components.cluster")
+    assert (found.source, found.target) == (
+        "gpu_cluster.settings.hosts.host",
+        "gpu_cluster.cluster",
+    )
     assert found.run_time == run_time
 
 
@@ -109,6 +112,6 @@ def test_the_page_of_architecture_has_the_contract_as_its_table() -> None:
     assert table == list(contract.groups)
     together = [group for i, group in enumerate(table) if i not in contract.independent]
     known = {name.partition(".")[0] for group in together if len(group) > 1 for name in group}
-    # Only modules of `policies` may have the same layer number and import each other, as
+    # Only modules of `gpu_rules` may have the same layer number and import each other, as
     # docs/explanation/architecture.md says.
-    assert known == {"policies"}
+    assert known == {"gpu_rules"}

@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from commands.files import project_files
+from gpu_cluster.commands.files import project_files
 from lab.house.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("commands", "components", "lab", "maintenance", "policies", "toolchain")
+SOURCES = ("components/", "lab/", "maintenance/", "policies/", "toolchain/")
+PACKAGES = ("gpu_cluster", "gpu_rules", "lab", "maintenance", "toolchain")
 READERS = ("README.md", "SECURITY.md", "Makefile", "__main__.py", "pyproject.toml", ".github/")
 WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules.md")
 """Generated pages, which are not checked because their sources are."""
-FOLDERS = "|".join((*PACKAGES, "tests"))
-PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./{{}},*-]*[\w}}*]/?")
+PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join((*SOURCES, 'tests/'))})[\w./{{}},*-]*[\w}}*]/?")
 DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
 QUOTED = re.compile(r"(?<!`)`([\w.]+)`(?!`)")
 EXAMPLES = {
     # Path in a comment that is an example of a file in a user's own repository.
-    "components/base/image.py:tests/gpu-pod.yaml",
+    "components/gpu_cluster/base/image.py:tests/gpu-pod.yaml",
     "Makefile:lab/hardware/STACK.yaml",
 }
 BEGINNINGS = ("toolchain/plugins/pulumi",)
 """Beginnings of file names that are no complete path."""
 MADE = ("tests/results", "lab/benchmarks/results", "lab/benchmarks/results/B9.json")
 """Folders and files that runs create inside the project."""
-ENDINGS = ("md", "py", "yaml", "sh", "toml")
+ENDINGS = ("md", "pth", "py", "yaml", "sh", "toml")
 """File name endings: after a package's name, they mean a file and not a module."""
 
 
@@ -79,7 +79,7 @@ def texts() -> dict[str, str]:
     """Return the checked texts by file name; code blocks in docs/contributing.md are left out."""
     found = {}
     for name in project_files():
-        if not name.startswith((*READERS, "docs/", *(f"{each}/" for each in PACKAGES))):
+        if not name.startswith((*READERS, "docs/", *SOURCES)):
             continue
         path = ROOT / name
         if path.suffix in (".md", ".py", ".sh", ".toml", ".yaml", ".yml", "") and path.is_file():
@@ -128,9 +128,9 @@ def test_a_path_that_is_gone_is_found(text: str, broken: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "broken"),
     [
-        ("`components.cluster.GpuCluster`, components.cluster", []),
-        ("python -m components.gone", ["components.gone"]),
-        ("`components.cluster.Gone`", ["components.cluster.Gone"]),
+        ("`gpu_cluster.cluster.GpuCluster`, gpu_cluster.cluster", []),
+        ("python -m gpu_cluster.gone", ["gpu_cluster.gone"]),
+        ("`gpu_cluster.cluster.Gone`", ["gpu_cluster.cluster.Gone"]),
         ("docs/reference/commands.md, commands.md", []),
     ],
 )

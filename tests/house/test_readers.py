@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.observed.probe import MARK, probe
+from gpu_cluster.hosts.observed.probe import MARK, probe
 
 ROOT = Path(__file__).resolve().parents[2]
-HOSTS = ROOT / "components/hosts"
+HOSTS = ROOT / "components/gpu_cluster/hosts"
 READERS = HOSTS / "steps/library/versions.sh"
-PRODUCT = ("components", "policies", "commands")
+PRODUCT = ("components", "policies")
 READ_ONCE = {
     r"--version\b(?! *\))": "steps/library/versions.sh",
     r"modinfo -F version": "steps/library/versions.sh",
@@ -66,9 +66,11 @@ def test_no_second_reader_looks_for_a_program_s_version(mark: str) -> None:
 @pytest.mark.parametrize("query", READ_ONCE)
 def test_each_query_of_a_program_stands_in_one_file(query: str) -> None:
     found = {
-        path.removeprefix("components/hosts/")
+        path.removeprefix("components/gpu_cluster/hosts/")
         for path, code in sources().items()
-        if path.startswith("components/hosts/") and path.endswith(".sh") and re.search(query, code)
+        if path.startswith("components/gpu_cluster/hosts/")
+        and path.endswith(".sh")
+        and re.search(query, code)
     }
     assert found == {READ_ONCE[query]}
 

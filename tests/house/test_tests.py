@@ -16,7 +16,8 @@ from lab.house.tree import Tree
 from tests.proofs import PROOFS
 
 ROOT = Path(__file__).resolve().parents[2]
-MIRRORED = "components"
+MIRRORED = {"gpu_cluster.commands": "commands", "gpu_cluster": "components"}
+"""Folders of tests, by the package whose modules they test; the first that fits counts."""
 
 
 def imported(text: str) -> Iterator[str]:
@@ -39,20 +40,24 @@ def untested(packages: set[str], tests: dict[str, str]) -> set[str]:
     """Return the packages that no test module in the corresponding folder of `tests` imports.
 
     Args:
-        packages: Paths of packages, from the root.
+        packages: Dotted names of packages.
         tests: Text of each test module by its path below the folder of tests.
     """
     return {
         package
         for package in packages
         if not any(
-            Path(path).is_relative_to(package)
-            and any(
-                f"{name}.".startswith(f"{package.replace('/', '.')}.") for name in imported(text)
-            )
+            Path(path).is_relative_to(mirror(package))
+            and any(f"{name}.".startswith(f"{package}.") for name in imported(text))
             for path, text in tests.items()
         )
     }
+
+
+def mirror(package: str) -> Path:
+    """Return the folder with the tests of a package, relative to `tests`."""
+    top = next(name for name in MIRRORED if f"{package}.".startswith(f"{name}."))
+    return Path(MIRRORED[top], *package.removeprefix(top).split("."))
 
 
 def texts() -> dict[str, str]:
@@ -72,9 +77,9 @@ def test_no_module_imports_a_test() -> None:
 def test_each_package_has_tests_in_its_mirror(ours: Tree) -> None:
     # A package with nothing but a program's entry has no function to test; it is run by proofs.
     packages = {
-        "/".join(name.split(".")[:-1])
+        name.rpartition(".")[0]
         for name in ours.modules
-        if name.startswith(f"{MIRRORED}.") and not name.endswith(".__main__")
+        if name.startswith("gpu_cluster.") and not name.endswith(".__main__")
     }
     tests = {path: text for path, text in texts().items() if Path(path).name.startswith("test_")}
     assert untested(packages, tests) == set()
@@ -112,10 +117,9 @@ def test_an_imported_test_is_found(text: str, found: set[str]) -> None:
 
 
 def test_a_package_whose_tests_stand_elsewhere_is_found() -> None:
-    inside = {"components/a/test_b.py": "from components.a import b"}
-    assert untested({"components/a"}, inside) == set()
-    assert untested({"components/a", "components/b"}, inside) == {"components/b"}
-    assert untested({"components/a"}, {"components/a/test_b.py": "import os"}) == {"components/a"}
-    assert untested({"components/a"}, {"other/test_b.py": "import components.a"}) == {
-        "components/a"
-    }
+    one, two = "gpu_cluster.a", "gpu_cluster.b"
+    inside = {"components/a/test_b.py": "from gpu_cluster.a import b"}
+    assert untested({one}, inside) == set()
+    assert untested({one, two}, inside) == {two}
+    assert untested({one}, {"components/a/test_b.py": "import os"}) == {one}
+    assert untested({one}, {"other/test_b.py": "import gpu_cluster.a"}) == {one}

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from components.settings.support import PAGE, overdue, support, supported
+from gpu_cluster.settings.support import PAGE, overdue, support, supported
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = (
-    *("commands", "components", "maintenance", "policies", "toolchain"),
+    *("components", "maintenance", "policies", "toolchain"),
     *("docs", "README.md", "SECURITY.md"),
 )
 SCRIPT = ".github/scripts/propose_facts.sh"

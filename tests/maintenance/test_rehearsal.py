@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from commands.files import ROOT
+from gpu_cluster.commands.files import ROOT
+from gpu_rules.command import VERSION
 from maintenance import rehearsal
 from maintenance.release import NOTES
 from maintenance.version import declared
-from policies.command import VERSION
 
 
 def test_the_workflow_publishes_the_text_that_the_release_writes() -> None:

@@ -10,9 +10,9 @@ import jsonschema
 import pytest
 import yaml
 
-from components.base import yaml_file
-from components.base.model import Model
-from components.settings.declared_cluster import ClusterSettings
+from gpu_cluster.base import yaml_file
+from gpu_cluster.base.model import Model
+from gpu_cluster.settings.declared_cluster import ClusterSettings
 from maintenance import settings_page as reference
 from maintenance.cluster_schema import cluster_schema, stack_schema
 from maintenance.setting_effects import EFFECTS

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from policies import charts
+from gpu_rules import charts
 from tests.toolchain.plugins.rig import LIMIT, free_port
 from toolchain.orphans import end_orphans
 from toolchain.plugin import NO_ENGINE

@@ -144,7 +144,7 @@ def test_a_launcher_starts_the_plugin_of_the_clone_that_is_meant(
     chain: Toolchain, home: Path, tmp_path: Path
 ) -> None:
     path = chain.ensure("pulumi-language-python")["pulumi-language-python"].path
-    below = home / "policies" / "rules"
+    below = home / "policies" / "gpu_rules" / "rules"
     below.mkdir(parents=True)
     wanted = f"{home / launcher.PLUGINS / path.name} ['127.0.0.1:4']\n"
     assert launch(path, below).stdout == wanted

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from components.hosts.phases import prepare_script, runtime_script
-from components.hosts.script import Declaration
+from gpu_cluster.hosts.phases import prepare_script, runtime_script
+from gpu_cluster.hosts.script import Declaration
 
 
 def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Declaration]:
@@ -32,7 +32,7 @@ def emptied(script: Callable[..., Declaration], text: str) -> Callable[..., Decl
 preparing = emptied(prepare_script, ":\n")
 running = emptied(runtime_script, "systemctl restart containerd\n")
 with (
-    mock.patch("components.hosts.component.prepare_script", preparing),
-    mock.patch("components.hosts.component.runtime_script", running),
+    mock.patch("gpu_cluster.hosts.component.prepare_script", preparing),
+    mock.patch("gpu_cluster.hosts.component.runtime_script", running),
 ):
     runpy.run_path(str(Path(__file__).resolve().parents[1] / "hosts_stack" / "__main__.py"))

@@ -13,14 +13,14 @@ from pathlib import Path
 import pulumi
 import pulumi_command
 
-from components.desired.resolve import resolve
-from components.hosts.command import HostsArgs
-from components.hosts.component import ContainerRuntime, HostPreparation
-from components.hosts.copies import Copies
-from components.inspection.observe import inspect, show_hosts, tell
-from components.loading.loader import load
-from components.ssh.keys import shortest
-from components.workarounds import await_calls_in_turn
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.command import HostsArgs
+from gpu_cluster.hosts.component import ContainerRuntime, HostPreparation
+from gpu_cluster.hosts.copies import Copies
+from gpu_cluster.inspection.observe import inspect, show_hosts, tell
+from gpu_cluster.loading.loader import load
+from gpu_cluster.ssh.keys import shortest
+from gpu_cluster.workarounds import await_calls_in_turn
 
 document = pulumi.Config("gpu-cluster").require_object("cluster")
 cluster = load(document)

@@ -14,8 +14,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from components.base.image import VECTORADD, path_of
-from components.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
+from gpu_cluster.base.image import VECTORADD, path_of
+from gpu_cluster.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
 from lab.real import image
 from lab.real.parts import CONTROL_PLANE, PLUGIN
 

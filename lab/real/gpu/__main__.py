@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from components.desired.resolve import resolve
-from components.hosts.observed import hardware
-from components.hosts.observed.probe import parse, probe
-from components.loading.loader import load
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.observed import hardware
+from gpu_cluster.hosts.observed.probe import parse, probe
+from gpu_cluster.loading.loader import load
 from lab import simulator
 from lab.real import build, cgroups, image, objects, stack
 from lab.real.build import BuildError

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from lab.helm import Helm
 from lab.real.build import operator_files
 from lab.real.operator.controller import NAMESPACE

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.nodes.inspect import CORDONED
-from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
-from components.rollout.inspect import AT_REST, UPGRADE, left_alone
+from gpu_cluster.nodes.inspect import CORDONED
+from gpu_cluster.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
+from gpu_cluster.rollout.inspect import AT_REST, UPGRADE, left_alone
 from lab.real.lab import Lab
 from lab.real.operator import policies
 from lab.real.operator.controller import NAMESPACE

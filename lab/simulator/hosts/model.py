@@ -29,7 +29,7 @@ class HostError(RuntimeError):
 class SimulatedHost(Protocol):
     """Declared host that can be simulated.
 
-    It has fields of `components.settings.hosts.host.Host`.
+    It has fields of `gpu_cluster.settings.hosts.host.Host`.
     """
 
     @property

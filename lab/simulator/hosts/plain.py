@@ -2,7 +2,7 @@
 
 It is used without root rights, and on systems other than Linux. Commands run as this machine's user
 with `GPU_CLUSTER_ROOT=<scratch folder>` and the fakes first on PATH. Commands must change only
-files below that folder, as the scripts in `components/hosts/steps` do.
+files below that folder, as the scripts in `components/gpu_cluster/hosts/steps` do.
 """
 
 from __future__ import annotations

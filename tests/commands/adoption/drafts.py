@@ -6,14 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from commands.adoption.draft import (
+from gpu_cluster.commands.adoption.draft import (
     HostKeys,
 )
-from commands.adoption.machines import Found, find, places_of
-from commands.adoption.observed import ObservedCluster
-from commands.ansible.read import read
-from components.loading.stack_file import load_stack_file
-from components.settings.cluster import Cluster
+from gpu_cluster.commands.adoption.machines import Found, find, places_of
+from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.commands.ansible.read import read
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.settings.cluster import Cluster
 from tests.fixtures.documents import KEYS
 from tests.fixtures.running_clusters import by_helm, by_manifest, cluster, machine
 

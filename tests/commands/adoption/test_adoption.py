@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from commands.adopt import differing
-from commands.adoption import parse
-from commands.adoption.observed import (
+from gpu_cluster.commands.adopt import differing
+from gpu_cluster.commands.adoption import parse
+from gpu_cluster.commands.adoption.observed import (
     NOBODY,
     ManagerKind,
     ObservedCluster,
 )
-from commands.adoption.owners import Deliverers, owner_of
-from commands.adoption.propose import KUBESPRAY, OPERATOR, PLUGIN, Proposal, propose
-from commands.adoption.read import release_edits
-from components.desired.resolve import resolve
-from components.kubernetes.grammar import IllFormed
-from components.loading.loader import load
-from policies.faults import ConfigError
+from gpu_cluster.commands.adoption.owners import Deliverers, owner_of
+from gpu_cluster.commands.adoption.propose import KUBESPRAY, OPERATOR, PLUGIN, Proposal, propose
+from gpu_cluster.commands.adoption.read import release_edits
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.grammar import IllFormed
+from gpu_cluster.loading.loader import load
+from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import HOST_KEY
 from tests.fixtures.running_clusters import (
     HELM,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from commands.adoption.draft import (
+from gpu_cluster.commands.adoption.draft import (
     UNKNOWN,
     HostKeys,
     Wanted,
@@ -19,9 +19,9 @@ from commands.adoption.draft import (
     from_nothing,
     of_nodes,
 )
-from commands.adoption.machines import places_of
-from commands.adoption.observed import ObservedCluster
-from commands.adoption.propose import propose
+from gpu_cluster.commands.adoption.machines import places_of
+from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.commands.adoption.propose import propose
 from tests.commands.adoption.drafts import (
     CASES,
     CLUSTERS,

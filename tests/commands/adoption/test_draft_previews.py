@@ -12,11 +12,11 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from commands.adoption.draft import HostKeys, Wanted, from_cluster, from_inventory
-from commands.adoption.observed import ObservedCluster
-from commands.adoption.propose import propose
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.settings.cluster import Cluster
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.commands.adoption.draft import HostKeys, Wanted, from_cluster, from_inventory
+from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.commands.adoption.propose import propose
+from gpu_cluster.settings.cluster import Cluster
 from tests.commands.adoption.drafts import (
     CASES,
     CLUSTERS,

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from commands import leave as command
-from commands.adoption.leave import Handed, is_handed, node_patch, unready
-from commands.leave import chosen, in_cluster, of_pool
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.nodes.startup_taint import TAINT
-from policies.faults import Fault, FaultError
+from gpu_cluster.commands import leave as command
+from gpu_cluster.commands.adoption.leave import Handed, is_handed, node_patch, unready
+from gpu_cluster.commands.leave import chosen, in_cluster, of_pool
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.startup_taint import TAINT
+from gpu_rules.faults import Fault, FaultError
 
 Json = dict[str, Any]
 MANAGER = "gpu-cluster-prod-a100"

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands.adoption.stack_text import new_text, with_sections
-from components.base.yaml_file import parse
-from policies.faults import InputError
+from gpu_cluster.base.yaml_file import parse
+from gpu_cluster.commands.adoption.stack_text import new_text, with_sections
+from gpu_rules.faults import InputError
 
 TEXT = """\
 # The head.

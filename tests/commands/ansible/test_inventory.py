@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from commands.ansible import ini
-from commands.ansible.inventory import Inventory, expanded, number, text, truth, unreadable
-from commands.ansible.read import parse_yaml, read
-from components.base.yaml_file import Tagged
-from policies.faults import ConfigError, InputError
+from gpu_cluster.base.yaml_file import Tagged
+from gpu_cluster.commands.ansible import ini
+from gpu_cluster.commands.ansible.inventory import (
+    Inventory,
+    expanded,
+    number,
+    text,
+    truth,
+    unreadable,
+)
+from gpu_cluster.commands.ansible.read import parse_yaml, read
+from gpu_rules.faults import ConfigError, InputError
 
 
 @pytest.mark.parametrize(

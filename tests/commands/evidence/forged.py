@@ -21,11 +21,11 @@ from cryptography.hazmat.primitives.serialization import (
 from securesystemslib.dsse import Envelope
 from securesystemslib.signer import CryptoSigner, SSlibKey
 
-from commands.evidence.__main__ import envelope
-from commands.evidence.check import Declared, require_holds
-from commands.evidence.statement import read
-from components.desired.resolve import resolve
-from components.nodes.record import SETTINGS
+from gpu_cluster.commands.evidence.__main__ import envelope
+from gpu_cluster.commands.evidence.check import Declared, require_holds
+from gpu_cluster.commands.evidence.statement import read
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.nodes.record import SETTINGS
 from tests.fixtures.clusters import cluster
 
 Json = dict[str, Any]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from commands.evidence.check import Declared
-from components.nodes import record
+from gpu_cluster.commands.evidence.check import Declared
+from gpu_cluster.nodes import record
 from tests.commands.evidence.forged import Json, uuid
 
 

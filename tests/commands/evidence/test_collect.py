@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from commands.evidence.__main__ import envelope
-from commands.evidence.check import Declared, require_holds, totals
-from commands.evidence.collect import entries, figures
-from commands.evidence.statement import EvidenceError, Predicate, read, statement
-from components.validation.measurement import Outcome
+from gpu_cluster.commands.evidence.__main__ import envelope
+from gpu_cluster.commands.evidence.check import Declared, require_holds, totals
+from gpu_cluster.commands.evidence.collect import entries, figures
+from gpu_cluster.commands.evidence.statement import EvidenceError, Predicate, read, statement
+from gpu_cluster.validation.measurement import Outcome
 from tests.commands.evidence.forged import NOW, OURS, Json, declared, pem, uuid
 from tests.commands.evidence.nodes import node
 

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from commands.evidence.check import Declared
-from commands.evidence.statement import EvidenceError
+from gpu_cluster.commands.evidence.check import Declared
+from gpu_cluster.commands.evidence.statement import EvidenceError
 from tests.commands.evidence.forged import (
     OURS,
     TEST,

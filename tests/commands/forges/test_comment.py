@@ -8,20 +8,7 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from commands.forges.comment_markdown import (
-    LABELS,
-    LIMIT,
-    MARK,
-    Origin,
-    block,
-    code,
-    is_silent,
-    labels,
-    outdated,
-    problems,
-    rendered,
-)
-from components.change.document import (
+from gpu_cluster.change.document import (
     ClusterChange,
     Document,
     Down,
@@ -38,8 +25,21 @@ from components.change.document import (
     Statement,
     VersionChange,
 )
-from components.change.text import lines, outage_steps
-from components.findings import Aspect
+from gpu_cluster.change.text import lines, outage_steps
+from gpu_cluster.commands.forges.comment_markdown import (
+    LABELS,
+    LIMIT,
+    MARK,
+    Origin,
+    block,
+    code,
+    is_silent,
+    labels,
+    outdated,
+    problems,
+    rendered,
+)
+from gpu_cluster.findings import Aspect
 from tests.commands.forges.hostile import HOSTILE
 from tests.components.change.edits import EDITS, document_of
 

@@ -14,12 +14,12 @@ import httpx
 import pytest
 import yaml
 
-from commands import comment
-from commands.forges import github, gitlab
-from commands.forges.comment_markdown import LABELS, Origin, mark
-from commands.forges.forge import ATTEMPTS, LARGEST, Forge, ForgeError, Note, publish
-from components.base.nesting import LOADER
-from components.change.document import ClusterChange, Document, Outcome, Problem
+from gpu_cluster.base.nesting import LOADER
+from gpu_cluster.change.document import ClusterChange, Document, Outcome, Problem
+from gpu_cluster.commands import comment
+from gpu_cluster.commands.forges import github, gitlab
+from gpu_cluster.commands.forges.comment_markdown import LABELS, Origin, mark
+from gpu_cluster.commands.forges.forge import ATTEMPTS, LARGEST, Forge, ForgeError, Note, publish
 from tests.commands.forges.descriptions import Description
 from tests.commands.forges.forges import OPERATIONS, TEXT, TEXTS, Fake, Operation, served
 from tests.components.change.edits import document_of

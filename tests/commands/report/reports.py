@@ -9,10 +9,7 @@ from datetime import date
 from functools import cache
 from typing import Any
 
-from commands.report.gpu_map import PoolGpus, pools_of
-from commands.report.page import Report
-from commands.report.software import software_of
-from components.change.document import (
+from gpu_cluster.change.document import (
     ClusterChange,
     Document,
     Gap,
@@ -27,9 +24,12 @@ from components.change.document import (
     Statement,
     VersionChange,
 )
-from components.findings import Aspect
-from components.nodes import record
-from components.validation.measurement import Outcome as Figure
+from gpu_cluster.commands.report.gpu_map import PoolGpus, pools_of
+from gpu_cluster.commands.report.page import Report
+from gpu_cluster.commands.report.software import software_of
+from gpu_cluster.findings import Aspect
+from gpu_cluster.nodes import record
+from gpu_cluster.validation.measurement import Outcome as Figure
 from tests.components.change.world import World, base, desired_of
 
 Json = dict[str, Any]

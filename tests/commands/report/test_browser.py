@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.report.page import page
+from gpu_cluster.commands.report.page import page
 from tests.commands.report.browser import judged
 from tests.commands.report.reports import of_size
 

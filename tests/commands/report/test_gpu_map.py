@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from commands.report.gpu_map import State, totals
-from components.nodes import record
+from gpu_cluster.commands.report.gpu_map import State, totals
+from gpu_cluster.nodes import record
 from tests.commands.report.reports import defer, pools
 from tests.components.change.world import World, base
 

@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import pytest
 
-from commands.report.gpu_map import State
-from commands.report.page import LEGEND, SECTIONS, STYLE, Report, page
-from components.change.document import ClusterChange, Document, Outcome, Problem
+from gpu_cluster.change.document import ClusterChange, Document, Outcome, Problem
+from gpu_cluster.commands.report.gpu_map import State
+from gpu_cluster.commands.report.page import LEGEND, SECTIONS, STYLE, Report, page
 from tests.commands.forges.hostile import HOSTILE
 from tests.commands.report.reports import DAY, hostile, of_size
 from tests.components.change.edits import EDITS, document_of

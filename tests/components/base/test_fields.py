@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from components.base.address import canonical, check_address
-from components.base.host_key import check_host_key
-from components.base.names import label_value, own_key, qualified_key
+from gpu_cluster.base.address import canonical, check_address
+from gpu_cluster.base.host_key import check_host_key
+from gpu_cluster.base.names import label_value, own_key, qualified_key
 from tests.fixtures.documents import KEYS, RSA
 
 

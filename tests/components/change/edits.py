@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from components.change.document import ClusterChange, Document, conclusion, stopping
-from components.change.text import lines
-from components.host_facts import HostFacts
+from gpu_cluster.change.document import ClusterChange, Document, conclusion, stopping
+from gpu_cluster.change.text import lines
+from gpu_cluster.host_facts import HostFacts
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod
 
 Json = dict[str, Any]

@@ -15,12 +15,8 @@ import pytest
 import yaml
 from pulumi import automation
 
-from commands.change_document import EngineSteps, assembled
-from commands.engine import move_of
-from commands.files import ROOT
-from commands.forges.comment_markdown import rendered
-from components.change import file
-from components.change.document import (
+from gpu_cluster.change import file
+from gpu_cluster.change.document import (
     Cause,
     ClusterChange,
     Direction,
@@ -42,11 +38,15 @@ from components.change.document import (
     VersionChange,
     schema,
 )
-from components.change.lines import StackFile, located
-from components.change.text import move_text
-from components.hosts.script import FOLDER
-from components.hosts.steps import every
-from components.loading.loader import load
+from gpu_cluster.change.lines import StackFile, located
+from gpu_cluster.change.text import move_text
+from gpu_cluster.commands.change_document import EngineSteps, assembled
+from gpu_cluster.commands.engine import move_of
+from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.forges.comment_markdown import rendered
+from gpu_cluster.hosts.script import FOLDER
+from gpu_cluster.hosts.steps import every
+from gpu_cluster.loading.loader import load
 from tests.components.change.edits import EDITS
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, changed, desired_of, pod
 

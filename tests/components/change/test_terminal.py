@@ -7,9 +7,9 @@ import re
 import pytest
 import yaml
 
-from components.change.document import ClusterChange, Document, Operation, Outcome, Resource
-from components.change.names import listed, ranges
-from components.change.text import lines, object_lines
+from gpu_cluster.change.document import ClusterChange, Document, Operation, Outcome, Resource
+from gpu_cluster.change.names import listed, ranges
+from gpu_cluster.change.text import lines, object_lines
 from tests.components.change.edits import EDITS, TOLD
 
 EXPECTED: dict[str, str] = yaml.safe_load(TOLD.read_text())

@@ -11,27 +11,27 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from components.change.document import ClusterChange
-from components.desired.resolve import Desired, resolve
-from components.findings import Finding
-from components.host_facts import HostFacts
-from components.hosts.difference import desired_phases
-from components.hosts.phases import preparation_disrupts, runtime_disrupts
-from components.inspection import losses
-from components.inspection.document import ChangeCollector
-from components.inspection.judgement import Inspection, Seen, judged, with_losses
-from components.inspection.observe import with_plans
-from components.inspection.observed_cluster import ClusterSeen, with_members
-from components.loading.loader import load
-from components.nodes import applied, record
-from components.platforms.findings import Surroundings
-from components.release.difference import compare as platform_difference
-from components.release.helm_record import Noted, ReleaseRecord
-from components.rollout import mig_targets
-from components.rollout.inspect import NodesSeen, view
-from components.validation.difference import ValidationDifference
-from components.validation.difference import compare as validation_compare
-from components.validation.inspect import PoolSeen
+from gpu_cluster.change.document import ClusterChange
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.findings import Finding
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.difference import desired_phases
+from gpu_cluster.hosts.phases import preparation_disrupts, runtime_disrupts
+from gpu_cluster.inspection import losses
+from gpu_cluster.inspection.document import ChangeCollector
+from gpu_cluster.inspection.judgement import Inspection, Seen, judged, with_losses
+from gpu_cluster.inspection.observe import with_plans
+from gpu_cluster.inspection.observed_cluster import ClusterSeen, with_members
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import applied, record
+from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.release.difference import compare as platform_difference
+from gpu_cluster.release.helm_record import Noted, ReleaseRecord
+from gpu_cluster.rollout import mig_targets
+from gpu_cluster.rollout.inspect import NodesSeen, view
+from gpu_cluster.validation.difference import ValidationDifference
+from gpu_cluster.validation.difference import compare as validation_compare
+from gpu_cluster.validation.inspect import PoolSeen
 
 Json = dict[str, Any]
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"

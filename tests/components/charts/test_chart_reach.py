@@ -13,16 +13,16 @@ from typing import Any
 
 import pytest
 
-from components.charts import availability, contents, oci
-from components.charts.availability import WantedChart
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.hosts.observed.probe import parse
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.loading.loader import load
-from components.platforms.needed import registries
-from policies.faults import ConfigError
+from gpu_cluster.charts import availability, contents, oci
+from gpu_cluster.charts.availability import WantedChart
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.probe import parse
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.needed import registries
+from gpu_rules.faults import ConfigError
 from tests.fixtures import charts
 from tests.fixtures.documents import document
 from tests.fixtures.platforms import deployed

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from components.charts import value_table
-from components.charts.images import NFD
-from components.charts.value_check import check
-from components.driver_daemonset.component import daemon_set as driver_daemon_set
-from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.needed import images as needed
-from components.settings.cluster import Cluster
-from components.settings.nodes.pool import gpu_pools
-from components.settings.nodes.taint import STARTUP_TAINT
+from gpu_cluster.charts import value_table
+from gpu_cluster.charts.images import NFD
+from gpu_cluster.charts.value_check import check
+from gpu_cluster.driver_daemonset.component import daemon_set as driver_daemon_set
+from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
+from gpu_cluster.platforms.needed import images as needed
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.nodes.pool import gpu_pools
+from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
 from lab.helm import Helm, HelmRefused
 from tests.fixtures import platforms
 from tests.fixtures.clusters import INSTALLERS

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.charts.contents import of_folder
-from components.charts.definitions import lacking_fields, lost_fields
+from gpu_cluster.charts.contents import of_folder
+from gpu_cluster.charts.definitions import lacking_fields, lost_fields
 from tests.proofs.platform.chart_folders import FAKE_CHARTS, REAL
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
-from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from policies.faults import ConfigError
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
+from gpu_rules.faults import ConfigError
 from tests.proofs.platform.clusters import operator, plugin, pool
 from tests.resolved import platform_of
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components.charts.misplaced import cure
-from components.charts.value_table import table
+from gpu_cluster.charts.misplaced import cure
+from gpu_cluster.charts.value_table import table
 
 OPERATOR, PLUGIN = ("gpu-operator", "v26.7.0"), ("nvidia-device-plugin", "0.20.0")
 

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from components.base import keys
-from components.base.model import Model
-from components.charts import value_table
-from components.charts.extra_values import merged
-from components.charts.value_check import check
-from components.charts.value_types import TYPES, type_of
-from components.loading.loader import load
-from components.loading.stack_file import load_stack_file
-from components.settings.declared_cluster import ClusterSettings
-from policies.faults import ConfigError
+from gpu_cluster.base import keys
+from gpu_cluster.base.model import Model
+from gpu_cluster.charts import value_table
+from gpu_cluster.charts.extra_values import merged
+from gpu_cluster.charts.value_check import check
+from gpu_cluster.charts.value_types import TYPES, type_of
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_rules.faults import ConfigError
 from tests.proofs.platform.chart_folders import CHARTS, FOLDERS, texts, values, version
 from tests.proofs.platform.ways import WAYS, declared
 from tests.resolved import platform_of

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 import yaml
 from pydantic.fields import FieldInfo
 
-from components.base.model import Model
+from gpu_cluster.base.model import Model
 
 
 def samples(model: type[Model]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from pulumi.runtime import mocks
 
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.desired.question import Question
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.desired.question import Question
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from lab.simulator.hosts import host_public_key
 from tests.mocks import Recorder, declare
 

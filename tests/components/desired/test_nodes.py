@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import Desired, resolve
-from components.host_facts import HostFacts
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.kubernetes.resources import MIG_LABEL
-from components.loading.loader import load
-from components.loading.warnings import warnings
-from components.platforms.device_plugin.platform import DevicePluginPlatform
-from components.platforms.findings import Surroundings
-from components.settings.device_plugin import CONFIG_LABEL
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.kubernetes.resources import MIG_LABEL
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.warnings import warnings
+from gpu_cluster.platforms.device_plugin.platform import DevicePluginPlatform
+from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.settings.device_plugin import CONFIG_LABEL
+from gpu_rules.faults import ConfigError
 from lab.simulator import hosts as simulated
-from policies.faults import ConfigError
 
 Json = dict[str, Any]
 

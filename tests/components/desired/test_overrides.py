@@ -15,19 +15,19 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from components.base.model import Model
-from components.desired.resolve import Desired, resolve
-from components.host_facts import HostFacts
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.loading.loader import load
-from components.loading.warnings import warnings
-from components.platforms.findings import Surroundings
-from components.settings.hosts.driver import SOURCES_OF
-from components.settings.hosts.sections import NodeSections
-from components.settings.hosts.ssh import Reach
+from gpu_cluster.base.model import Model
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.warnings import warnings
+from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.settings.hosts.driver import SOURCES_OF
+from gpu_cluster.settings.hosts.sections import NodeSections
+from gpu_cluster.settings.hosts.ssh import Reach
+from gpu_rules.faults import ConfigError, Fault
 from lab.simulator import hosts as simulated
-from policies.faults import ConfigError, Fault
 from tests.components.desired.samples import samples
 
 Json = dict[str, Any]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from components.desired.parts import WHOLE, Part
-from components.desired.resolve import Desired, resolve
-from components.loading.loader import load
+from gpu_cluster.desired.parts import WHOLE, Part
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.loading.loader import load
 from lab.simulator.hosts import host_public_key
 
 ROOT = Path(__file__).parents[3]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.driver_daemonset.container import image_tag, judge_all
-from components.host_facts import HostFacts
-from components.loading.loader import load
-from components.platforms.needed import images as needed
-from components.settings.cluster import Cluster
-from policies.faults import ConfigError
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.driver_daemonset.container import image_tag, judge_all
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.needed import images as needed
+from gpu_cluster.settings.cluster import Cluster
+from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS
 from tests.fixtures.platforms import deployed
 from tests.resolved import platform_of

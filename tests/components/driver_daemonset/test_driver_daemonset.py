@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from components.driver_daemonset import driver_daemonset
-from components.driver_daemonset.driver_daemonset import InstallersRequest
-from components.kubernetes.api import Client, ClusterError
+from gpu_cluster.driver_daemonset import driver_daemonset
+from gpu_cluster.driver_daemonset.driver_daemonset import InstallersRequest
+from gpu_cluster.kubernetes.api import Client, ClusterError
 from tests.fixtures.api import client
 
 Json = dict[str, Any]

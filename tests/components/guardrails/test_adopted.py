@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.guardrails.component import enforcement
-from components.loading.loader import load
-from policies.rules import Context, Severity, evaluate
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.guardrails.component import enforcement
+from gpu_cluster.loading.loader import load
+from gpu_rules.rules import Context, Severity, evaluate
 from tests.desired_host import guarded
 
 Json = dict[str, Any]

@@ -10,11 +10,11 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.guardrails.component import Guardrails, enforcement
-from components.settings.cluster import Cluster
-from components.settings.platform import NAMES
-from policies.faults import ConfigError
-from policies.rules import Severity
+from gpu_cluster.guardrails.component import Guardrails, enforcement
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.platform import NAMES
+from gpu_rules.faults import ConfigError
+from gpu_rules.rules import Severity
 from tests.desired_host import guarded
 from tests.fixtures.clusters import cluster
 from tests.mocks import Recorder, declare

@@ -8,7 +8,7 @@ import subprocess
 
 from hypothesis import strategies as st
 
-from components.hosts.script import each, header
+from gpu_cluster.hosts.script import each, header
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=60)
 HOSTILE = [

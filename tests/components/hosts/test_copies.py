@@ -15,19 +15,19 @@ import asyncssh
 import pulumi
 import pytest
 
-from components.desired.resolve import resolve
-from components.hosts import copies, script
-from components.hosts.disruption import StepChange
-from components.hosts.script import Bundle
-from components.loading.loader import load
-from components.rollout.component import Rollout, RolloutArgs
-from components.rollout.plan import Change, Plan
-from components.settings.hosts.host import Host
-from components.ssh import upload
-from components.ssh.answers import NOTHING
-from components.ssh.client import Answer
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts import copies, script
+from gpu_cluster.hosts.disruption import StepChange
+from gpu_cluster.hosts.script import Bundle
+from gpu_cluster.loading.loader import load
+from gpu_cluster.rollout.component import Rollout, RolloutArgs
+from gpu_cluster.rollout.plan import Change, Plan
+from gpu_cluster.settings.hosts.host import Host
+from gpu_cluster.ssh import upload
+from gpu_cluster.ssh.answers import NOTHING
+from gpu_cluster.ssh.client import Answer
+from gpu_rules.faults import Fault
 from lab.simulator import hosts as simulated
-from policies.faults import Fault
 from tests.mocks import declare
 from tests.proofs.hosts.declared import prepare, runtime, step
 

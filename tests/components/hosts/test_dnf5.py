@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.script import FOLDER
+from gpu_cluster.hosts.script import FOLDER
 
 LIBRARY = (
     "base", "files", "effects", "package_manager", "transactions", "holds", "module_streams"

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from components.desired.host import DesiredHost
-from components.host_facts import HostFacts
-from components.hosts.observed.driver import lost, validate_driver
-from components.hosts.phases import preparation_disrupts
-from components.hosts.steps.driver import STEP
-from components.settings.hosts.driver import DriverSettings
-from components.settings.hosts.packages import PackagesSettings
-from policies.faults import Fault, FaultSeverity
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.driver import lost, validate_driver
+from gpu_cluster.hosts.phases import preparation_disrupts
+from gpu_cluster.hosts.steps.driver import STEP
+from gpu_cluster.settings.hosts.driver import DriverSettings
+from gpu_cluster.settings.hosts.packages import PackagesSettings
+from gpu_rules.faults import Fault, FaultSeverity
 from tests.proofs.hosts.declared import plain
 
 DRIVER = "570.133.20"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.desired.rollout import Operands
-from components.rollout.inspect import view
-from components.rollout.operands import is_operand, uses_gpus
+from gpu_cluster.desired.rollout import Operands
+from gpu_cluster.rollout.inspect import view
+from gpu_cluster.rollout.operands import is_operand, uses_gpus
 
 OPERANDS = Operands(spaces=("gpu-operator",), namespace="kube-system", labels={"name": "plugin"})
 

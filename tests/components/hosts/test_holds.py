@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.script import FOLDER
+from gpu_cluster.hosts.script import FOLDER
 
 PARTS = (
     *("library/base", "library/files", "library/effects", "library/expectations"),

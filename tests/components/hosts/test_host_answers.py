@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts.script import FOLDER
+from gpu_cluster.hosts.script import FOLDER
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 AWKS = [awk for awk in ("mawk", "gawk", "original-awk") if shutil.which(awk)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from components.driver_daemonset.component import INSTALLED, PLACE_PROGRAMS
+from gpu_cluster.driver_daemonset.component import INSTALLED, PLACE_PROGRAMS
 
 
 def run(root: Path) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.script import FOLDER
+from gpu_cluster.hosts.script import FOLDER
 
 DEFAULT = "/var/lib/kubelet/config.yaml"
 SYSTEMCTL = "#!/bin/sh\necho MainPID=77\n"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.base.model import FrozenDict
-from components.hosts.phases import prepare_script
-from components.loading.loader import load
-from components.settings.cluster import Cluster
-from components.settings.hosts.packages import BUILD
-from components.settings.hosts.system import Firewall
+from gpu_cluster.base.model import FrozenDict
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.hosts.packages import BUILD
+from gpu_cluster.settings.hosts.system import Firewall
 from lab.simulator import hosts as simulated
 from tests.components.hosts.hostile import VALUE, variables
 from tests.desired_host import desired_host

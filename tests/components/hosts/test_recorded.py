@@ -6,8 +6,8 @@ from typing import Any
 
 import pulumi
 
-from components.hosts import recorded
-from components.hosts.recorded import preparation_of, recorded_hosts
+from gpu_cluster.hosts import recorded
+from gpu_cluster.hosts.recorded import preparation_of, recorded_hosts
 from tests.mocks import Recorder, declare
 
 OTHERS = ("a-container-runtime-gpu-3", "b-host-preparation-gpu-4", "a-rollout")

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.hosts.phases import prepare_script
-from components.hosts.reboot.reboot import Turns
-from components.hosts.steps.firewall import CONTROL_PLANE_PORTS, WORKER_PORTS
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.loading.loader import load
-from components.nodes.inspect import CORDONED, cordoned_by_others
-from components.settings.cluster import Cluster
-from components.settings.hosts.host import Role
-from policies.faults import ConfigError
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.hosts.reboot.reboot import Turns
+from gpu_cluster.hosts.steps.firewall import CONTROL_PLANE_PORTS, WORKER_PORTS
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.inspect import CORDONED, cordoned_by_others
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.hosts.host import Role
+from gpu_rules.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.fixtures.documents import document
 

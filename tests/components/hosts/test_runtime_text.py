@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from components.settings.hosts.repository import Repository, Signed
-from components.settings.hosts.runtime import (
+from gpu_cluster.settings.hosts.repository import Repository, Signed
+from gpu_cluster.settings.hosts.runtime import (
     Docker,
     Engine,
     RuntimeSettings,

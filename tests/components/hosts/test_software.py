@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.hosts.command import command_line
-from components.hosts.compatibility import runs
-from components.hosts.phases import (
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.command import command_line
+from gpu_cluster.hosts.compatibility import runs
+from gpu_cluster.hosts.phases import (
     RUN_LIMIT,
     preparation_seconds,
     prepare_script,
@@ -19,10 +19,10 @@ from components.hosts.phases import (
     runtime_script,
     runtime_seconds,
 )
-from components.hosts.preflight import unequal, validate_host
-from components.loading.loader import load
-from components.settings.cluster import Cluster
-from policies.faults import ConfigError, FaultSeverity
+from gpu_cluster.hosts.preflight import unequal, validate_host
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
+from gpu_rules.faults import ConfigError, FaultSeverity
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import INSTALLERS
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.hosts import phases, preflight
-from components.hosts.kubeadm import scripts as cluster_script
-from components.hosts.observed.probe import MARK, probe
-from components.hosts.phases import LOCK_LIMIT, RUN_LIMIT
-from components.hosts.script import FOLDER, header
-from components.hosts.step import RUNTIME_PATH, Phase
-from components.hosts.steps import every, kernel, of_phase
-from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
-from components.settings.hosts.packages import PackagesSettings
-from components.settings.hosts.runtime import Engine, RuntimeSettings
-from components.settings.hosts.system import SYSCTL, SystemSettings
+from gpu_cluster.hosts import phases, preflight
+from gpu_cluster.hosts.kubeadm import scripts as cluster_script
+from gpu_cluster.hosts.observed.probe import MARK, probe
+from gpu_cluster.hosts.phases import LOCK_LIMIT, RUN_LIMIT
+from gpu_cluster.hosts.script import FOLDER, header
+from gpu_cluster.hosts.step import RUNTIME_PATH, Phase
+from gpu_cluster.hosts.steps import every, kernel, of_phase
+from gpu_cluster.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
+from gpu_cluster.settings.hosts.packages import PackagesSettings
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster.settings.hosts.system import SYSCTL, SystemSettings
 from tests.components.hosts.hostile import HOSTILE, SHELLS, TEXT, shown
 from tests.proofs.hosts.declared import plain, prepare, runtime
 

@@ -8,13 +8,13 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.change.document import ClusterChange
-from components.change.file import Inspected
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.hosts.difference import HostDifference
-from components.hosts.recorded import RESOURCES
-from components.inspection.difference import Difference
-from components.settings.cluster import Cluster
+from gpu_cluster.change.document import ClusterChange
+from gpu_cluster.change.file import Inspected
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.hosts.difference import HostDifference
+from gpu_cluster.hosts.recorded import RESOURCES
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.settings.cluster import Cluster
 from tests.fixtures.clusters import cluster
 from tests.mocks import Recorder, declare, inspected
 
@@ -76,8 +76,8 @@ def run(
 def applied() -> Recorder:
     with pytest.MonkeyPatch.context() as patch:
         none = pulumi.ResourceHookBinding()
-        patch.setattr("components.hooks.binding", lambda *_, **__: none)
-        patch.setattr("components.hooks.around", lambda *_, **__: none)
+        patch.setattr("gpu_cluster.hooks.binding", lambda *_, **__: none)
+        patch.setattr("gpu_cluster.hooks.around", lambda *_, **__: none)
         return run(cluster(), {})
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.inspection.ends import HOSTNAME, outlived
-from components.kubernetes.resources import DRIVER_LABEL
-from components.loading.loader import load
-from policies.faults import FaultSeverity
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.inspection.ends import HOSTNAME, outlived
+from gpu_cluster.kubernetes.resources import DRIVER_LABEL
+from gpu_cluster.loading.loader import load
+from gpu_rules.faults import FaultSeverity
 from tests.fixtures.documents import document
 
 DAY = date(2026, 11, 26)

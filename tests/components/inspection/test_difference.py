@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.findings import NOTHING, lines, told
-from components.host_facts import HostFacts
-from components.hosts.difference import compare, desired_phases
-from components.hosts.kubeadm.scripts import join_script
-from components.hosts.phases import prepare_script
-from components.hosts.script import words
-from components.nodes.applied import BOUND, PREFIX, applied, every
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.findings import NOTHING, lines, told
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.difference import compare, desired_phases
+from gpu_cluster.hosts.kubeadm.scripts import join_script
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.hosts.script import words
+from gpu_cluster.nodes.applied import BOUND, PREFIX, applied, every
+from gpu_cluster.settings.cluster import Cluster
 from tests.desired_host import desired_host
 from tests.findings import found
 from tests.fixtures.clusters import HOST_KEY, cluster

@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.inspection.judgement import Seen, judged
-from components.loading.loader import load
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.loading.loader import load
 from tests.components.inspection.ended import DAY, told
 from tests.fixtures.documents import document
 

@@ -15,20 +15,20 @@ import pulumi
 import pytest
 import yaml
 
-from components.change.document import Outcome
-from components.change.lines import StackFile
-from components.desired.kubeadm_cluster import DesiredKubeadmCluster
-from components.desired.resolve import resolve
-from components.hosts import difference
-from components.hosts.observed import inspect
-from components.inspection import bounds, observe
-from components.inspection.bounds import bounded, completed
-from components.inspection.extent import EXTENT, Extent
-from components.inspection.judgement import Seen
-from components.inspection.observed_cluster import ClusterSeen
-from components.loading.loader import load
-from components.settings.cluster import Cluster
-from components.settings.hosts.kubeadm_init import Init
+from gpu_cluster.change.document import Outcome
+from gpu_cluster.change.lines import StackFile
+from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts import difference
+from gpu_cluster.hosts.observed import inspect
+from gpu_cluster.inspection import bounds, observe
+from gpu_cluster.inspection.bounds import bounded, completed
+from gpu_cluster.inspection.extent import EXTENT, Extent
+from gpu_cluster.inspection.judgement import Seen
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.hosts.kubeadm_init import Init
 from tests.fixtures.documents import document
 
 LIMIT = 60

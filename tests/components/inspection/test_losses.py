@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from components.change.document import Loss
-from components.inspection import losses
-from components.inspection.losses import LossesQuestion, NodeAtRisk
-from components.kubernetes.api import ClusterError
-from components.nodes.gpu_holders import SINGLE
-from policies.faults import Fault
+from gpu_cluster.change.document import Loss
+from gpu_cluster.inspection import losses
+from gpu_cluster.inspection.losses import LossesQuestion, NodeAtRisk
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.nodes.gpu_holders import SINGLE
+from gpu_rules.faults import Fault
 from tests.components.change.world import pod
 
 Json = dict[str, Any]

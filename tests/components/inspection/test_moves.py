@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from components.change.document import ClusterChange
-from components.inspection import moves
+from gpu_cluster.change.document import ClusterChange
+from gpu_cluster.inspection import moves
 from tests.components.change.world import World, base, claim, desired_of, pod
 
 Json = dict[str, Any]

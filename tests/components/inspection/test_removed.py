@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from components.change.document import ClusterChange
+from gpu_cluster.change.document import ClusterChange
 from tests.components.change.world import World, base, pod
 
 Json = dict[str, Any]

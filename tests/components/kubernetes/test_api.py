@@ -17,8 +17,8 @@ import httpx
 import pytest
 import yaml
 
-from components.kubernetes import api
-from components.kubernetes.api import RETRIES, ClusterError
+from gpu_cluster.kubernetes import api
+from gpu_cluster.kubernetes.api import RETRIES, ClusterError
 from tests.fixtures.api import client
 
 

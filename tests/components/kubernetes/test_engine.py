@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.kubernetes.engine import parse_engine
+from gpu_cluster.kubernetes.engine import parse_engine
 
 ROWS = yaml.safe_load(Path(__file__).with_name("engines.yaml").read_text())
 

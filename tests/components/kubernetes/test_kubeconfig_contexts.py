@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from components.kubernetes.kubeconfig_contexts import contexts, missing_context
+from gpu_cluster.kubernetes.kubeconfig_contexts import contexts, missing_context
 
 TEXT = "contexts: [{name: one, context: {}}, {name: two, context: {}}, {name: 3}, x]\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.kubernetes.resources import counts_gpus
+from gpu_cluster.kubernetes.resources import counts_gpus
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.base.keys import fields
-from components.base.model import Model
-from components.base.nearness import similarity
-from components.loading.loader import load
-from components.loading.warnings import warnings
-from components.settings.declared_cluster import ClusterSettings
-from components.settings.gpu_operator import GpuOperatorSettings
-from policies.faults import ConfigError, Fault
+from gpu_cluster.base.keys import fields
+from gpu_cluster.base.model import Model
+from gpu_cluster.base.nearness import similarity
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.warnings import warnings
+from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_cluster.settings.gpu_operator import GpuOperatorSettings
+from gpu_rules.faults import ConfigError, Fault
 from tests.fixtures.documents import KEYS, RSA, document, refused
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -64,7 +64,7 @@ def at(value: Any, path: tuple[str | int, ...]) -> Any:
 
 
 def model_of(path: tuple[str | int, ...]) -> type[Model]:
-    from components.base.keys import model_at
+    from gpu_cluster.base.keys import model_at
 
     model = model_at(ClusterSettings, path)
     assert model is not None
@@ -314,7 +314,7 @@ def test_warnings_name_what_will_not_do_what_was_meant() -> None:
 
 def test_importing_the_settings_takes_neither_pulumi_nor_yaml() -> None:
     script = (
-        "import sys, components.loading.loader; print([m for m in"
+        "import sys, gpu_cluster.loading.loader; print([m for m in"
         " ('pulumi', 'yaml', 'grpc', 'rich', 'asyncssh') if m in sys.modules])"
     )
     done = subprocess.run(

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.base import yaml_file
-from components.loading.loader import load
-from components.loading.stack_file import load_stack_file
-from components.loading.warnings import warnings
-from policies.faults import ConfigError, InputError
+from gpu_cluster.base import yaml_file
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.loading.warnings import warnings
+from gpu_rules.faults import ConfigError, InputError
 
 ROOT = Path(__file__).resolve().parents[3]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from components.desired.host import DesiredHost
-from components.desired.resolve import resolve
-from components.hosts.command import connection
-from components.hosts.phases import prepare_script
-from components.loading.inventory import origins
-from components.loading.loader import load
-from components.settings.hosts.system import Firewall, Selinux
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.command import connection
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.loading.inventory import origins
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.hosts.system import Firewall, Selinux
+from gpu_rules.faults import ConfigError
 from lab.simulator import hosts as simulated
-from policies.faults import ConfigError
 from tests.desired_host import desired_host
 
 BASTION = {"address": "192.0.2.10", "hostKey": simulated.host_public_key("bastion")}

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import Desired, resolve
-from components.loading.loader import load
-from components.monitoring.dashboard import LONGEST_UID, dashboard, uid
-from components.monitoring.values import COUNTERS
-from components.platforms.gpu_manager import values as gpu_manager
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.monitoring.dashboard import LONGEST_UID, dashboard, uid
+from gpu_cluster.monitoring.values import COUNTERS
+from gpu_cluster.platforms.gpu_manager import values as gpu_manager
 from tests.proofs.platform import ways
 
 Json = dict[str, Any]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.monitoring.component import MonitoringArgs
-from components.monitoring.values import COUNTERS, counters, objects
-from components.settings.cluster import Cluster
-from policies.faults import ConfigError
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.monitoring.component import MonitoringArgs
+from gpu_cluster.monitoring.values import COUNTERS, counters, objects
+from gpu_cluster.settings.cluster import Cluster
+from gpu_rules.faults import ConfigError
 from tests.proofs.platform import ways
 
 Json = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.nodes.drain import losses, to_evict
-from components.settings.rollout import Consent
-from policies.faults import ConfigError
+from gpu_cluster.nodes.drain import losses, to_evict
+from gpu_cluster.settings.rollout import Consent
+from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import cluster
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
-from policies.faults import ConfigError
+from gpu_cluster.loading.loader import load
+from gpu_rules.faults import ConfigError
 
 PCI = "feature.node.kubernetes.io/pci-10de.present"
 

@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 
-from components.nodes.gpu_holders import free, holders_of, list_pods
-from components.nodes.inspect import advertised, gpus, shortfall
-from components.nodes.pods import pod_on_node
-from components.platforms.base import Offer
+from gpu_cluster.nodes.gpu_holders import free, holders_of, list_pods
+from gpu_cluster.nodes.inspect import advertised, gpus, shortfall
+from gpu_cluster.nodes.pods import pod_on_node
+from gpu_cluster.platforms.base import Offer
 from tests.fixtures.api import client
 
 GPU = "nvidia.com/gpu"

@@ -7,20 +7,20 @@ from typing import Any
 import pulumi
 import pytest
 
-from commands.node_table import table
-from commands.stack import Stack
-from commands.up import summary_of
-from commands.validate import chosen
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.desired.host import working
-from components.desired.pool import Members
-from components.desired.resolve import resolve
-from components.hosts import recorded
-from components.hosts.reboot.component import reboot_request
-from components.kubernetes.api import ClusterError
-from components.monitoring.values import _cluster
-from components.nodes.inspect import pool_members
-from policies.faults import ConfigError
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.commands.node_table import table
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.up import summary_of
+from gpu_cluster.commands.validate import chosen
+from gpu_cluster.desired.host import working
+from gpu_cluster.desired.pool import Members
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts import recorded
+from gpu_cluster.hosts.reboot.component import reboot_request
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.monitoring.values import _cluster
+from gpu_cluster.nodes.inspect import pool_members
+from gpu_rules.faults import ConfigError
 from tests.desired_host import rebooting
 from tests.fixtures.clusters import HOST_KEY, cluster
 from tests.mocks import Recorder, declare

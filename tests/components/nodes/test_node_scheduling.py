@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from components.desired.pool import PoolScheduling
-from components.findings import Aspect, Finding, Findings, Kind, Subject
-from components.kubernetes.api import ClusterError, Refused
-from components.nodes import node_scheduling
-from components.nodes.component import gaining
-from components.nodes.taints import RECORD
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.kubernetes.api import ClusterError, Refused
+from gpu_cluster.nodes import node_scheduling
+from gpu_cluster.nodes.component import gaining
+from gpu_cluster.nodes.taints import RECORD
 
 Json = dict[str, Any]
 TAINT: Json = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

@@ -10,8 +10,8 @@ import pytest
 from pulumi.errors import InputPropertiesError
 from pulumi.output import Unknown
 
-from components.inspection.difference import Difference
-from components.package.provider import PackageProvider
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.package.provider import PackageProvider
 from tests.components.package.kubeconfig import CANARY, KUBECONFIG
 from tests.fixtures.clusters import HOST_KEY
 from tests.mocks import Recorder, declare, inspected, without_secrets

@@ -9,10 +9,10 @@ from typing import Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from components.cluster import GpuCluster
-from components.package.packaged import COMPONENTS
-from components.package.schema import NAME, package_schema
-from components.settings.declared_cluster import ClusterSettings
+from gpu_cluster.cluster import GpuCluster
+from gpu_cluster.package.packaged import COMPONENTS
+from gpu_cluster.package.schema import NAME, package_schema
+from gpu_cluster.settings.declared_cluster import ClusterSettings
 
 SCHEMA = package_schema()
 

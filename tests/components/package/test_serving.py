@@ -12,7 +12,7 @@ import pytest
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import errors_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
-from components.package.serving import Refusal, place, started
+from gpu_cluster.package.serving import Refusal, place, started
 from tests.components.package.kubeconfig import CANARY, KUBECONFIG
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
-from components.loading.warnings import warnings
-from components.platforms.findings import Surroundings
-from components.platforms.validate_cluster import Declared, validate_cluster
-from policies.faults import ConfigError
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.warnings import warnings
+from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.platforms.validate_cluster import Declared, validate_cluster
+from gpu_rules.faults import ConfigError
 from tests.proofs.platform.clusters import SLICED, operator, plugin, pool
 from tests.resolved import platform_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.loading.loader import load
+from gpu_cluster.loading.loader import load
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.platform.chart_folders import ROOT

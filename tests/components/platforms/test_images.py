@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.images import chart_checks
-from components.charts.digests import chart_digest
-from components.charts.images import UnknownImages
-from components.charts.value_table import table
-from components.loading.loader import load
-from components.platforms.needed import charts, images
-from components.settings.cluster import Cluster
-from components.settings.registry import RegistrySettings
+from gpu_cluster.charts.digests import chart_digest
+from gpu_cluster.charts.images import UnknownImages
+from gpu_cluster.charts.value_table import table
+from gpu_cluster.commands.images import chart_checks
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.needed import charts, images
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.registry import RegistrySettings
 from tests.fixtures.platforms import deployed
 from tests.proofs.platform.chart_folders import ROOT
 from tests.resolved import platform_of
@@ -202,7 +202,7 @@ def test_a_chart_of_a_registry_is_pulled_without_a_repository() -> None:
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
 def test_make_images_prints_a_line_per_image(stack: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "commands.images"],
+        [sys.executable, "-m", "gpu_cluster.commands.images"],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "STACK": stack},
         capture_output=True,
@@ -218,7 +218,7 @@ def test_make_images_prints_a_line_per_image(stack: str) -> None:
 
 
 def test_the_sections_of_the_image_list_are_sections_of_the_charts_values() -> None:
-    facts = yaml.safe_load((ROOT / "components/charts/images.yaml").read_text())
+    facts = yaml.safe_load((ROOT / "components/gpu_cluster/charts/images.yaml").read_text())
     for path in facts["operator"]:
         known = table("gpu-operator", "v26.7.0").values
         assert f"{path}.repository" in known

@@ -10,14 +10,14 @@ from typing import Any, get_type_hints
 import pulumi
 import pytest
 
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.loading.loader import load
-from components.platforms.discovery import every, named
-from components.platforms.site import Site
-from components.settings.cluster import Cluster
-from components.settings.nodes.pool import Pool
-from components.settings.platform import NAMES
-from policies.faults import ConfigError
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.discovery import every, named
+from gpu_cluster.platforms.site import Site
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.nodes.pool import Pool
+from gpu_cluster.settings.platform import NAMES
+from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS
 from tests.mocks import declare
 from tests.resolved import platform_of
@@ -62,7 +62,7 @@ def test_nobody_outside_a_platform_asks_for_its_kind() -> None:
     asking = re.compile(r"""platform\)? *(is|==|!=|in|not in) *[("'{\[]|match .*\.platform\b""")
     questions = [
         f"{path.relative_to(ROOT)}: {line.strip()}"
-        for folder in ("components", "commands", "policies/facts")
+        for folder in ("components", "policies/gpu_rules/facts")
         for path in (ROOT / folder).rglob("*.py")
         for line in path.read_text().splitlines()
         if asking.search(line)
@@ -85,9 +85,9 @@ def test_a_platform_answers_from_its_own_settings_and_its_site(name: str) -> Non
 
 def test_what_all_platforms_share_knows_none_of_them() -> None:
     for path in ("base.py", "site.py", "tolerations.py"):
-        text = (ROOT / "components" / "platforms" / path).read_text()
+        text = (ROOT / "components" / "gpu_cluster" / "platforms" / path).read_text()
         folders = [name.replace("-", "_") for name in NAMES]
-        assert not [name for name in folders if f"components.platforms.{name}" in text]
+        assert not [name for name in folders if f"gpu_cluster.platforms.{name}" in text]
 
 
 @pytest.mark.parametrize("platform", NAMES)

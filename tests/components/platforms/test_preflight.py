@@ -11,16 +11,16 @@ import httpx
 import pytest
 from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
-from components.host_facts import HostFacts
-from components.hosts.preflight import validate_host
-from components.kubernetes.labels import MANAGER
-from components.kubernetes.managers import Manager, daemon_set
-from components.loading.loader import load
-from components.platforms import findings
-from components.platforms.validate_cluster import Declared, validate_cluster
-from components.release.inspect import surroundings
-from components.settings.cluster import Cluster
-from policies.faults import ConfigError, Fault, FaultSeverity
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.preflight import validate_host
+from gpu_cluster.kubernetes.labels import MANAGER
+from gpu_cluster.kubernetes.managers import Manager, daemon_set
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms import findings
+from gpu_cluster.platforms.validate_cluster import Declared, validate_cluster
+from gpu_cluster.release.inspect import surroundings
+from gpu_cluster.settings.cluster import Cluster
+from gpu_rules.faults import ConfigError, Fault, FaultSeverity
 from tests.desired_host import desired_host
 from tests.fixtures.api import client
 from tests.proofs.platform import ways

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from components.platforms.requests import DefinitionsRequest
-from components.release import crds
-from components.requests import PREVIOUS, write
+from gpu_cluster.platforms.requests import DefinitionsRequest
+from gpu_cluster.release import crds
+from gpu_cluster.requests import PREVIOUS, write
 
 Json = dict[str, Any]
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from components.charts.availability import WantedChart
-from components.charts.contents import of_folder
-from components.kubernetes.api import Refused
-from components.platforms.requests import Expected, HelmRelease
-from components.release import definitions
+from gpu_cluster.charts.availability import WantedChart
+from gpu_cluster.charts.contents import of_folder
+from gpu_cluster.kubernetes.api import Refused
+from gpu_cluster.platforms.requests import Expected, HelmRelease
+from gpu_cluster.release import definitions
 from tests.proofs.platform.chart_folders import FAKE_CHARTS
 
 Json = dict[str, Any]

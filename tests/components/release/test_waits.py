@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from components import hooks
-from components.release import waits
-from components.release.waits import Waiting
-from policies.faults import Fault, FaultError
+from gpu_cluster import hooks
+from gpu_cluster.release import waits
+from gpu_cluster.release.waits import Waiting
+from gpu_rules.faults import Fault, FaultError
 
 PULLING, STUCK = "pod a: is being pulled", "pod a: no runtime"
 

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from components.desired.parts import Part
-from components.desired.resolve import resolve
-from components.desired.rollout import DesiredMigLayouts
-from components.findings import Finding
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.loading.loader import load
-from components.nodes.inspect import CORDONED
-from components.platforms.gpu_operator import mig_config
-from components.rollout.mig_layouts_component import MigLayoutsArgs
-from components.rollout.mig_layouts_plan import MigLayoutsPlan, blockers, words
-from components.rollout.mig_targets import MARK, differences, kept
-from components.rollout.plan import View
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.parts import Part
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.rollout import DesiredMigLayouts
+from gpu_cluster.findings import Finding
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.inspect import CORDONED
+from gpu_cluster.platforms.gpu_operator import mig_config
+from gpu_cluster.rollout.mig_layouts_component import MigLayoutsArgs
+from gpu_cluster.rollout.mig_layouts_plan import MigLayoutsPlan, blockers, words
+from gpu_cluster.rollout.mig_targets import MARK, differences, kept
+from gpu_cluster.rollout.plan import View
+from gpu_cluster.settings.cluster import Cluster
 from tests.findings import found as finding
 from tests.resolved import platform_of
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.hosts import disruption
-from components.hosts.disruption import StepChange
-from components.hosts.phases import preparation_disrupts as of_preparation
-from components.hosts.phases import prepare_script, runtime_script
-from components.hosts.phases import runtime_disrupts as of_runtime
-from components.rollout.component import RolloutArgs, rollout_request
-from components.rollout.pending import changes
-from components.rollout.plan import Change, Plan, View, blockers, plan, waves, words
-from components.rollout.skew import ControlPlane
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts import disruption
+from gpu_cluster.hosts.disruption import StepChange
+from gpu_cluster.hosts.phases import preparation_disrupts as of_preparation
+from gpu_cluster.hosts.phases import prepare_script, runtime_script
+from gpu_cluster.hosts.phases import runtime_disrupts as of_runtime
+from gpu_cluster.rollout.component import RolloutArgs, rollout_request
+from gpu_cluster.rollout.pending import changes
+from gpu_cluster.rollout.plan import Change, Plan, View, blockers, plan, waves, words
+from gpu_cluster.rollout.skew import ControlPlane
+from gpu_cluster.settings.cluster import Cluster
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY, cluster
 

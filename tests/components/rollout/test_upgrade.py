@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.desired.rollout import Phase, RolledHost, RolloutRequest
-from components.kubernetes.api import ClusterError
-from components.rollout.rollout import RolloutRun
-from components.rollout.target import fault
-from components.rollout.waves import in_waves
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.rollout import Phase, RolledHost, RolloutRequest
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.rollout.rollout import RolloutRun
+from gpu_cluster.rollout.target import fault
+from gpu_cluster.rollout.waves import in_waves
 from tests.fixtures.clusters import cluster
 
 

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from components.kubernetes.api import ClusterError
-from components.rollout.waves import in_waves
-from policies.faults import Fault
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.rollout.waves import in_waves
+from gpu_rules.faults import Fault
 
 
 class Changing:

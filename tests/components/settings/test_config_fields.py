@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
+from gpu_cluster.loading.loader import load
 from tests.fixtures.documents import document, refused
 
 

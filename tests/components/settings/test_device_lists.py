@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
-from components.settings.cluster import Cluster
-from components.settings.plugin_flags import DeviceListStrategy
-from policies.faults import ConfigError
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.plugin_flags import DeviceListStrategy
+from gpu_rules.faults import ConfigError
 from tests.resolved import platform_of
 
 Json = dict[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.loading.loader import load
-from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.device_plugin.values import CHECKSUM
-from components.settings.cluster import Cluster
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
+from gpu_cluster.platforms.device_plugin.values import CHECKSUM
+from gpu_cluster.settings.cluster import Cluster
 from tests.resolved import platform_of
 
 SHARING = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.settings.support import (
+from gpu_cluster.settings.support import (
     CLAIMS,
     PAGE,
     TITLES,

@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from components.ssh.host_keys import fingerprint_of, known, scanned
+from gpu_cluster.ssh.host_keys import fingerprint_of, known, scanned
 
 
 def public(key: asyncssh.SSHKey) -> str:

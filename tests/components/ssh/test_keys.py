@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncssh
 import pytest
 
-from components.ssh.keys import shortest
+from gpu_cluster.ssh.keys import shortest
 
 OPENSSH = "-----BEGIN OPENSSH PRIVATE KEY-----\n"
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from components import requests
-from components.inspection.judgement import with_busy
-from components.kubernetes.resources import DRA_DRIVER
-from components.nodes import record
-from components.nodes.gpu_holders import SINGLE
-from components.validation.inspect import observe_pool
+from gpu_cluster import requests
+from gpu_cluster.inspection.judgement import with_busy
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
+from gpu_cluster.nodes import record
+from gpu_cluster.nodes.gpu_holders import SINGLE
+from gpu_cluster.validation.inspect import observe_pool
 from tests.components.change.world import World, base, desired_of, pod
 
 Json = dict[str, Any]

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from commands.up import measured
-from commands.validate import chosen_tests
-from components.desired.resolve import resolve
-from components.platforms.needed import images
-from components.settings.log_pattern import figure
-from components.validation import measurement
-from components.validation.measurement import Outcome
-from policies.declared import judge
-from policies.faults import ConfigError
+from gpu_cluster.commands.up import measured
+from gpu_cluster.commands.validate import chosen_tests
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.platforms.needed import images
+from gpu_cluster.settings.log_pattern import figure
+from gpu_cluster.validation import measurement
+from gpu_cluster.validation.measurement import Outcome
+from gpu_rules.declared import judge
+from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import cluster
 from tests.fixtures.platforms import deployed
 

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from commands.up import summary_of
-from commands.validate import chosen
-from components.desired.resolve import resolve
-from components.desired.validation import PoolValidation
-from components.inspection.judgement import _after
-from components.loading.loader import load
-from components.nodes import gpu_holders, record
-from components.nodes.inspect import shortfall
-from components.settings.cluster import Cluster
-from components.settings.nodes.pool import gpu_pools
-from components.validation import container_result, waiting
-from components.validation.difference import ValidationDifference
-from components.validation.job import ObservedJob, job, job_name, observed
-from components.validation.node_result import of_node
-from components.validation.pod import pod_template
-from policies.declared import judge as judge_declared
+from gpu_cluster.commands.up import summary_of
+from gpu_cluster.commands.validate import chosen
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.inspection.judgement import _after
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import gpu_holders, record
+from gpu_cluster.nodes.inspect import shortfall
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.nodes.pool import gpu_pools
+from gpu_cluster.validation import container_result, waiting
+from gpu_cluster.validation.difference import ValidationDifference
+from gpu_cluster.validation.job import ObservedJob, job, job_name, observed
+from gpu_cluster.validation.node_result import of_node
+from gpu_cluster.validation.pod import pod_template
+from gpu_rules.declared import judge as judge_declared
 from tests.findings import found
 
 Json = dict[str, Any]

@@ -11,18 +11,18 @@ import pulumi
 import pytest
 from pulumi.runtime import rpc
 
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.desired.resolve import resolve
-from components.desired.rollout import RebootRequest
-from components.desired.validation import PoolValidation
-from components.hosts.reboot.component import reboot_request
-from components.nodes import record
-from components.nodes.causes import read as read_causes
-from components.requests import read, write
-from components.validation import validation, xid
-from components.validation.job import ObservedJob
-from components.validation.node import NodeCheck
-from components.validation.node_result import NAMED, output
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.rollout import RebootRequest
+from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.hosts.reboot.component import reboot_request
+from gpu_cluster.nodes import record
+from gpu_cluster.nodes.causes import read as read_causes
+from gpu_cluster.requests import read, write
+from gpu_cluster.validation import validation, xid
+from gpu_cluster.validation.job import ObservedJob
+from gpu_cluster.validation.node import NodeCheck
+from gpu_cluster.validation.node_result import NAMED, output
 from tests.desired_host import rebooting
 from tests.fixtures.clusters import cluster
 from tests.mocks import declare

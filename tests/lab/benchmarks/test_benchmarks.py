@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.steps import every
+from gpu_cluster.hosts.steps import every
 from lab.benchmarks import b1_cold, fleet, growth, measure, overhead, peer, peer_tools
 from lab.benchmarks.measure import BenchmarkError, Sample
 from toolchain.plugins.command_provider.values import SECRET, SIGNATURE

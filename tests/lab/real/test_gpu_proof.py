@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from commands.up import measured
-from components.validation.measurement import Outcome
+from gpu_cluster.commands.up import measured
+from gpu_cluster.validation.measurement import Outcome
 from lab.real.gpu.__main__ import NODE, STEPS, gpu_stack
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from commands import embedded_cluster, stack
-from components.loading.loader import load
-from components.loading.stack_file import load_stack_file
-from components.settings.nodes.node_range import ranges
+from gpu_cluster.commands import embedded_cluster, stack
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.settings.nodes.node_range import ranges
+from gpu_rules.faults import ConfigError
 from lab.simulator import marks, nodes
 from lab.simulator.hardware import (
     Hardware,
@@ -23,7 +24,6 @@ from lab.simulator.hardware import (
     load_hardware,
     write_hardware,
 )
-from policies.faults import ConfigError
 from tests.simulated import declared_hardware
 
 ROOT = Path(__file__).parents[3]

@@ -11,10 +11,9 @@ from typing import Any
 
 import httpx
 
-from lab.benchmarks.api_server import await_true, make_namespace
-from policies.admission import Enforcement, grants, manifests
-from policies.kube.gpu_resources import BY_CLASS
-from policies.rules import (
+from gpu_rules.admission import Enforcement, grants, manifests
+from gpu_rules.kube.gpu_resources import BY_CLASS
+from gpu_rules.rules import (
     RULES,
     Context,
     Mig,
@@ -25,9 +24,10 @@ from policies.rules import (
     Sharing,
     evaluate,
 )
-from policies.rules import TWINS as RULE_TWINS
-from policies.rules.exemptions import GRANT
-from policies.rules.twin import Twin
+from gpu_rules.rules import TWINS as RULE_TWINS
+from gpu_rules.rules.exemptions import GRANT
+from gpu_rules.rules.twin import Twin
+from lab.benchmarks.api_server import await_true, make_namespace
 
 GPU = "nvidia.com/gpu"
 LABEL = "guarded"

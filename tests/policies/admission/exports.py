@@ -12,12 +12,12 @@ from typing import Any
 
 import yaml
 
-from policies import reference
-from policies.admission import ACTIONS, Enforcement, exported
-from policies.rules import EXAMPLES, RULES, TWINS, Context, evaluate
-from policies.rules.exemptions import GRANT, PREFIX
-from policies.rules.registry import items
-from policies.rules.twin import NoTwin, Twin
+from gpu_rules import reference
+from gpu_rules.admission import ACTIONS, Enforcement, exported
+from gpu_rules.rules import EXAMPLES, RULES, TWINS, Context, evaluate
+from gpu_rules.rules.exemptions import GRANT, PREFIX
+from gpu_rules.rules.registry import items
+from gpu_rules.rules.twin import NoTwin, Twin
 
 Json = dict[str, Any]
 ENFORCE = Enforcement(ACTIONS["enforce"])

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from policies.rules.observed import as_submitted
+from gpu_rules.rules.observed import as_submitted
 from tests.policies.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.policies.admission.generate_ordinary import ordinary_pods
 from tests.policies.admission.generate_rare import rare

@@ -6,8 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from policies.facts.floors import Software, floors
-from policies.kube.gpu_resources import BY_CLASS
+from gpu_rules.facts.floors import Software, floors
+from gpu_rules.kube.gpu_resources import BY_CLASS
 from tests.policies.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.policies.admission.generate_specs import (
     CORE,

@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from policies.kube.gpu_resources import BY_CLASS
-from policies.rules import RULES, TWINS
-from policies.rules.twin import Twin
+from gpu_rules.kube.gpu_resources import BY_CLASS
+from gpu_rules.rules import RULES, TWINS
+from gpu_rules.rules.twin import Twin
 from tests.policies.admission.cluster import GPU, RUNTIME_CLASSES
 
 Json = dict[str, Any]

@@ -20,11 +20,11 @@ import pytest
 import yaml
 
 import toolchain
+from gpu_rules import charts
+from gpu_rules.admission import Enforcement, manifests
+from gpu_rules.parameters import context_by
+from gpu_rules.rules import Severity, evaluate
 from lab.benchmarks.api_server import await_true, make_namespace, running
-from policies import charts
-from policies.admission import Enforcement, manifests
-from policies.parameters import context_by
-from policies.rules import Severity, evaluate
 from tests.policies.admission.cluster import EVERYTHING, Answer, apply, create
 from tests.policies.rules.agents import agent
 from tests.proofs.rules import results

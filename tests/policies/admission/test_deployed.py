@@ -21,10 +21,10 @@ from tests.policies.admission.cluster import GPU, create
 PROGRAM = """
 import pulumi
 import pulumi_kubernetes as k8s
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.guardrails.component import Guardrails, GuardrailsArgs
-from policies.guard import enforce
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.guardrails.component import Guardrails, GuardrailsArgs
+from gpu_rules.guard import enforce
 from tests.desired_host import guarded
 
 cluster = load(pulumi.Config("gpu-cluster").require_object("cluster"))

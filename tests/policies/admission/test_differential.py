@@ -16,13 +16,13 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from policies import declared
-from policies.check import document
-from policies.check.stream import StreamPart
-from policies.kube.gpu_resources import BY_CLASS as BY_CLASSES
-from policies.rules import TWINS as RULE_TWINS
-from policies.rules import Context
-from policies.rules.twin import NoTwin
+from gpu_rules import declared
+from gpu_rules.check import document
+from gpu_rules.check.stream import StreamPart
+from gpu_rules.kube.gpu_resources import BY_CLASS as BY_CLASSES
+from gpu_rules.rules import TWINS as RULE_TWINS
+from gpu_rules.rules import Context
+from gpu_rules.rules.twin import NoTwin
 from tests.policies.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
 from tests.policies.admission.generate import manifests
 from tests.policies.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, SHARED, VARIABLE

@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from policies.admission import (
+from gpu_rules.admission import (
     ACTIONS,
     TARGETS,
     Enforcement,
@@ -23,11 +23,11 @@ from policies.admission import (
     placing,
     summary,
 )
-from policies.check.parse import documents
-from policies.command import main
-from policies.rules import RULES, TWINS, Context, Severity
-from policies.rules.context import ExemptionFacts
-from policies.rules.twin import Twin
+from gpu_rules.check.parse import documents
+from gpu_rules.command import main
+from gpu_rules.rules import RULES, TWINS, Context, Severity
+from gpu_rules.rules.context import ExemptionFacts
+from gpu_rules.rules.twin import Twin
 from tests.policies.admission.cluster import EVERYTHING
 
 Json = dict[str, Any]

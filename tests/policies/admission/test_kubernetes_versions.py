@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from policies.rules import evaluate
+from gpu_rules.rules import evaluate
 from tests.policies.admission.cluster import CONTEXTS, GPU, Answer, create, delete, edit
 from toolchain.pins import KUBERNETES
 from toolchain.versions import numbers

@@ -5,10 +5,10 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from policies.admission import Enforcement
-from policies.admission.manifests import manifests
-from policies.facts.floors import Floor, Software, floors, parse
-from policies.rules import Context, Severity
+from gpu_rules.admission import Enforcement
+from gpu_rules.admission.manifests import manifests
+from gpu_rules.facts.floors import Floor, Software, floors, parse
+from gpu_rules.rules import Context, Severity
 from tests.policies.admission.cluster import Answer, Json, apply, create, edit
 from tests.policies.facts.borders import just_below, name
 

@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from policies.admission import manifests
+from gpu_rules.admission import manifests
 from tests.policies.admission.cluster import (
     CONTEXTS,
     GPU,

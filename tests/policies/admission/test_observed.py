@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
+from gpu_rules.admission import Enforcement
+from gpu_rules.check.document import Source, is_server_list, judge
+from gpu_rules.check.stream import StreamPart
+from gpu_rules.rules import Severity
 from lab.benchmarks.api_server import await_true, running
-from policies.admission import Enforcement
-from policies.check.document import Source, is_server_list, judge
-from policies.check.stream import StreamPart
-from policies.rules import Severity
 from tests.policies.admission.cluster import (
     CONTEXTS,
     RUNTIME_CLASSES,

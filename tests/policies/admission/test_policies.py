@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_rules.admission import OPT_OUT, Enforcement
+from gpu_rules.rules import Context, Severity, cel, evaluate
 from lab.benchmarks.api_server import ApiServer, await_true, make_namespace
-from policies.admission import OPT_OUT, Enforcement
-from policies.rules import Context, Severity, cel, evaluate
 from tests.policies.admission import cluster
 from tests.policies.admission.cluster import (
     EVERYTHING,

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from policies.admission import Enforcement, manifests, ordinary
-from policies.admission.parameters import data
-from policies.rules import (
+from gpu_rules.admission import Enforcement, manifests, ordinary
+from gpu_rules.admission.parameters import data
+from gpu_rules.rules import (
     RULES,
     TWINS,
     Context,
@@ -20,8 +20,8 @@ from policies.rules import (
     Severity,
     Sharing,
 )
-from policies.rules.signs import PLACED
-from policies.rules.twin import NoTwin, Twin, pods
+from gpu_rules.rules.signs import PLACED
+from gpu_rules.rules.twin import NoTwin, Twin, pods
 from tests.policies.admission.cluster import EVERYTHING, WARN
 
 

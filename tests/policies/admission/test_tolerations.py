@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_rules.kube.taints import NodeTaint
+from gpu_rules.rules import Context, PoolFacts, evaluate
 from lab.benchmarks.api_server import running
-from policies.kube.taints import NodeTaint
-from policies.rules import Context, PoolFacts, evaluate
 from tests.policies.admission.cluster import GOOD, WARN, container, create, install, pod
 from toolchain.pins import KUBERNETES
 from toolchain.versions import numbers

@@ -10,9 +10,9 @@ import zipfile
 from pathlib import Path
 from typing import NamedTuple
 
-from commands.files import project_files
-from components.guardrails.check import main
-from policies.rules import RULES
+from gpu_cluster.commands.files import project_files
+from gpu_cluster.guardrails.check import main
+from gpu_rules.rules import RULES
 
 ONLY = tuple(
     argument
@@ -33,7 +33,7 @@ class Run(NamedTuple):
 
 
 def check(*arguments: str, rules: tuple[str, ...] = ONLY) -> Run:
-    """Run the checker in this process, as `python -m components.guardrails.check` does.
+    """Run the checker in this process, as `python -m gpu_cluster.guardrails.check` does.
 
     Args:
         arguments: Command-line arguments.

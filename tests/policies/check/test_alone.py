@@ -1,6 +1,6 @@
 """The rules work without this project, installed as the package `gpu_rules`.
 
-They work even if the project's package names, such as `policies`, belong to other packages.
+They work even if the names of the project's other packages belong to packages of other people.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 
 import pytest
 
-from commands.files import project_files
-from policies.command import VERSION
+from gpu_cluster.commands.files import project_files
+from gpu_rules.command import VERSION
 from tests.policies.check.running import ROOT, copy, install
 from tests.policies.check.samples import BAD, GOOD
 
-RULEBOOK = ROOT / "policies"
-OURS = {"components", "commands", "lab", "maintenance", "policies", "toolchain"}
+RULEBOOK = ROOT / "policies" / "gpu_rules"
+OURS = {"gpu_cluster", "gpu_rules", "lab", "maintenance", "toolchain"}
 LOADERS = {"import_module", "__import__", "run_module", "run_path", "find_spec", "resolve_name"}
 NAME = "gpu_rules"
 DECOY = 'raise ImportError("a package of somebody else")\n'
@@ -58,10 +58,10 @@ def _loader(called: ast.expr) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        "import components",
-        "def f():\n    from policies.rules import RULES",
-        "import runpy\nrunpy.run_module('policies.check')",
-        "from importlib import import_module\nimport_module('commands.up')",
+        "import gpu_cluster",
+        "def f():\n    from gpu_rules.rules import RULES",
+        "import runpy\nrunpy.run_module('gpu_rules.check')",
+        "from importlib import import_module\nimport_module('gpu_cluster.commands.up')",
         "runpy.run_path('toolchain/plugins/messages.py')",
     ],
 )
@@ -77,7 +77,7 @@ def test_the_rulebook_imports_nothing_of_ours_by_its_full_name() -> None:
 
 
 def test_no_import_leaves_the_rulebook() -> None:
-    """A relative import with too many dots would import from outside `policies`."""
+    """A relative import with too many dots would import from outside `gpu_rules`."""
     for file in RULEBOOK.rglob("*.py"):
         depth = len(file.relative_to(RULEBOOK).parts)
         for node in ast.walk(ast.parse(file.read_text())):
@@ -95,7 +95,7 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("shipped")
     copy(source, "policies/")
     install(source / "policies", folder)
-    for name in OURS:
+    for name in OURS - {NAME}:
         (folder / name).mkdir()
         (folder / name / "__init__.py").write_text(DECOY)
     (folder / "bad.yaml").write_text(BAD)
@@ -104,23 +104,21 @@ def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_package_has_every_file_of_the_rulebook(shipped: Path) -> None:
-    files = {Path(name) for name in project_files() if name.startswith("policies/")}
-    code = {file.relative_to("policies") for file in files if file.suffix in (".py", ".json")}
-    # The folder `policy_pack` uses the installed package and is not a part of it.
-    wanted = {file for file in code if file.parts[0] != "policy_pack"}
+    start = "policies/gpu_rules/"
+    code = {Path(name.removeprefix(start)) for name in project_files() if name.startswith(start)}
     there = {file.relative_to(shipped / NAME) for file in (shipped / NAME).rglob("*.*")}
-    assert there == wanted
+    assert there == code
 
 
 def test_the_command_says_the_version_of_its_package() -> None:
-    project = tomllib.loads((RULEBOOK / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((RULEBOOK.parent / "pyproject.toml").read_text())["project"]
     assert project["version"] == VERSION
 
 
 def test_both_packages_have_the_version_and_the_needs_of_the_checker() -> None:
     project, alone = (
         tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-        for folder in (ROOT, RULEBOOK)
+        for folder in (ROOT, RULEBOOK.parent)
     )
     same = ("version", "license", "requires-python", "dependencies")
     assert {key: alone[key] for key in same} == {key: project[key] for key in same}
@@ -168,7 +166,7 @@ def test_a_stack_that_nobody_can_read_is_told(shipped: Path) -> None:
 def test_the_command_that_the_refusal_names_reads_the_stack(tmp_path: Path) -> None:
     (tmp_path / "good.yaml").write_text(GOOD)
     given = (str(tmp_path / "good.yaml"), "--stack", "dev", "--format", "json")
-    refused = _python(ROOT, "-m", "policies.check", *given)
+    refused = _python(ROOT, "-m", "gpu_rules.check", *given)
     assert refused.returncode == 2
     named = re.search(r"`python (.+?)`", refused.stderr)
     assert named, refused.stderr

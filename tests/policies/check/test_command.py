@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from policies.rules import RULES
+from gpu_rules.rules import RULES
 from tests.policies.check.running import ONLY, ROOT, check
 from tests.policies.check.samples import BAD, GOOD
 
@@ -165,7 +165,7 @@ def test_a_folder_without_manifests_is_no_error_and_the_summary_says_so(tmp_path
 
 def _piped(content: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "policies.check", *ONLY, *arguments],
+        [sys.executable, "-m", "gpu_rules.check", *ONLY, *arguments],
         cwd=ROOT,
         input=content,
         capture_output=True,
@@ -184,7 +184,7 @@ def test_standard_input_is_read_like_a_file() -> None:
 
 def test_a_clone_has_the_whole_command_without_an_installation() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "policies", "export", "gatekeeper", "--list"],
+        [sys.executable, "-m", "gpu_rules", "export", "gatekeeper", "--list"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -197,7 +197,7 @@ def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "policies.check", "docs"],
+        [sys.executable, "-m", "gpu_rules.check", "docs"],
         cwd=ROOT,
         stdout=write,
         stderr=subprocess.PIPE,
@@ -211,7 +211,7 @@ def test_a_reader_that_leaves_early_gets_no_traceback() -> None:
 def test_a_terminal_gets_colours_and_a_file_none(tmp_path: Path) -> None:
     _write(tmp_path, bad=BAD)
     main, other = pty.openpty()
-    command = [sys.executable, "-m", "policies.check", str(tmp_path)]
+    command = [sys.executable, "-m", "gpu_rules.check", str(tmp_path)]
     environment = {**os.environ, "TERM": "xterm", "NO_COLOR": ""}
     shown = subprocess.Popen(command, cwd=ROOT, stdout=other, env=environment)
     os.close(other)
@@ -284,7 +284,7 @@ def test_many_documents_are_judged_as_few_are(tmp_path: Path) -> None:
 def test_output_that_cannot_be_encoded_is_escaped(tmp_path: Path) -> None:
     (tmp_path / "caf\u00e9.yaml").write_text(BAD)
     done = subprocess.run(
-        [sys.executable, "-m", "policies.check", str(tmp_path)],
+        [sys.executable, "-m", "gpu_rules.check", str(tmp_path)],
         cwd=ROOT,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         capture_output=True,
@@ -384,7 +384,7 @@ def test_a_process_that_is_killed_ends_the_run_with_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "all.yaml").write_text("---\n".join([GOOD] * 600))
-    monkeypatch.setattr("policies.check.pool.judge", _die)
+    monkeypatch.setattr("gpu_rules.check.pool.judge", _die)
     done = check(str(tmp_path))
     assert (done.code, "worker process was killed" in done.errors) == (2, True)
 

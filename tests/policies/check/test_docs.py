@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from policies.check import arguments
-from policies.check.formats import FORMATS
+from gpu_rules.check import arguments
+from gpu_rules.check.formats import FORMATS
 from tests.policies.check.running import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "check.md").read_text()

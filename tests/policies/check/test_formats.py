@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from policies.check.formats import FORMATS
-from policies.rules import RULES
-from policies.rules.links import REFERENCE
+from gpu_rules.check.formats import FORMATS
+from gpu_rules.rules import RULES
+from gpu_rules.rules.links import REFERENCE
 from tests.policies.check.running import ROOT, check
 from tests.policies.check.samples import BAD, GOOD
 

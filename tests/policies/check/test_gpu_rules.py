@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from policies.check.parse import documents
-from policies.command import VERSION, main
-from policies.rules import RULES
+from gpu_rules.check.parse import documents
+from gpu_rules.command import VERSION, main
+from gpu_rules.rules import RULES
 from tests.policies.check.running import ROOT
 from tests.policies.check.samples import BAD
 
@@ -48,9 +48,9 @@ def test_list_names_every_rule_with_the_level_of_the_settings(
         assert lines[0].split()[1] == "off"
 
 
-@pytest.mark.promise("A copy of this repository has the command gpu-rules as python -m policies.")
+@pytest.mark.promise("A copy of this repository has the command gpu-rules as python -m gpu_rules.")
 def test_a_copy_of_the_repository_has_the_command_without_an_installation() -> None:
-    command = [sys.executable, "-m", "policies", "explain", "GPU004"]
+    command = [sys.executable, "-m", "gpu_rules", "explain", "GPU004"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"### GPU004: {RULES['GPU004'].title}\n")
 

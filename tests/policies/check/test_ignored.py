@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.check.ignored import IgnoredPaths, anchored
+from gpu_rules.check.ignored import IgnoredPaths, anchored
 from tests.policies.check.running import check
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n"

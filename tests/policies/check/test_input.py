@@ -14,12 +14,12 @@ import yaml
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from policies.check.document import Source, judge
-from policies.check.parse import documents
-from policies.check.stream import decode, split
-from policies.check.template import is_manifest, is_template
-from policies.faults import InputError
-from policies.rules import Context, NodeTaint, PoolFacts
+from gpu_rules.check.document import Source, judge
+from gpu_rules.check.parse import documents
+from gpu_rules.check.stream import decode, split
+from gpu_rules.check.template import is_manifest, is_template
+from gpu_rules.faults import InputError
+from gpu_rules.rules import Context, NodeTaint, PoolFacts
 from tests.policies.check.malformed import FILES, MEBI
 from tests.policies.check.running import ROOT, check
 
@@ -74,7 +74,7 @@ def test_all_of_them_at_once_end_without_a_traceback(tmp_path: Path) -> None:
     for name, file in FILES.items():
         (tmp_path / f"{name}.yaml").write_bytes(file.content)
     done = subprocess.run(
-        [sys.executable, "-m", "policies.check", str(tmp_path)],
+        [sys.executable, "-m", "gpu_rules.check", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,

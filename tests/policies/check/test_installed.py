@@ -17,7 +17,7 @@ sys.path[:] = [sys.argv.pop(1), *(path for path in sys.path if path not in ("", 
 sys.argv.pop(1)
 for name in ("pulumi", "pulumi_kubernetes", "kr8s", "asyncssh"):
     sys.modules[name] = None
-from components.guardrails.check import run
+from gpu_cluster.guardrails.check import run
 run()
 """
 STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))

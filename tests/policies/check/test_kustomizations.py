@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from policies.check import kustomization
-from policies.check.tool import NotRendered
+from gpu_rules.check import kustomization
+from gpu_rules.check.tool import NotRendered
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 PATCH = "apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: x}\npath: URL\n"

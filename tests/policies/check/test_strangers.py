@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.command import VERSION
-from policies.rules import RULES
+from gpu_rules.command import VERSION
+from gpu_rules.rules import RULES
 from tests.policies.check.running import ROOT, copy
 from tests.policies.check.samples import BAD, GOOD
 

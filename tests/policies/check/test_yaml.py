@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from policies.check.lines import Lines, location
-from policies.check.parse import documents
+from gpu_rules.check.lines import Lines, location
+from gpu_rules.check.parse import documents
 
 # Results of the function YAMLToJSON in sigs.k8s.io/yaml v1.6.0, which kubectl uses.
 SCALARS = {

@@ -5,7 +5,7 @@ A security floor is the first version that fixes the vulnerabilities in an NVIDI
 
 from __future__ import annotations
 
-from policies.facts.floors import Floor
+from gpu_rules.facts.floors import Floor
 
 
 def name(entry: Floor) -> str:

@@ -13,11 +13,11 @@ from datetime import date
 
 import pytest
 
-from components.hosts.preflight import validate_host
-from components.settings.hosts.toolkit import Toolkit
-from policies.facts.floors import Floor, Software, below, floors, of_images
-from policies.rules import Context, evaluate
-from policies.rules.charts.gpu072_driver_floor import LABEL
+from gpu_cluster.hosts.preflight import validate_host
+from gpu_cluster.settings.hosts.toolkit import Toolkit
+from gpu_rules.facts.floors import Floor, Software, below, floors, of_images
+from gpu_rules.rules import Context, evaluate
+from gpu_rules.rules.charts.gpu072_driver_floor import LABEL
 from tests.components.inspection.ended import told
 from tests.desired_host import desired_host
 from tests.policies.facts.borders import just_below, name

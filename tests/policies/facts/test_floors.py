@@ -13,9 +13,8 @@ from typing import Any
 
 import pytest
 
-from maintenance.facts import chart_parts, documents
-from policies.facts import csaf, parts
-from policies.facts.floors import (
+from gpu_rules.facts import csaf, parts
+from gpu_rules.facts.floors import (
     TABLE,
     Floor,
     Software,
@@ -26,6 +25,7 @@ from policies.facts.floors import (
     parse,
     wanted,
 )
+from maintenance.facts import chart_parts, documents
 from tests.policies.facts.borders import name
 
 ROOT = Path(__file__).resolve().parents[3]

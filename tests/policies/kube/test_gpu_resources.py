@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.kube.gpu_resources import is_gpu_device, is_gpu_resource, is_vcuda
+from gpu_rules.kube.gpu_resources import is_gpu_device, is_gpu_resource, is_vcuda
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from policies.kube.names import (
+from gpu_rules.kube.names import (
     is_container_resource,
     is_dns_label,
     is_dns_subdomain,

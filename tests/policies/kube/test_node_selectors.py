@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.kube.node_selectors import is_node_selected, meets
+from gpu_rules.kube.node_selectors import is_node_selected, meets
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.kube.pod_resources import device_requests, pod_requests
+from gpu_rules.kube.pod_resources import device_requests, pod_requests
 
 GPU = "nvidia.com/gpu"
 

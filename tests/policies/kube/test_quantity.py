@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.kube.quantity import QuantityError, is_equal, parse, read_count, show
+from gpu_rules.kube.quantity import QuantityError, is_equal, parse, read_count, show
 
 TABLE = json.loads((Path(__file__).parent / "quantities.json").read_text())
 SUFFIXES = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from policies.kube.taints import NodeTaint, tolerates
+from gpu_rules.kube.taints import NodeTaint, tolerates
 
 GPU = NodeTaint("nvidia.com/gpu", "present")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.rules import Context, NodeTaint, PoolFacts, Severity
+from gpu_rules.rules import Context, NodeTaint, PoolFacts, Severity
 from tests.policies.rules.messages import judge, judge_stack
 
 GPU, SHARED, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb"

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from policies.faults import worded
-from policies.rules import Context, Violation, evaluate, evaluate_stack
+from gpu_rules.faults import worded
+from gpu_rules.rules import Context, Violation, evaluate, evaluate_stack
 
 FILE = Path(__file__).with_name("messages.json")
 TESTS = (

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from policies.parameters import context_by
-from policies.rules import Context, NodeTaint, PoolFacts, Severity, evaluate
+from gpu_rules.parameters import context_by
+from gpu_rules.rules import Context, NodeTaint, PoolFacts, Severity, evaluate
 from tests.policies.rules.agents import agent
 
 GPU = "nvidia.com/gpu"

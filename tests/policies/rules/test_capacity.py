@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Mig, PluginFacts, PoolFacts, Sharing, Subject
-from policies.rules.replicas import Fenceposts, fenceposts
+from gpu_rules.rules import UNKNOWN, Context, Mig, PluginFacts, PoolFacts, Sharing, Subject
+from gpu_rules.rules.replicas import Fenceposts, fenceposts
 from tests.policies.rules.cases import (
     CONTEXT,
     CORE,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import toolchain
-from policies import charts
-from policies.rules import UNKNOWN, Context
+from gpu_rules import charts
+from gpu_rules.rules import UNKNOWN, Context
 
 TEMPLATE = """
 apiVersion: v1

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from policies import reference
-from policies.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
-from policies.rules.resource_names import BY_CLASS
-from policies.rules.unknown import UNKNOWN
+from gpu_rules import reference
+from gpu_rules.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
+from gpu_rules.rules.resource_names import BY_CLASS
+from gpu_rules.rules.unknown import UNKNOWN
 
 GPU = "nvidia.com/gpu"
 TEMPLATE = "resourceClaimTemplateName"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.rules import Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
-from policies.rules.custom import pods, unread
-from policies.rules.unknown import UNKNOWN
+from gpu_rules.rules import Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
+from gpu_rules.rules.custom import pods, unread
+from gpu_rules.rules.unknown import UNKNOWN
 
 BAD = "{name: c, image: i:1, resources: {limits: {nvidia.com/gpu: 500m}}}"
 POD = f"spec: {{containers: [{BAD}]}}"

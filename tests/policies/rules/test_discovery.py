@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from policies.rules import RULES
-from policies.rules.discovery import Entry, RuleError, find
-from policies.rules.example import Example
-from policies.rules.signs import Sign
-from policies.rules.twin import Twin
+from gpu_rules.rules import RULES
+from gpu_rules.rules.discovery import Entry, RuleError, find
+from gpu_rules.rules.example import Example
+from gpu_rules.rules.signs import Sign
+from gpu_rules.rules.twin import Twin
 
 Found = Callable[[], tuple[Entry, ...]]
 
 HEAD = """
-from policies.rules.context import Severity
-from policies.rules.example import Example
-from policies.rules.rule import Rule
-from policies.rules.signs import Sign
-from policies.rules.twin import NoTwin, pods
+from gpu_rules.rules.context import Severity
+from gpu_rules.rules.example import Example
+from gpu_rules.rules.rule import Rule
+from gpu_rules.rules.signs import Sign
+from gpu_rules.rules.twin import NoTwin, pods
 
 """
 RULE = 'RULE = Rule("GPU901", "A rule", Severity.ADVISORY, why="It is one.", source="none")\n'
@@ -124,6 +124,6 @@ def test_an_id_is_given_once() -> None:
 
 
 def test_every_module_with_the_name_of_a_rule_is_one() -> None:
-    folder = Path(sys.modules["policies.rules"].__path__[0])
+    folder = Path(sys.modules["gpu_rules.rules"].__path__[0])
     named = sorted(path.name[:6].upper() for path in folder.glob("*/gpu[0-9]*.py"))
     assert named == list(RULES)

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.rules.exemptions import is_match, pattern
+from gpu_rules.rules.exemptions import is_match, pattern
 
 GLOBS = st.text(alphabet="ab.*", max_size=8)
 

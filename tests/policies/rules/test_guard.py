@@ -15,11 +15,11 @@ with warnings.catch_warnings():
     import pulumi
     import pulumi_kubernetes as k8s
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.loading.stack_file import load_stack_file
-from policies.guard import RuleBroken, check_declared
-from policies.rules import Context, NodeTaint, PluginFacts, PoolFacts, Sharing, evaluate
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_rules.guard import RuleBroken, check_declared
+from gpu_rules.rules import Context, NodeTaint, PluginFacts, PoolFacts, Sharing, evaluate
 from tests.mocks import LOOP
 
 GPU = "nvidia.com/gpu"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Severity
+from gpu_rules.rules import UNKNOWN, Context, Severity
 from tests.policies.rules.cases import CONTEXT, container, gpus, ids, paths, pod, release, workload
 from tests.policies.rules.messages import judge
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, evaluate
+from gpu_rules.rules import UNKNOWN, Context, evaluate
 from tests.policies.rules.cases import (
     CONTEXT,
     POOL,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import Context, NodeTaint, PoolFacts, evaluate
+from gpu_rules.rules import Context, NodeTaint, PoolFacts, evaluate
 
 POOL = PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu"),), nodes=1, node_names=frozenset({"g1"}))
 CONTEXT = Context(pools=(POOL,))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policies.rules import EXAMPLES, RULES, TWINS
+from gpu_rules.rules import EXAMPLES, RULES, TWINS
 from tests.policies.check.running import check
 from tests.policies.check.samples import GOOD
 

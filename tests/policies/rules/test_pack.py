@@ -21,11 +21,11 @@ from pulumi_policy.policy import (
 )
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 
-from components.guardrails.stacks import context_of_document, context_of_stack
-from policies import pack, settings
-from policies.admission import Enforcement, manifests
-from policies.parameters import PROPERTIES, RULE_FOLDER
-from policies.rules import RULES, UNKNOWN, Severity
+from gpu_cluster.guardrails.stacks import context_of_document, context_of_stack
+from gpu_rules import pack, settings
+from gpu_rules.admission import Enforcement, manifests
+from gpu_rules.parameters import PROPERTIES, RULE_FOLDER
+from gpu_rules.rules import RULES, UNKNOWN, Severity
 
 GPU = "nvidia.com/gpu"
 CLUSTER = {

@@ -13,9 +13,9 @@ from pulumi_policy import EnforcementLevel, PolicyResourceOptions, ResourceValid
 from pulumi_policy.policy import ResourceValidationPolicy
 from pulumi_policy.proxy import unknown_checking_proxy
 
-from policies import pack, pack_by_rule, settings
-from policies.check.context import ContextError
-from policies.rules import RULES
+from gpu_rules import pack, pack_by_rule, settings
+from gpu_rules.check.context import ContextError
+from gpu_rules.rules import RULES
 
 LEVELS = {
     "mandatory": EnforcementLevel.MANDATORY,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, NodeTaint, PoolFacts
-from policies.rules.pools import tolerates
+from gpu_rules.rules import UNKNOWN, Context, NodeTaint, PoolFacts
+from gpu_rules.rules.pools import tolerates
 from tests.policies.rules.cases import (
     CONTEXT,
     CORE,

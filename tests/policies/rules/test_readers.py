@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, NodeTaint, registry
-from policies.rules.embedded import embedded
-from policies.rules.exemptions import Exemption, exemptions
-from policies.rules.helm import ChartRelease
-from policies.rules.helm import release as chart_release
-from policies.rules.host_paths import host_paths
-from policies.rules.rule import Subject
-from policies.rules.secret import is_secret, reveal
-from policies.rules.unknown import at, holds_unknown, mapping, sequence
+from gpu_rules.rules import UNKNOWN, Context, NodeTaint, registry
+from gpu_rules.rules.embedded import embedded
+from gpu_rules.rules.exemptions import Exemption, exemptions
+from gpu_rules.rules.helm import ChartRelease
+from gpu_rules.rules.helm import release as chart_release
+from gpu_rules.rules.host_paths import host_paths
+from gpu_rules.rules.rule import Subject
+from gpu_rules.rules.secret import is_secret, reveal
+from gpu_rules.rules.unknown import at, holds_unknown, mapping, sequence
 from tests.policies.rules.cases import pod, release
 
 

@@ -11,9 +11,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from policies import reference
-from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, evaluate
-from policies.rules.pod_spec import template_path
+from gpu_rules import reference
+from gpu_rules.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, evaluate
+from gpu_rules.rules.pod_spec import template_path
 
 KINDS = st.sampled_from(
     ["Pod", "Deployment", "DaemonSet", "CronJob", "LimitRange", "ResourceQuota", "List", "Other"]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from policies import reference
-from policies.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, Rule, Severity
-from policies.rules.links import anchor
-from policies.rules.pod_spec import resource_list
+from gpu_rules import reference
+from gpu_rules.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, Rule, Severity
+from gpu_rules.rules.links import anchor
+from gpu_rules.rules.pod_spec import resource_list
 from tests.policies.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
@@ -67,7 +67,7 @@ def test_failing_example_breaks_this_rule_and_no_other(rule: Rule) -> None:
 
 
 def test_the_reference_is_what_the_rules_say() -> None:
-    assert reference.PAGE.read_text() == reference.page(), "run `python -m policies.reference`"
+    assert reference.PAGE.read_text() == reference.page(), "run `python -m gpu_rules.reference`"
 
 
 def test_each_rule_has_one_anchor_in_the_reference() -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from components.desired.resolve import resolve
-from components.loading.stack_file import load_stack_file
-from components.settings.cluster import Cluster
-from components.validation.job import job
-from policies.rules import Context, NodeTaint, PoolFacts, Severity, evaluate, evaluate_stack
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.validation.job import job
+from gpu_rules.rules import Context, NodeTaint, PoolFacts, Severity, evaluate, evaluate_stack
 from tests.resolved import platform_of
 
 ROOT = Path(__file__).parents[3]

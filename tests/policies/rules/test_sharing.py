@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, Mig, PluginFacts, Sharing
+from gpu_rules.rules import UNKNOWN, Context, Mig, PluginFacts, Sharing
 from tests.policies.rules.cases import (
     CONTEXT,
     GPU,

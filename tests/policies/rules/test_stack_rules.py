@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import UNKNOWN, Context, NodeTaint, PoolFacts
+from gpu_rules.rules import UNKNOWN, Context, NodeTaint, PoolFacts
 from tests.policies.rules.cases import (
     CONTEXT,
     GPU,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from policies.kube.pod_resources import ContainerRole
-from policies.rules import custom
-from policies.rules.pod_spec import find_pod
-from policies.rules.resource_names import _letters_off
-from policies.rules.rule import Subject
-from policies.rules.twin import Twin, pods
+from gpu_rules.kube.pod_resources import ContainerRole
+from gpu_rules.rules import custom
+from gpu_rules.rules.pod_spec import find_pod
+from gpu_rules.rules.resource_names import _letters_off
+from gpu_rules.rules.rule import Subject
+from gpu_rules.rules.twin import Twin, pods
 
 SPEC = {"containers": [{"name": "a", "image": "b"}]}
 HOME = "home"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from policies.rules import Context, Subject, evaluate
-from policies.rules.unread import unread
+from gpu_rules.rules import Context, Subject, evaluate
+from gpu_rules.rules.unread import unread
 from tests.policies.rules.cases import container, pod, resource, workload
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.rules import RULES, UNKNOWN, Severity
+from gpu_rules.rules import RULES, UNKNOWN, Severity
 from tests.policies.rules.cases import (
     CONTEXT,
     CORE,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from policies.kube.names import is_container_resource, is_extended_resource
-from policies.rules import UNKNOWN, Context, evaluate
-from policies.rules.resource_names import meant
-from policies.rules.workloads.gpu051_fixed_image import pinned
+from gpu_rules.kube.names import is_container_resource, is_extended_resource
+from gpu_rules.rules import UNKNOWN, Context, evaluate
+from gpu_rules.rules.resource_names import meant
+from gpu_rules.rules.workloads.gpu051_fixed_image import pinned
 from tests.policies.rules.cases import (
     CONTEXT,
     CORE,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from policies.kube.gpu_resources import BY_CLASS
+from gpu_rules.kube.gpu_resources import BY_CLASS
 from tests.policies.admission.cluster import GPU
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 
-from components.ssh.keys import shortest
+from gpu_cluster.ssh.keys import shortest
 
 INTERVAL = 0.02
 """Seconds between two scans of processes and temporary files; shorter-lived ones are missed."""

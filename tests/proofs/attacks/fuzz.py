@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.toolchain.plugins.rig  # noqa: F401 -- adds the plugins' folder to sys.path
-from policies.printable import printable, printable_lines
+from gpu_rules.printable import printable, printable_lines
 from tests.proofs.attacks.targets import TARGETS, Target
 
 CORPUS = Path(__file__).with_name("corpus")

@@ -17,9 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from commands.utilization import GROUP, METRIC
-from components.loading.loader import load
-from components.settings.platform import NAMES
+from gpu_cluster.commands.utilization import GROUP, METRIC
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.platform import NAMES
 from lab.simulator.control_plane import AUDIT, ControlPlane
 from maintenance.roles import Json, Request, requests, role, text
 from tests.proofs.e2e.project import Project, started

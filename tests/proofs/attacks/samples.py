@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
 

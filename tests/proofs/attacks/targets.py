@@ -19,28 +19,35 @@ from typing import Any
 
 from command_provider.output import Redactor, visible
 
-import commands.probe_key  # noqa: F401 -- registers a parser of host output
-import components.hosts.reboot.reboot
-import components.validation.xid  # noqa: F401 -- registers a parser of host output
-from commands.adoption import parse as adoption
-from commands.adoption.draft import HostKeys, Wanted, from_inventory
-from commands.adoption.machines import find, places_of
-from commands.adoption.observed import ObservedCluster
-from commands.adoption.owners import Deliverers, owner_of
-from commands.adoption.propose import PLUGIN, propose
-from commands.adoption.read import observed_release, release_edits
-from commands.adoption.stack_text import new_text
-from commands.annotations import of_github, of_gitlab
-from commands.ansible import ini
-from commands.ansible import read as inventories
-from commands.ansible.inventory import Inventory
-from commands.evidence import statement
-from commands.evidence.envelope import public_key as evidence_key
-from commands.evidence.envelope import verified
-from commands.forges.comment_markdown import LIMIT, MARK, outdated, rendered
-from commands.support_bundle import node_of, pod_of
-from commands.usage import Listed, Usage, usage
-from commands.utilization import (
+import gpu_cluster.commands.probe_key
+import gpu_cluster.hosts.reboot.reboot
+import gpu_cluster.validation.xid  # noqa: F401 -- registers a parser of host output
+from gpu_cluster.base.yaml_file import parse as parse_yaml
+from gpu_cluster.change.document import Document
+from gpu_cluster.change.text import lines as change_lines
+from gpu_cluster.change.text import object_lines
+from gpu_cluster.charts.contents import of_archive
+from gpu_cluster.charts.definitions import lacking_fields, lost_fields
+from gpu_cluster.charts.own_values import refused_by_schema, unread
+from gpu_cluster.commands.adoption import parse as adoption
+from gpu_cluster.commands.adoption.draft import HostKeys, Wanted, from_inventory
+from gpu_cluster.commands.adoption.machines import find, places_of
+from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.commands.adoption.owners import Deliverers, owner_of
+from gpu_cluster.commands.adoption.propose import PLUGIN, propose
+from gpu_cluster.commands.adoption.read import observed_release, release_edits
+from gpu_cluster.commands.adoption.stack_text import new_text
+from gpu_cluster.commands.annotations import of_github, of_gitlab
+from gpu_cluster.commands.ansible import ini
+from gpu_cluster.commands.ansible import read as inventories
+from gpu_cluster.commands.ansible.inventory import Inventory
+from gpu_cluster.commands.evidence import statement
+from gpu_cluster.commands.evidence.envelope import public_key as evidence_key
+from gpu_cluster.commands.evidence.envelope import verified
+from gpu_cluster.commands.forges.comment_markdown import LIMIT, MARK, outdated, rendered
+from gpu_cluster.commands.support_bundle import node_of, pod_of
+from gpu_cluster.commands.usage import Listed, Usage, usage
+from gpu_cluster.commands.utilization import (
     LISTS,
     Measured,
     MeasuringError,
@@ -48,37 +55,30 @@ from commands.utilization import (
     read_values,
     read_versions,
 )
-from commands.who import last_lines as last_lines_of_who
-from components.base.yaml_file import parse as parse_yaml
-from components.change.document import Document
-from components.change.text import lines as change_lines
-from components.change.text import object_lines
-from components.charts.contents import of_archive
-from components.charts.definitions import lacking_fields, lost_fields
-from components.charts.own_values import refused_by_schema, unread
-from components.desired.pool import PoolScheduling
-from components.desired.resolve import resolve
-from components.findings import lines as finding_lines
-from components.hosts.kubeadm.access import ACCESS, Access, check_key
-from components.hosts.observed.probe import LONGEST, PROBE, parse
-from components.inspection.judgement import Seen, judged
-from components.kubernetes.api import ClusterError
-from components.kubernetes.grammar import IllFormed
-from components.nodes import record
-from components.nodes.causes.cause import Around
-from components.nodes.causes.pod import cause_of
-from components.nodes.difference import compare
-from components.nodes.drain import losses, to_evict
-from components.nodes.inspect import count_devices, gpus, pool_members, shortfall
-from components.release.helm_record import decode_release, expected
-from components.settings.cluster import Cluster
-from components.ssh.answers import CHANNELS, last_lines
-from components.validation import container_result as judging
-from components.validation import waiting
-from policies.faults import Fault, FaultError, InputError
-from policies.kube import quantity
-from policies.kube.pod_resources import device_requests
-from policies.printable import printable, printable_lines
+from gpu_cluster.commands.who import last_lines as last_lines_of_who
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.findings import lines as finding_lines
+from gpu_cluster.hosts.kubeadm.access import ACCESS, Access, check_key
+from gpu_cluster.hosts.observed.probe import LONGEST, PROBE, parse
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.kubernetes.grammar import IllFormed
+from gpu_cluster.nodes import record
+from gpu_cluster.nodes.causes.cause import Around
+from gpu_cluster.nodes.causes.pod import cause_of
+from gpu_cluster.nodes.difference import compare
+from gpu_cluster.nodes.drain import losses, to_evict
+from gpu_cluster.nodes.inspect import count_devices, gpus, pool_members, shortfall
+from gpu_cluster.release.helm_record import decode_release, expected
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.ssh.answers import CHANNELS, last_lines
+from gpu_cluster.validation import container_result as judging
+from gpu_cluster.validation import waiting
+from gpu_rules.faults import Fault, FaultError, InputError
+from gpu_rules.kube import quantity
+from gpu_rules.kube.pod_resources import device_requests
+from gpu_rules.printable import printable, printable_lines
 from tests.commands import usages
 from tests.fixtures import charts
 from tests.proofs.attacks import samples
@@ -282,7 +282,7 @@ def nodes(listed: list[Json]) -> None:
 
 
 def cluster(given: Json) -> None:
-    """Check that `commands.adoption` proposes settings for a cluster, or gives an error.
+    """Check that adoption proposes settings for a cluster, or gives an error.
 
     An error must name the Kubernetes object that was rejected.
 
@@ -467,7 +467,7 @@ HOSTS: Mapping[str, Target] = {
         for name in ("allowed", "boot-id", "member", "nothing", "xid")
     },
 }
-"""One target for each channel (parser of host output) in `components.ssh.answers`."""
+"""One target for each channel (parser of host output) in `gpu_cluster.ssh.answers`."""
 TARGETS: Mapping[str, Target] = {
     **{f"host-{name}": target for name, target in HOSTS.items()},
     "errors": Target(errors, typed=True),

@@ -12,15 +12,15 @@ import asyncssh
 import pulumi
 import pytest
 
-from components.desired.resolve import resolve
-from components.hosts.command import HostsArgs
-from components.hosts.component import HostPreparation
-from components.hosts.copies import Copies
-from components.hosts.observed.inspect import observe_hosts
-from components.hosts.observed.probe import LONGEST, parse
-from components.nodes.inspect import gpus
-from components.platforms.findings import numbers
-from components.ssh.answers import ANSWER
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.command import HostsArgs
+from gpu_cluster.hosts.component import HostPreparation
+from gpu_cluster.hosts.copies import Copies
+from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_cluster.hosts.observed.probe import LONGEST, parse
+from gpu_cluster.nodes.inspect import gpus
+from gpu_cluster.platforms.findings import numbers
+from gpu_cluster.ssh.answers import ANSWER
 from tests.mocks import LOOP
 from tests.proofs.attacks.samples import cluster
 from tests.toolchain.plugins.rig import Failed, Plugin

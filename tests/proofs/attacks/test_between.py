@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from policies.admission import Enforcement
-from policies.rules import RULES, Context, Severity, evaluate
+from gpu_rules.admission import Enforcement
+from gpu_rules.rules import RULES, Context, Severity, evaluate
 from tests.policies.admission.cluster import EVERYTHING, apply, create, delete, edit, install
 from tests.proofs.attacks.between import CAP, CAPPED, FAULTS, KINDS, LISTED, SPACE, Case, cases
 

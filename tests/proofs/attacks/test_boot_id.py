@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.reboot.reboot import reboot_command
+from gpu_cluster.hosts.reboot.reboot import reboot_command
 
 HOSTILE = (
     "x' ; touch owned; '",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.environment import make_private
+from gpu_cluster.commands.environment import make_private
 from toolchain import trust
 from toolchain.cache import Store
 from toolchain.tool import RELEASE, Tool, ToolchainError

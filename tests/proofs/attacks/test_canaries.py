@@ -25,7 +25,7 @@ import pytest
 import yaml
 
 import toolchain
-from commands.environment import make_private
+from gpu_cluster.commands.environment import make_private
 from lab.simulator import hosts as simulated
 from lab.simulator.control_plane import ControlPlane
 from lab.simulator.hosts import catalogue, namespaced, processes

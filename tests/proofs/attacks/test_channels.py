@@ -11,13 +11,12 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-import commands
-import components
-from components.ssh.answers import CHANNELS, Channel, Unreadable, exactly, last_lines
+import gpu_cluster
+from gpu_cluster.ssh.answers import CHANNELS, Channel, Unreadable, exactly, last_lines
 from tests.proofs.attacks.targets import HOSTS, TARGETS
 
 ROOT = Path(__file__).parents[3]
-READER = "components/ssh/client.py"
+READER = "components/gpu_cluster/ssh/client.py"
 """The only module that may open connections to hosts and read from them."""
 CONNECTION = {
     name
@@ -35,7 +34,7 @@ HARMLESS = {
     *("SSHClientConnectionOptions", "read_known_hosts", "match_known_hosts"),
 }
 """Names in asyncssh that open no connection."""
-SCAN = ("components/ssh/host_keys.py", "get_server_host_key")
+SCAN = ("components/gpu_cluster/ssh/host_keys.py", "get_server_host_key")
 """The module that scans host keys, and the function by which it does.
 
 The function ends the connection after the key exchange, before a login. `check_host_key` then
@@ -44,18 +43,18 @@ accepts only keys of known types and sizes.
 # Modules that read the output of programs without a channel, and the programs whose output they
 # read.
 OUTPUTS = {
-    "components/hosts/command.py": "a host's, by a channel",
-    "components/ssh/client.py": "a host's, by a channel",
-    "components/hosts/kubeadm/component.py": "of a program of ours: the context was written",
-    "components/hosts/reboot/component.py": "of a program of ours",
-    "components/rollout/component.py": "of a program of ours",
-    "components/validation/component.py": "of a program of ours",
-    "components/program.py": "its own",
+    "components/gpu_cluster/hosts/command.py": "a host's, by a channel",
+    "components/gpu_cluster/ssh/client.py": "a host's, by a channel",
+    "components/gpu_cluster/hosts/kubeadm/component.py": "of our program: the context was written",
+    "components/gpu_cluster/hosts/reboot/component.py": "of a program of ours",
+    "components/gpu_cluster/rollout/component.py": "of a program of ours",
+    "components/gpu_cluster/validation/component.py": "of a program of ours",
+    "components/gpu_cluster/program.py": "its own",
 }
 
 
 def modules() -> Iterator[tuple[str, ast.Module]]:
-    for folder in ("components", "policies", "commands"):
+    for folder in ("components", "policies"):
         for path in sorted((ROOT / folder).rglob("*.py")):
             yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
@@ -71,11 +70,9 @@ def calls(tree: ast.Module) -> Iterator[ast.Attribute]:
     "strict form, and the fuzzer attacks each channel."
 )
 def test_the_fuzzer_knows_each_channel() -> None:
-    for package in (components, commands):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            # mkdocs runs its hooks in an environment of its own, which alone has mkdocs.
-            if not module.name.endswith(("__main__", "maintenance.site.hooks")):
-                importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(gpu_cluster.__path__, "gpu_cluster."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
     assert set(CHANNELS) == set(HOSTS)
     assert {f"host-{name}" for name in CHANNELS} < set(TARGETS)
     for name in CHANNELS:
@@ -99,7 +96,9 @@ def test_one_module_alone_reads_from_a_connection_to_a_host() -> None:
                 "connection",
                 "self.connection",
             }:
-                ending = ENDS | (TRIES if path == "commands/probe_key.py" else set())
+                ending = ENDS | (
+                    TRIES if path == "components/gpu_cluster/commands/probe_key.py" else set()
+                )
                 assert call.attr in ending, f"{path}: {ast.unparse(call)}"
 
 
@@ -113,7 +112,7 @@ def test_output_of_commands_is_read_where_it_is_known_whose_it_is() -> None:
         if ast.unparse(node) not in ("sys.stderr", "asyncio.subprocess.PIPE")
     }
     assert readers == set(OUTPUTS)
-    source = (ROOT / "components/hosts/kubeadm/component.py").read_text()
+    source = (ROOT / "components/gpu_cluster/hosts/kubeadm/component.py").read_text()
     assert source.count(".stdout") == 1
     assert "access[first.name].stdout" not in source
 

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from components.charts import availability, contents
-from components.charts.availability import WantedChart
-from components.settings.chart_source import ChartSource
-from components.settings.charts import ChartsSettings
+from gpu_cluster.charts import availability, contents
+from gpu_cluster.charts.availability import WantedChart
+from gpu_cluster.settings.chart_source import ChartSource
+from gpu_cluster.settings.charts import ChartsSettings
 from tests.fixtures import charts
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"

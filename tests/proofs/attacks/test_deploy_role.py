@@ -61,7 +61,7 @@ def deployment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Depl
 def test_a_stack_goes_up_and_down_with_the_deploy_role_alone(deployment: Deployment) -> None:
     deployment.pulumi("stack", "init", deployment.project.stack)
     up = deployment.pulumi(
-        "up", "--yes", "--skip-preview", "--policy-pack", "components/guardrails/pack"
+        "up", "--yes", "--skip-preview", "--policy-pack", "components/gpu_cluster/guardrails/pack"
     )
     assert "could not inspect everything" not in up
     gpus = json.loads(deployment.pulumi("stack", "output", "--json"))["gpus"]

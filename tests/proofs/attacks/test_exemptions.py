@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_rules.admission import Enforcement
+from gpu_rules.rules import Context, Severity, evaluate
+from gpu_rules.rules.context import ExemptionFacts
 from lab.benchmarks.api_server import await_true
-from policies.admission import Enforcement
-from policies.rules import Context, Severity, evaluate
-from policies.rules.context import ExemptionFacts
 from tests.policies.admission.cluster import EVERYTHING, create, delete, edit, install
 
 SPACE = "exempting"

@@ -16,16 +16,16 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.desired.pool import Members
-from components.findings import Aspect, Finding, Kind, Subject
-from components.hosts.difference import HostDifference
-from components.inspection.difference import Difference
-from components.kubernetes.grammar import IllFormed
-from components.nodes.difference import SchedulingDifference
-from components.nodes.inspect import pool_members
-from components.release.difference import PlatformDifference
-from components.release.helm_record import expected
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.desired.pool import Members
+from gpu_cluster.findings import Aspect, Finding, Kind, Subject
+from gpu_cluster.hosts.difference import HostDifference
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.kubernetes.grammar import IllFormed
+from gpu_cluster.nodes.difference import SchedulingDifference
+from gpu_cluster.nodes.inspect import pool_members
+from gpu_cluster.release.difference import PlatformDifference
+from gpu_cluster.release.helm_record import expected
 from tests.mocks import Recorded, declare, inspected
 from tests.proofs.attacks.samples import cluster
 from tests.toolchain.plugins.rig import LIMIT, Failed, Plugin

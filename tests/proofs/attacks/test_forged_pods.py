@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.desired.validation import POOL
-from components.validation.job import job_name
-from components.validation.node import NodeCheck
-from components.validation.pod import NODE
-from components.validation.validation import _Run
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import POOL
+from gpu_cluster.validation.job import job_name
+from gpu_cluster.validation.node import NodeCheck
+from gpu_cluster.validation.pod import NODE
+from gpu_cluster.validation.validation import _Run
 from tests.proofs.attacks.samples import cluster
 
 Json = dict[str, Any]

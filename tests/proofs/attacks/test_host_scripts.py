@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.toolchain.plugins.rig import LIMIT, ROOT
 
-SCRIPTS = next(ROOT.rglob("components/**/runfile.sh")).parent
+SCRIPTS = next(ROOT.rglob("components/gpu_cluster/**/runfile.sh")).parent
 GOOD, EVIL = b"#!/bin/sh\necho installed\n", b"#!/bin/sh\necho owned\n"
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-from components.guardrails.component import quota
-from components.settings.guardrails import Quota
+from gpu_cluster.guardrails.component import quota
+from gpu_cluster.settings.guardrails import Quota
+from gpu_rules.admission import Enforcement
+from gpu_rules.rules import Context, Severity, evaluate
 from lab.benchmarks.api_server import await_true
-from policies.admission import Enforcement
-from policies.rules import Context, Severity, evaluate
 from tests.policies.admission.cluster import EVERYTHING, GPU, Answer, apply, create, delete, install
 from tests.policies.check.running import check
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from commands import lock
+from gpu_cluster.commands import lock
 from tests.toolchain.plugins.rig import LIMIT, alive, until
 from toolchain import orphans, processes
 

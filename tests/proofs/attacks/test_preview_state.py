@@ -22,18 +22,18 @@ import pytest
 import yaml
 
 import toolchain
-from commands.environment import TOOLS, local_backend
-from commands.placeholders import (
+from gpu_cluster.commands.environment import TOOLS, local_backend
+from gpu_cluster.commands.placeholders import (
     PLACEHOLDERS,
     blinded,
     blinded_access,
     is_complete,
     placeholder,
 )
-from commands.preview_state import Copy, preview_environment, without_secrets
-from components.hosts.credentials import TOKEN
+from gpu_cluster.commands.preview_state import Copy, preview_environment, without_secrets
+from gpu_cluster.hosts.credentials import TOKEN
+from gpu_rules.faults import FaultError
 from lab.simulator import hosts as simulated
-from policies.faults import FaultError
 from tests.guard import own_name
 from tests.proofs.attacks.canaries import Canaries, in_files, key_parts
 from tests.proofs.e2e.project import LIMIT, Project, figures, started

@@ -13,10 +13,10 @@ from typing import Any
 import asyncssh
 import pytest
 
-from commands import probe_key
-from components.hosts.observed import inspect
-from components.hosts.observed.probe import probe
-from components.ssh import client
+from gpu_cluster.commands import probe_key
+from gpu_cluster.hosts.observed import inspect
+from gpu_cluster.hosts.observed.probe import probe
+from gpu_cluster.ssh import client
 from tests.toolchain.plugins.conftest import host
 from tests.toolchain.plugins.rig import RigHost
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from components.base import yaml_file
+from gpu_cluster.base import yaml_file
 
 pytestmark = pytest.mark.static
 ROOT = Path(__file__).resolve().parents[3]
@@ -145,7 +145,7 @@ def test_an_audit_that_could_not_look_fails_in_ci() -> None:
 
 
 OWNERS = ROOT / ".github" / "CODEOWNERS"
-GUARDED = (".github/", "policies/", "components/guardrails/", "Pulumi.*.yaml",
+GUARDED = (".github/", "policies/", "components/gpu_cluster/guardrails/", "Pulumi.*.yaml",
            "requirements*.txt", "requirements.lock", "toolchain/", "Makefile", "__main__.py",
            "SECURITY.md")  # fmt: skip
 PLACEHOLDER = "@OWNER/REPLACE-ME"

@@ -14,12 +14,12 @@ from typing import Any
 import httpx
 import pytest
 
-from components.kubernetes.api import Client, ClusterError
-from components.kubernetes.grammar import IllFormed
-from components.platforms.requests import HelmRelease, PresenceRequest, PresenceResult
-from components.release import presence
-from components.release.helm_record import TYPE, UNPACKED, decode_release, expected
-from components.requests import PREVIOUS, previous, write
+from gpu_cluster.kubernetes.api import Client, ClusterError
+from gpu_cluster.kubernetes.grammar import IllFormed
+from gpu_cluster.platforms.requests import HelmRelease, PresenceRequest, PresenceResult
+from gpu_cluster.release import presence
+from gpu_cluster.release.helm_record import TYPE, UNPACKED, decode_release, expected
+from gpu_cluster.requests import PREVIOUS, previous, write
 from tests.fixtures.api import client
 
 Json = dict[str, Any]

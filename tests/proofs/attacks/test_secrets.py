@@ -11,9 +11,9 @@ import yaml
 from command_provider import operations
 from command_provider.output import Redactor
 
-from commands import stack
-from components.loading.loader import load
-from policies.faults import ConfigError
+from gpu_cluster.commands import stack
+from gpu_cluster.loading.loader import load
+from gpu_rules.faults import ConfigError
 from tests.toolchain.plugins.rig import Failed, Plugin
 
 CANARY = "canary5f1d0c2bb7"

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from commands import images
-from components.platforms.needed import Image
+from gpu_cluster.commands import images
+from gpu_cluster.platforms.needed import Image
 
 pytestmark = pytest.mark.full
 

@@ -14,8 +14,8 @@ import asyncssh
 import pytest
 from command_provider import connection as plugin_connection
 
-from components.hosts.observed import inspect
-from components.ssh import client
+from gpu_cluster.hosts.observed import inspect
+from gpu_cluster.ssh import client
 from tests.toolchain.plugins.rig import Failed, Plugin
 
 WEAK: dict[str, dict[str, Any]] = {

@@ -14,11 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_rules.admission import OPT_OUT, Enforcement, grants, manifests
+from gpu_rules.admission.exemptions import VARIABLES
+from gpu_rules.rules import Context, Severity
+from gpu_rules.rules.exemptions import GRANT, PREFIX
 from lab.benchmarks.api_server import await_true
-from policies.admission import OPT_OUT, Enforcement, grants, manifests
-from policies.admission.exemptions import VARIABLES
-from policies.rules import Context, Severity
-from policies.rules.exemptions import GRANT, PREFIX
 from tests.policies.admission.cluster import (
     EVERYTHING,
     GPU,

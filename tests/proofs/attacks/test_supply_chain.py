@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from commands import images
-from components.platforms.needed import Image
+from gpu_cluster.commands import images
+from gpu_cluster.platforms.needed import Image
 from maintenance import audit, sbom, secret_scan
 from toolchain.machine import Platform
 from toolchain.pins import PINS
@@ -282,7 +282,7 @@ def test_a_refused_signature_fails_the_command(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho 'Error: no signatures found' >&2\nexit 10\n")
     program.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-m", "commands.images"],
+        [sys.executable, "-m", "gpu_cluster.commands.images"],
         env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "STACK": "prod"},
         capture_output=True,
         text=True,

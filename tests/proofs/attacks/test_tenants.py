@@ -10,10 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_rules.admission import OPT_OUT, Enforcement, grants, manifests
+from gpu_rules.rules import Context, Severity, evaluate
+from gpu_rules.rules.exemptions import GRANT, PREFIX
 from lab.benchmarks.api_server import await_true
-from policies.admission import OPT_OUT, Enforcement, grants, manifests
-from policies.rules import Context, Severity, evaluate
-from policies.rules.exemptions import GRANT, PREFIX
 from tests.policies.admission.cluster import (
     DAEMON_SET_CONTROLLER,
     EVERYTHING,

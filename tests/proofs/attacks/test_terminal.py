@@ -11,16 +11,16 @@ import httpx
 import pytest
 from command_provider.output import visible
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.hosts.observed.probe import parse
-from components.hosts.observed.table import table
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import ClusterSeen
-from components.kubernetes.api import Refused
-from policies.check.__main__ import main
-from policies.faults import Fault
-from policies.printable import printable, printable_lines
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.probe import parse
+from gpu_cluster.hosts.observed.table import table
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.kubernetes.api import Refused
+from gpu_rules.check.__main__ import main
+from gpu_rules.faults import Fault
+from gpu_rules.printable import printable, printable_lines
 from tests.fixtures.api import client
 from tests.proofs.attacks.samples import cluster, is_safe
 from tests.toolchain.plugins.rig import Failed, Plugin

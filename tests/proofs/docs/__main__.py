@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import toolchain
-from commands.files import ROOT, copy_project
+from gpu_cluster.commands.files import ROOT, copy_project
 from maintenance import settings_page as reference
 from tests import error_texts, pictures
 from tests.proofs.docs.pages import blocks, commands, commands_of, dead_links, manuals, pages

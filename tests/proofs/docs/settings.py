@@ -9,9 +9,9 @@ from typing import Any
 
 import yaml
 
-from components.loading.loader import load
+from gpu_cluster.loading.loader import load
+from gpu_rules.faults import ConfigError
 from maintenance.cluster_schema import cluster_schema
-from policies.faults import ConfigError
 from tests.proofs.docs.pages import ROOT, Block, blocks
 
 Json = dict[str, Any]

@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.change.document import Document, Loss
-from components.nodes import record
-from policies.kube.gpu_resources import GPU
+from gpu_cluster.change.document import Document, Loss
+from gpu_cluster.nodes import record
+from gpu_rules.kube.gpu_resources import GPU
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Json, Project
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from components.loading.loader import load
-from components.nodes import record
-from components.release import helm_record
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import record
+from gpu_cluster.release import helm_record
 from tests.proofs.e2e.project import LIMIT, Project, figures
 
 MARK = "GPU_CLUSTER_KILLED"
@@ -146,7 +146,7 @@ class Killer:
         mark = os.urandom(8).hex()
         started = time.monotonic()
         process = subprocess.Popen(
-            ["venv/bin/python", "-m", f"commands.{kill.command}"],
+            ["venv/bin/python", "-m", f"gpu_cluster.commands.{kill.command}"],
             cwd=self.project.root,
             env={**self.project.environment, MARK: mark, "VERBOSE": "1"},
             stdout=subprocess.PIPE,

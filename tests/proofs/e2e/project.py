@@ -18,16 +18,16 @@ import pytest
 import yaml
 
 import toolchain
-from commands.embedded_cluster import erase
-from commands.environment import local_backend
-from commands.files import copy_project
-from components.kubernetes.api import Client, connect
-from components.loading.loader import load
+from gpu_cluster.commands.embedded_cluster import erase
+from gpu_cluster.commands.environment import local_backend
+from gpu_cluster.commands.files import copy_project
+from gpu_cluster.kubernetes.api import Client, connect
+from gpu_cluster.loading.loader import load
+from gpu_rules.faults import ConfigError
 from lab import simulator
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.hardware import write_hardware
 from lab.simulator.ports import free_ports
-from policies.faults import ConfigError
 from tests.simulated import declared_hardware
 
 LIMIT = 900
@@ -127,7 +127,7 @@ class Project:
     def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run the program behind `make NAME` directly; return its output and exit code."""
         return subprocess.run(
-            [*self.around, "venv/bin/python", "-m", f"commands.{name}"],
+            [*self.around, "venv/bin/python", "-m", f"gpu_cluster.commands.{name}"],
             cwd=self.root,
             env={**self.environment, **environment},
             stdout=subprocess.PIPE,
@@ -148,7 +148,7 @@ class Project:
     def shell_environment(self) -> dict[str, str]:
         """Return the environment variables that `eval "$(make env)"` sets in a shell."""
         done = subprocess.run(
-            ["sh", "-c", 'eval "$(venv/bin/python -m commands.environment)" && env -0'],
+            ["sh", "-c", 'eval "$(venv/bin/python -m gpu_cluster.commands.environment)" && env -0'],
             cwd=self.root,
             env=self.environment,
             check=True,
@@ -175,7 +175,7 @@ class Project:
     def kill_during(self, command: str, text: str) -> str:
         """Start a command, and kill its engine with SIGKILL as soon as the output has ``text``."""
         process = subprocess.Popen(
-            ["venv/bin/python", "-m", f"commands.{command}"],
+            ["venv/bin/python", "-m", f"gpu_cluster.commands.{command}"],
             cwd=self.root,
             env={**self.environment, "VERBOSE": "1"},
             stdout=subprocess.PIPE,

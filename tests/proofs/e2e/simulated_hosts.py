@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.settings.hosts.host import Host, Role
+from gpu_cluster.settings.hosts.host import Host, Role
 from lab.simulator import hosts
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from components.kubernetes.api import Client
+from gpu_cluster.kubernetes.api import Client
 from tests.proofs.e2e.project import Project
 
 Json = dict[str, Any]

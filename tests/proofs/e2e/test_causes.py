@@ -16,8 +16,8 @@ import pytest
 import yaml
 
 import toolchain
-from components.inspection.bounds import LIMIT
-from components.inspection.extent import EXTENT
+from gpu_cluster.inspection.bounds import LIMIT
+from gpu_cluster.inspection.extent import EXTENT
 from tests.proofs.e2e.project import Project
 
 KUBECONFIG = """\
@@ -112,7 +112,9 @@ def test_a_failed_command_names_its_cause(project: Project, kind: str, verbose: 
 
 @pytest.mark.full
 @pytest.mark.promise("A part of the project that is missing or broken is named by the command.")
-@pytest.mark.parametrize("part", ["components/guardrails/pack/PulumiPolicy.yaml", "__main__.py"])
+@pytest.mark.parametrize(
+    "part", ["components/gpu_cluster/guardrails/pack/PulumiPolicy.yaml", "__main__.py"]
+)
 def test_a_broken_part_is_named(project: Project, part: str) -> None:
     file = project.root / part
     kept = file.with_name(f"{file.name}.kept")
@@ -343,7 +345,7 @@ def started(project: Project, command: str) -> subprocess.Popen[str]:
     that. So the signal's default is restored, in case these tests run in the background.
     """
     return subprocess.Popen(
-        ["env", "--default-signal=INT", "venv/bin/python", "-m", f"commands.{command}"],
+        ["env", "--default-signal=INT", "venv/bin/python", "-m", f"gpu_cluster.commands.{command}"],
         cwd=project.root,
         env={**project.environment, **PASSPHRASE},
         stdout=subprocess.PIPE,

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from components.change.document import Document
-from components.change.file import VARIABLE
-from components.loading.loader import load
+from gpu_cluster.change.document import Document
+from gpu_cluster.change.file import VARIABLE
+from gpu_cluster.loading.loader import load
 from tests.guard import own_name
 from tests.proofs.e2e import claims
 from tests.proofs.e2e.claims import Edit, Quantities
@@ -73,7 +73,7 @@ def previewed(project: Project, file: Path) -> tuple[Document, str]:
 def ran(project: Project) -> subprocess.CompletedProcess[str]:
     """Run `make up` with JSON=1; standard output has only its document."""
     return subprocess.run(
-        ["venv/bin/python", "-m", "commands.up"],
+        ["venv/bin/python", "-m", "gpu_cluster.commands.up"],
         cwd=project.root,
         env={**project.environment, "JSON": "1"},
         capture_output=True,

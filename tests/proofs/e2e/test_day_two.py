@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from components.nodes import record
+from gpu_cluster.nodes import record
+from gpu_rules.kube.gpu_resources import GPU
 from lab.simulator import hosts as simulated_hosts
 from lab.simulator.ports import free_ports
-from policies.kube.gpu_resources import GPU
 from tests.proofs.e2e.project import Json, Project, figures
 
 TRAIN = "namespaces/default/pods/train"

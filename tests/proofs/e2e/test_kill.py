@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from components.release.helm_record import decode_release, encode_release, secrets_of
+from gpu_cluster.release.helm_record import decode_release, encode_release, secrets_of
 from lab import simulator
 from tests.promises import KILL_SEED
 from tests.proofs.e2e import snapshot

@@ -18,10 +18,10 @@ from typing import Any
 
 import pytest
 
-from commands.probe_key import PLACE, authorized_line, make
-from commands.utilization import GROUP, METRIC
-from components.hosts.observed.probe import probe
-from policies.kube.gpu_resources import GPU
+from gpu_cluster.commands.probe_key import PLACE, authorized_line, make
+from gpu_cluster.commands.utilization import GROUP, METRIC
+from gpu_cluster.hosts.observed.probe import probe
+from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.metrics import VERSIONS
 from tests.proofs.e2e.metrics_adapter import adapter
 from tests.proofs.e2e.project import LIMIT, Project, figures
@@ -44,7 +44,7 @@ class Site:
     def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a command with JSON=1; standard output has only its document."""
         return subprocess.run(
-            ["venv/bin/python", "-m", f"commands.{command}"],
+            ["venv/bin/python", "-m", f"gpu_cluster.commands.{command}"],
             cwd=self.project.root,
             env={**self.project.environment, **self.variables, "JSON": "1", **more},
             capture_output=True,

@@ -152,7 +152,7 @@ def test_an_unreachable_host_fails_the_runs_that_need_it(project: Project) -> No
             assert done.returncode == 1, done.stdout
             assert "host gpu-2: found Connection refused (127.0.0.1:" in (done.stdout)
             assert "Traceback" not in done.stdout
-        plain = project.pulumi("preview", "--policy-pack", "components/guardrails/pack")
+        plain = project.pulumi("preview", "--policy-pack", "components/gpu_cluster/guardrails/pack")
         assert plain.returncode != 0, plain.stdout
         without = project.command("preview", GPU_CLUSTER_INSPECTION="cluster")
         assert without.returncode == 0, without.stdout

@@ -24,7 +24,7 @@ import os
 import pulumi
 import pulumi_command as command
 
-from components.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
 
 made = command.local.Command(
     "made",

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from commands.embedded_cluster import erase
+from gpu_cluster.commands.embedded_cluster import erase
 from lab import simulator
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, figures

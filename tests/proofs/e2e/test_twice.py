@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.environment import local_backend
+from gpu_cluster.commands.environment import local_backend
 from tests.commands.evidence.forged import write_keys
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from components.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.fakes import FAKE_PROGRAMS
 from tests.proofs.hosts.machine import Running, start

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from components.base.model import Model
-from components.desired.host import DesiredHost
-from components.hosts import phases
-from components.hosts.script import Bundle, Declaration
-from components.hosts.steps import every
-from components.loading.loader import load
-from components.settings.hosts.host import Role
-from components.settings.hosts.proxy import ProxySettings
-from components.settings.hosts.runtime import Engine, RuntimeSettings
-from components.settings.hosts.sections import HostSections
-from components.settings.hosts.system import SystemSettings
+from gpu_cluster.base.model import Model
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.hosts import phases
+from gpu_cluster.hosts.script import Bundle, Declaration
+from gpu_cluster.hosts.steps import every
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.proxy import ProxySettings
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster.settings.hosts.sections import HostSections
+from gpu_cluster.settings.hosts.system import SystemSettings
 from lab.simulator.hosts import host_public_key
 from tests.desired_host import desired_host
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from components.settings.hosts.runtime import Docker, Engine, RuntimeSettings
+from gpu_cluster.settings.hosts.runtime import Docker, Engine, RuntimeSettings
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, start
 

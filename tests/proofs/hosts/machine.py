@@ -15,12 +15,12 @@ from pathlib import Path
 
 import asyncssh
 
-from components.hosts import phases
-from components.hosts.kubeadm import scripts as cluster_script
-from components.hosts.script import Bundle, others
-from components.hosts.step import Phase
-from components.hosts.steps import every, of_phase
-from components.ssh import upload
+from gpu_cluster.hosts import phases
+from gpu_cluster.hosts.kubeadm import scripts as cluster_script
+from gpu_cluster.hosts.script import Bundle, others
+from gpu_cluster.hosts.step import Phase
+from gpu_cluster.hosts.steps import every, of_phase
+from gpu_cluster.ssh import upload
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir, hosts_dir
 from lab.simulator.ports import free_ports

@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.host_facts import HostFacts
-from components.hosts.observed.inspect import observe_hosts
-from components.hosts.phases import prepare_script
-from components.loading.loader import load
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.loading.loader import load
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import Format, Package, Signature, build, served

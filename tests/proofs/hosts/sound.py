@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from components.host_facts import HostFacts
-from components.loading.loader import load
-from components.settings.cluster import Cluster
-from components.settings.hosts.host import Host
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.hosts.host import Host
 from lab.simulator import hosts as simulated
 
 

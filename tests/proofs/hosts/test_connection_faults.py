@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from components.ssh import client
-from components.ssh.upload import UploadLimits, upload
+from gpu_cluster.ssh import client
+from gpu_cluster.ssh.upload import UploadLimits, upload
 from tests.proofs.hosts.declared import prepare
 from tests.proofs.hosts.machine import STEPS, Declared, Running
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime
+from gpu_cluster.settings.hosts.runtime import DefaultRuntime
 from lab.real import build
 from tests.proofs.hosts import software
 from tests.proofs.hosts.crio import (

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from components.desired.host import DesiredHost
-from components.desired.resolve import resolve
-from components.findings import Findings, Kind
-from components.host_facts import HostFacts
-from components.hosts.difference import compare, desired_phases
-from components.hosts.observed.inspect import observe_hosts
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.findings import Findings, Kind
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.difference import compare, desired_phases
+from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from lab.simulator.hosts import namespaced
 from tests.findings import found
 from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime
+from gpu_cluster.settings.hosts.runtime import DefaultRuntime
 from tests.proofs.hosts.docker import (
     CONFIG,
     EARLIER,

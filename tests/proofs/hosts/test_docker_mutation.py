@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.steps import every
+from gpu_cluster.hosts.steps import every
 from tests.proofs.hosts.declared import step
 from tests.proofs.hosts.docker import (
     APART,

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import RuntimeSettings
+from gpu_cluster.settings.hosts.runtime import RuntimeSettings
 from lab.simulator.hosts import catalogue, rootfs
 from lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime, Engine, RuntimeSettings
+from gpu_cluster.settings.hosts.runtime import DefaultRuntime, Engine, RuntimeSettings
 from tests.proofs.hosts import cri
 from tests.proofs.hosts.crio import says
 from tests.proofs.hosts.declared import runtime

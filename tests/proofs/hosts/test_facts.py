@@ -11,22 +11,22 @@ from types import SimpleNamespace
 import asyncssh
 import pytest
 
-from components.desired.resolve import resolve
-from components.host_facts import UNREAD, HostFacts
-from components.hosts.compatibility import kernel_refused, runs
-from components.hosts.observed.inspect import observe_hosts
-from components.hosts.observed.probe import parse
-from components.hosts.observed.table import table
-from components.hosts.preflight import validate_host
-from components.inspection.extent import Extent
-from components.inspection.judgement import Seen
-from components.inspection.observe import observe as inspection
-from components.settings.hosts.host import Role
-from components.settings.hosts.system import SystemSettings
-from components.ssh.keys import fingerprint
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import UNREAD, HostFacts
+from gpu_cluster.hosts.compatibility import kernel_refused, runs
+from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_cluster.hosts.observed.probe import parse
+from gpu_cluster.hosts.observed.table import table
+from gpu_cluster.hosts.preflight import validate_host
+from gpu_cluster.inspection.extent import Extent
+from gpu_cluster.inspection.judgement import Seen
+from gpu_cluster.inspection.observe import observe as inspection
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.system import SystemSettings
+from gpu_cluster.ssh.keys import fingerprint
+from gpu_rules.faults import ConfigError, FaultSeverity
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
-from policies.faults import ConfigError, FaultSeverity
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare, runtime

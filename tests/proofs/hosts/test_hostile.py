@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.hosts.script import header
+from gpu_cluster.hosts.script import header
 from tests.components.hosts.hostile import HOSTILE
 from tests.proofs.hosts.machine import Running
 

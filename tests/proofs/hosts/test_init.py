@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from components.hosts.kubeadm.access import ACCESS, check_key
-from components.hosts.kubeadm.scripts import access_script, init_script, join_script
-from components.hosts.observed.inspect import observe_hosts
+from gpu_cluster.hosts.kubeadm.access import ACCESS, check_key
+from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script, join_script
+from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_rules.faults import ConfigError
 from lab.simulator.hosts import catalogue
-from policies.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.initialized import COPIED, GATED, INIT, NETWORK, declared

@@ -21,9 +21,9 @@ from typing import Any
 import pytest
 import yaml
 
-from commands.environment import local_backend
-from components.kubernetes.api import connect
-from components.loading.loader import load
+from gpu_cluster.commands.environment import local_backend
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.loading.loader import load
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue, namespaced, rootfs

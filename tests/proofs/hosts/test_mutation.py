@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.step import Phase
-from components.hosts.steps import of_phase
-from components.settings.hosts.proxy import ProxySettings
-from components.settings.hosts.system import Firewall, LimitItem, Selinux, SystemSettings
+from gpu_cluster.hosts.step import Phase
+from gpu_cluster.hosts.steps import of_phase
+from gpu_cluster.settings.hosts.proxy import ProxySettings
+from gpu_cluster.settings.hosts.system import Firewall, LimitItem, Selinux, SystemSettings
 from tests.proofs.hosts import fakes
 from tests.proofs.hosts.declared import prepare
 from tests.proofs.hosts.fakes import SELINUX, UNIT

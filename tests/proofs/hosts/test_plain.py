@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.observed.probe import probe
+from gpu_cluster.hosts.observed.probe import probe
 from tests.proofs.hosts.declared import prepare, runtime
 from tests.proofs.hosts.machine import Running, differences, start
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.settings.hosts.host import Role
-from components.settings.hosts.system import SystemSettings
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.system import SystemSettings
 from tests.proofs.hosts.declared import prepare
 from tests.proofs.hosts.locks import HOLD_THE_PACKAGE_LOCK
 from tests.proofs.hosts.machine import Running, differences, start

@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from components.driver_daemonset.component import daemon_set
-from components.settings.hosts.proxy import ProxySettings
+from gpu_cluster.driver_daemonset.component import daemon_set
+from gpu_cluster.settings.hosts.proxy import ProxySettings
+from gpu_rules.faults import ConfigError
 from lab.simulator.hosts import catalogue
 from lab.simulator.hosts.packages import build
-from policies.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS, cluster
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare

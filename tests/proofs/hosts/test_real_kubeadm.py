@@ -24,9 +24,9 @@ import pytest
 import yaml
 
 import toolchain
-from components.hosts.kubeadm.access import ACCESS, check_key
-from components.hosts.kubeadm.scripts import access_script, init_script
-from components.settings.cluster import Cluster
+from gpu_cluster.hosts.kubeadm.access import ACCESS, check_key
+from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script
+from gpu_cluster.settings.cluster import Cluster
 from lab.real import build
 from lab.real.parts import KUBELET
 from lab.real.relay import End, Relay

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from components.desired.host import Target
-from components.desired.rollout import RebootRequest
-from components.hosts.reboot import reboot
-from components.hosts.reboot.component import reboot_request
-from components.kubernetes.api import ClusterError, connect
-from components.loading.loader import load
-from components.nodes import drain
-from components.nodes.inspect import CORDONED
+from gpu_cluster.desired.host import Target
+from gpu_cluster.desired.rollout import RebootRequest
+from gpu_cluster.hosts.reboot import reboot
+from gpu_cluster.hosts.reboot.component import reboot_request
+from gpu_cluster.kubernetes.api import ClusterError, connect
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import drain
+from gpu_cluster.nodes.inspect import CORDONED
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir

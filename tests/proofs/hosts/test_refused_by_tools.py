@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.settings.hosts.host import Role
-from components.settings.hosts.system import Firewall, Selinux, SystemSettings
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.system import Firewall, Selinux, SystemSettings
 from lab.simulator.hosts import catalogue
 from tests.proofs.hosts import fakes, software
 from tests.proofs.hosts.declared import prepare

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
+from gpu_cluster.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from tests.proofs.hosts.containerd import DROPIN, GLOB, ROOT
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, differences

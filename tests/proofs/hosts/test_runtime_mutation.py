@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from components.hosts.steps import every
-from components.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster.hosts.steps import every
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 from tests.proofs.hosts import cri
 from tests.proofs.hosts.containerd import DROPIN, GLOB, ROOT
 from tests.proofs.hosts.declared import runtime, step

@@ -35,7 +35,7 @@ def brought_up(cluster: str, folder: Path, *names: str, user: str = "root") -> S
     copy = made.folder / "components"
     copy.unlink()
     shutil.copytree(ROOT / "components", copy)
-    made.environment["PYTHONPATH"] = f"{made.folder}:{ROOT}"
+    made.environment["PYTHONPATH"] = f"{made.folder}/components:{ROOT}"
     return made, hosts
 
 
@@ -85,7 +85,7 @@ def test_a_changed_step_is_one_line_of_a_hosts_declaration(stack: Stack) -> None
     before = {
         resource["urn"]: resource["inputs"]["stdin"] for resource in resources(made, "Command")
     }
-    swap = made.folder / "components/hosts/steps/swap.sh"
+    swap = made.folder / "components/gpu_cluster/hosts/steps/swap.sh"
     swap.write_text(swap.read_text() + "# changed\n")
     preview = made.run("preview", "--diff").stdout
     lines = [line.strip() for line in preview.splitlines() if "swap-" in line]

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts import script, steps
-from components.hosts.observed.probe import probe
-from components.hosts.script import FOLDER
-from components.settings.hosts.runtime import Engine, RuntimeSettings
-from components.settings.hosts.system import LimitItem, SystemSettings
-from components.ssh import upload
+from gpu_cluster.hosts import script, steps
+from gpu_cluster.hosts.observed.probe import probe
+from gpu_cluster.hosts.script import FOLDER
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster.settings.hosts.system import LimitItem, SystemSettings
+from gpu_cluster.ssh import upload
 from tests.proofs.hosts.declared import prepare, runtime, step
 from tests.proofs.hosts.machine import STEPS, Running, differences
 
@@ -39,7 +39,7 @@ found_iommu() {
 """
 
 IOMMU_MODULE = """\
-from components.hosts.step import Given, Step
+from gpu_cluster.hosts.step import Given, Step
 
 
 def _given(host):
@@ -164,12 +164,12 @@ def with_iommu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     (folder / "iommu.sh").write_text(IOMMU)
     (folder / "iommu.py").write_text(IOMMU_MODULE)
     monkeypatch.setattr(script, "FOLDER", folder)
-    monkeypatch.setattr("components.hosts.observed.probe.FOLDER", folder)
+    monkeypatch.setattr("gpu_cluster.hosts.observed.probe.FOLDER", folder)
     monkeypatch.setattr(steps, "__path__", [*steps.__path__, str(folder)])
     steps.every.cache_clear()
     yield
     steps.every.cache_clear()
-    del sys.modules["components.hosts.steps.iommu"]
+    del sys.modules["gpu_cluster.hosts.steps.iommu"]
 
 
 @pytest.mark.usefixtures("with_iommu")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.steps.firewall import CONTROL_PLANE_PORTS
-from components.settings.hosts.host import Role
-from components.settings.hosts.system import Firewall, SystemSettings
+from gpu_cluster.hosts.steps.firewall import CONTROL_PLANE_PORTS
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.system import Firewall, SystemSettings
 from tests.proofs.hosts import fakes
 from tests.proofs.hosts.declared import prepare
 from tests.proofs.hosts.fakes import SELINUX, UNIT

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from components.hosts.steps.toolkit import PACKAGES
+from gpu_cluster.hosts.steps.toolkit import PACKAGES
 from lab.simulator.hosts.packages import Signature
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running, differences

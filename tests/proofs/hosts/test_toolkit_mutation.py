@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from components.settings.hosts.repository import Repository
-from components.settings.hosts.runtime import (
+from gpu_cluster.settings.hosts.repository import Repository
+from gpu_cluster.settings.hosts.runtime import (
     DefaultRuntime,
     Engine,
     RuntimeSettings,

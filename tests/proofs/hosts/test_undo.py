@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from commands.left import left, name_of, of_host, without
+from gpu_cluster.commands.left import left, name_of, of_host, without
 from lab.benchmarks.host_stack import HostStack
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import processes

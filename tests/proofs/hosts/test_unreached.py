@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pulumi
 
-from components.cluster import GpuClusterArgs, GpuHosts
+from gpu_cluster.cluster import GpuClusterArgs, GpuHosts
 
 key = Path(os.environ["GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"]).read_text()
 settings = pulumi.Config("gpu-cluster").require_object("cluster")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from components.hosts.kubeadm.scripts import init_script, join_script
-from components.hosts.phases import prepare_script
-from components.hosts.script import Declaration
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.hosts.kubeadm.scripts import init_script, join_script
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.hosts.script import Declaration
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts import catalogue
 from tests.desired_host import desired_host

@@ -11,10 +11,10 @@ from typing import Any
 import pulumi
 import pytest
 
-from components.hosts import copies
-from components.hosts.observed import inspect
-from components.settings.hosts.ssh import SshSettings
-from components.ssh import client
+from gpu_cluster.hosts import copies
+from gpu_cluster.hosts.observed import inspect
+from gpu_cluster.settings.hosts.ssh import SshSettings
+from gpu_cluster.ssh import client
 from tests.proofs.hosts.declared import step
 from tests.proofs.hosts.machine import STEPS, Declared, Running, start
 

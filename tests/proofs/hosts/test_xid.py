@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from components.desired.host import Target
-from components.settings.hosts.host import Role
-from components.validation import xid
+from gpu_cluster.desired.host import Target
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.validation import xid
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
 from tests.proofs.hosts.machine import Running

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import toolchain
-from components.settings.hosts.repository import Repository
-from components.settings.hosts.runtime import RuntimeSettings, Toolkit, ToolkitSource
+from gpu_cluster.settings.hosts.repository import Repository
+from gpu_cluster.settings.hosts.runtime import RuntimeSettings, Toolkit, ToolkitSource
 from lab.simulator.hosts import package_graph, rootfs
 from lab.simulator.hosts.packages import Package, Signature, build, served
 from tests.proofs.hosts import software

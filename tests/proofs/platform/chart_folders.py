@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.settings.gpu_operator import GpuOperatorSettings
+from gpu_cluster.settings.gpu_operator import GpuOperatorSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 FAKE_CHARTS = ROOT / "lab" / "simulator" / "charts"

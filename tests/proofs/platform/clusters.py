@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from tests.fixtures.clusters import INSTALLERS
 from tests.resolved import platform_of
 

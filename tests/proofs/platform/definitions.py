@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from components.kubernetes.api import Refused
+from gpu_cluster.kubernetes.api import Refused
 from tests.proofs.e2e.project import Project
 
 Json = dict[str, Any]

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.loading.loader import load
-from components.nodes.drain import owner_of
-from components.platforms.own_namespaces import own_namespaces
-from policies.rules import evaluate
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.drain import owner_of
+from gpu_cluster.platforms.own_namespaces import own_namespaces
+from gpu_rules.rules import evaluate
 from tests.fixtures.platforms import deployed
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.platforms.dra import values as chart
+from gpu_cluster.platforms.dra import values as chart
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform.ways import served
 

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 import toolchain
-from components.platforms.gpu_manager import values as chart
-from policies.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
+from gpu_cluster.platforms.gpu_manager import values as chart
+from gpu_rules.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from tests.components.platforms.gpu_manager.pods import pod
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform import ways

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.kubernetes.api import Client
-from components.platforms.discovery import every
+from gpu_cluster.kubernetes.api import Client
+from gpu_cluster.platforms.discovery import every
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.kubernetes.api import APPLY
-from components.kubernetes.resources import LAYOUTS, MIG_LABEL
-from components.loading.loader import load
-from components.nodes import node_scheduling as scheduling
-from components.platforms.gpu_operator import operator_labels
-from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
-from components.platforms.requests import NodeKeysRequest
-from components.requests import PREVIOUS, write
-from components.rollout.mig_targets import APPLIED
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.api import APPLY
+from gpu_cluster.kubernetes.resources import LAYOUTS, MIG_LABEL
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import node_scheduling as scheduling
+from gpu_cluster.platforms.gpu_operator import operator_labels
+from gpu_cluster.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
+from gpu_cluster.platforms.requests import NodeKeysRequest
+from gpu_cluster.requests import PREVIOUS, write
+from gpu_cluster.rollout.mig_targets import APPLIED
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform import ways
 from tests.proofs.platform.ways import look

@@ -18,8 +18,8 @@ ALL = ways.NODES * ways.GPUS
 PLATFORM = '''
     """GPUs by a chart of our own."""
 
-    from components.kubernetes.resources import GPU
-    from components.platforms.base import Offer, Platform, Servers
+    from gpu_cluster.kubernetes.resources import GPU
+    from gpu_cluster.platforms.base import Offer, Platform, Servers
 
 
     class Own(Platform):
@@ -69,7 +69,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """Yield a project with the folder of a user-defined platform."""
     stack = f"own-{os.getpid()}"
     project = Project.make(tmp_path_factory.mktemp("own"), stack)
-    folder = project.root / "components" / "platforms" / "own_platform"
+    folder = project.root / "components" / "gpu_cluster" / "platforms" / "own_platform"
     folder.mkdir()
     (folder / "__init__.py").touch()
     (folder / "platform.py").write_text(textwrap.dedent(PLATFORM))

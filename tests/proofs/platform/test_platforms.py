@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.kubernetes.api import Client, ClusterError
-from components.loading.loader import load
-from components.platforms.requests import Expected
-from components.release import presence
-from components.release.helm_record import newest
-from components.release.objects import Kinds, lacking
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.api import Client, ClusterError
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.requests import Expected
+from gpu_cluster.release import presence
+from gpu_cluster.release.helm_record import newest
+from gpu_cluster.release.objects import Kinds, lacking
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways

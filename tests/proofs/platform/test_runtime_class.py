@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from components.kubernetes.api import ClusterError, Refused
-from components.kubernetes.labels import LABELS
-from components.platforms.discovery import every
-from components.platforms.requests import NotedRuntimeClass, RuntimeClassRequest
-from components.release import clear as leftovers
-from components.release import runtime_class
-from components.requests import PREVIOUS, write
+from gpu_cluster.kubernetes.api import ClusterError, Refused
+from gpu_cluster.kubernetes.labels import LABELS
+from gpu_cluster.platforms.discovery import every
+from gpu_cluster.platforms.requests import NotedRuntimeClass, RuntimeClassRequest
+from gpu_cluster.release import clear as leftovers
+from gpu_cluster.release import runtime_class
+from gpu_cluster.requests import PREVIOUS, write
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform.definitions import defined, definition
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.desired.scheduling_classes import features
-from components.kubernetes.api import Client
-from components.loading.loader import load
-from components.nodes import node_scheduling as scheduling
-from components.platforms.gpu_operator import operator_labels
-from components.platforms.requests import NodeKeysRequest
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.scheduling_classes import features
+from gpu_cluster.kubernetes.api import Client
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import node_scheduling as scheduling
+from gpu_cluster.platforms.gpu_operator import operator_labels
+from gpu_cluster.platforms.requests import NodeKeysRequest
+from gpu_cluster.settings.cluster import Cluster
+from gpu_rules.rules import Context, evaluate
 from lab.simulator.controller import features as simulated
-from policies.rules import Context, evaluate
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways
 from tests.proofs.platform.definitions import defined, definition

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from components.nodes import record
+from gpu_cluster.nodes import record
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started

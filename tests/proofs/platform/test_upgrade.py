@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.kubernetes.api import Client
-from components.release.helm_record import decode_release
+from gpu_cluster.kubernetes.api import Client
+from gpu_cluster.release.helm_record import decode_release
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways

@@ -31,7 +31,7 @@ import pulumi
 import pulumi_command
 import pulumi_kubernetes as kubernetes
 
-from components import cluster
+from gpu_cluster import cluster
 
 made = pulumi_command.local.Command(
     "made",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from components.loading.loader import load
-from components.settings.nodes.node_range import expand
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.nodes.node_range import expand
 from lab.simulator import marks
 from lab.simulator.nodes import manifest, node_specs
 from tests.proofs.e2e.project import Project

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.cluster import (
+from gpu_cluster.cluster import (
     GpuCluster,
     GpuDevicePlugin,
     GpuGuardrails,
@@ -28,8 +28,8 @@ import os
 
 import pulumi
 
-from components import cluster
-from components.secrets import key_of_file
+from gpu_cluster import cluster
+from gpu_cluster.secrets import key_of_file
 
 part = getattr(cluster, os.environ["TEST_PART"])
 made = part(

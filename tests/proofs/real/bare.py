@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import toolchain
-from commands.environment import local_backend
+from gpu_cluster.commands.environment import local_backend
 from lab.real import build, parts
 from lab.real.bare import image_registry, network, packages
 from lab.real.bare.machine import Machine

@@ -16,18 +16,18 @@ from typing import Any
 
 import pytest
 
-from commands.watched import Answer
-from commands.why import found
-from components.kubernetes.api import connect
-from components.nodes.causes import read
-from components.nodes.causes.cause import Kind
+from gpu_cluster.commands.watched import Answer
+from gpu_cluster.commands.why import found
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.nodes.causes import read
+from gpu_cluster.nodes.causes.cause import Kind
+from gpu_rules.faults import FaultError
 from lab.real import build, judge, objects
 from lab.real import lab as real
 from lab.real.image import IMAGE
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import Node
 from lab.simulator.marks import GPU
-from policies.faults import FaultError
 
 pytestmark = [
     pytest.mark.full,

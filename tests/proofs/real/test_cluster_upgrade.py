@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.nodes.record import RECORD
+from gpu_cluster.nodes.record import RECORD
 from lab.real import parts
 from tests.kubeadm_refusals import refusals
 from tests.proofs.real.bare import MARKS, ROLES, Stack, standing

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from components.hosts.compatibility import version
-from components.hosts.steps.kubernetes import FAILS_ON_CGROUP_V1
-from components.settings.hosts.kubelet_gates import REMOVED, removed
+from gpu_cluster.hosts.compatibility import version
+from gpu_cluster.hosts.steps.kubernetes import FAILS_ON_CGROUP_V1
+from gpu_cluster.settings.hosts.kubelet_gates import REMOVED, removed
 from lab.real import build, parts
 from tests.proofs.real.bare import MARKS
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
+from gpu_cluster.loading.loader import load
 from lab.real import (
     build,
     case,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.nodes import drain
+from gpu_cluster.nodes import drain
 from lab.benchmarks.measure import RESULTS
 from tests.guard import own_name
 from tests.proofs.rollout.site import Site

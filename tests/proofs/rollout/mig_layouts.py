@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.desired.rollout import MigLayoutsRequest
-from components.findings import Finding
-from components.inspection.observe import nodes_of
-from components.inspection.plans import planned_mig_layouts as planned
-from components.kubernetes.api import ClusterError, connect
-from components.kubernetes.resources import MIG_LABEL, MIG_STATE
-from components.loading.loader import load
-from components.platforms.gpu_operator.mig_config import CONFIG_MAP
-from components.rollout import mig_layouts, mig_targets
-from components.rollout.mig_layouts_component import MigLayoutsArgs, mig_layouts_request
-from components.rollout.mig_layouts_plan import MigLayoutsPlan
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.rollout import MigLayoutsRequest
+from gpu_cluster.findings import Finding
+from gpu_cluster.inspection.observe import nodes_of
+from gpu_cluster.inspection.plans import planned_mig_layouts as planned
+from gpu_cluster.kubernetes.api import ClusterError, connect
+from gpu_cluster.kubernetes.resources import MIG_LABEL, MIG_STATE
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.gpu_operator.mig_config import CONFIG_MAP
+from gpu_cluster.rollout import mig_layouts, mig_targets
+from gpu_cluster.rollout.mig_layouts_component import MigLayoutsArgs, mig_layouts_request
+from gpu_cluster.rollout.mig_layouts_plan import MigLayoutsPlan
+from gpu_cluster.settings.cluster import Cluster
 from lab import simulator
 from tests.proofs.rollout.site import Site
 from tests.proofs.simulator.operating import create_policy, start_operator

@@ -20,23 +20,23 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.desired.rollout import MigLayoutsRequest, RolloutRequest
-from components.host_facts import HostFacts
-from components.hosts.observed.inspect import observe_hosts
-from components.hosts.phases import prepare_script, runtime_script
-from components.inspection.observe import nodes_of
-from components.kubernetes.api import ClusterError, connect
-from components.loading.loader import load
-from components.nodes import drain
-from components.nodes.inspect import CORDONED
-from components.requests import write
-from components.rollout import rollout
-from components.rollout.component import RolloutArgs, rollout_request
-from components.rollout.operands import TAINT
-from components.rollout.pending import changes
-from components.rollout.plan import Plan, plan
-from components.settings.cluster import Cluster
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.rollout import MigLayoutsRequest, RolloutRequest
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_cluster.hosts.phases import prepare_script, runtime_script
+from gpu_cluster.inspection.observe import nodes_of
+from gpu_cluster.kubernetes.api import ClusterError, connect
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import drain
+from gpu_cluster.nodes.inspect import CORDONED
+from gpu_cluster.requests import write
+from gpu_cluster.rollout import rollout
+from gpu_cluster.rollout.component import RolloutArgs, rollout_request
+from gpu_cluster.rollout.operands import TAINT
+from gpu_cluster.rollout.pending import changes
+from gpu_cluster.rollout.plan import Plan, plan
+from gpu_cluster.settings.cluster import Cluster
 from lab import simulator
 from lab.simulator import hosts as simulated
 from lab.simulator.hosts.model import cluster_dir

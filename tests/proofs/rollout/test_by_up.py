@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.nodes.record import RECORD
+from gpu_cluster.nodes.record import RECORD
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.hosts.disruption import UNFINISHED
+from gpu_cluster.hosts.disruption import UNFINISHED
 from tests.proofs.rollout.site import REBOOT, Site
 
 pytestmark = pytest.mark.full

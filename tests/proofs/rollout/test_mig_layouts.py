@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.kubernetes.api import APPLY
-from components.kubernetes.resources import MIG_LABEL
-from components.nodes import drain, node_scheduling
-from components.nodes.inspect import managed_by
-from components.rollout.mig_layouts_plan import blockers, words
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.api import APPLY
+from gpu_cluster.kubernetes.resources import MIG_LABEL
+from gpu_cluster.nodes import drain, node_scheduling
+from gpu_cluster.nodes.inspect import managed_by
+from gpu_cluster.rollout.mig_layouts_plan import blockers, words
 from tests.guard import own_name
 from tests.proofs.rollout.mig_layouts import Divided
 

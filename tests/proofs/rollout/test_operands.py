@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from components.desired.rollout import Operands
-from components.kubernetes.api import connect
-from components.rollout import operands
+from gpu_cluster.desired.rollout import Operands
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.rollout import operands
 from tests.proofs.rollout.site import Site
 
 pytestmark = pytest.mark.full

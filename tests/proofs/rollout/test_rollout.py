@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from components.hosts.phases import runtime_script
-from components.loading.loader import load
-from components.rollout.plan import words
+from gpu_cluster.hosts.phases import runtime_script
+from gpu_cluster.loading.loader import load
+from gpu_cluster.rollout.plan import words
 from tests.desired_host import desired_host
 from tests.proofs.rollout.site import REBOOT, Site
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,20 +16,23 @@ import yaml
 from tests.proofs.rules.previews import Preview, Run
 
 ROOT = Path(__file__).parents[3]
+SOURCES = (ROOT / "components", ROOT / "policies")
+PACK = ROOT / "components" / "gpu_cluster" / "guardrails" / "pack"
 LIMIT = 120
 """Time limit of one command in seconds."""
 
 PROGRAM = '''
 """Declares manifests.json; each object carries a value that is not known at preview."""
 import json
+import os
 import pulumi
 import pulumi_command as command
 import pulumi_kubernetes as k8s
 
 if pulumi.Config("rules").get_bool("hold"):
-    from components.desired.resolve import resolve
-    from components.loading.loader import load
-    from policies.guard import enforce
+    from gpu_cluster.desired.resolve import resolve
+    from gpu_cluster.loading.loader import load
+    from gpu_rules.guard import enforce
     enforce(resolve(load(pulumi.Config("gpu-cluster").require_object("cluster")), "dev").rules)
 provider = k8s.Provider("files", render_yaml_to_directory="rendered")
 later = command.local.Command("later", create="echo later")
@@ -109,12 +113,12 @@ def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
             file.write_text(yaml.safe_dump(document))
         arguments = ["preview"]
         if held_by == "the pack":
-            arguments += ["--policy-pack", str(ROOT / "components" / "guardrails" / "pack")]
+            arguments += ["--policy-pack", str(PACK)]
         if settings is not None:
             file = tmp_path / "pack.json"
             file.write_text(json.dumps({"gpu-rules-mandatory": settings}))
             arguments += ["--policy-pack-config", str(file)]
-        own = {"PYTHONPATH": str(ROOT)} if held_by == "the program" else {}
+        own = {"PYTHONPATH": os.pathsep.join(map(str, SOURCES))} if held_by == "the program" else {}
         done = _pulumi(arguments, tmp_path, pulumi_env | own)
         return Preview(done.returncode, done.stdout)
 

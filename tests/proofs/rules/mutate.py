@@ -1,4 +1,4 @@
-"""Mutation test of `policies/rules` and `policies/kube`: does a test fail when code is changed?
+"""Mutation test of `gpu_rules.rules` and `gpu_rules.kube`: does a test fail when code changes?
 
 `python -m tests.proofs.rules.mutate [--every N] [--module NAME]`. mutmut makes all mutants in one
 copy of the sources, with a switch between them. For each mutant, a forked process that has already
@@ -42,11 +42,11 @@ MOST = 0.05
 """Share of mutants that may survive."""
 SETTINGS = """
 [tool.mutmut]
-source_paths = ["policies"]
-only_mutate = ["policies/kube/*", "policies/rules/*", "policies/rules/*/*"]
+source_paths = ["src"]
+only_mutate = ["src/gpu_rules/kube/*", "src/gpu_rules/rules/*", "src/gpu_rules/rules/*/*"]
 use_git_change_detection = false
 [tool.pytest.ini_options]
-pythonpath = ["."]
+pythonpath = [".", "src"]
 """
 CONFTEST = """
 from hypothesis import settings
@@ -62,7 +62,8 @@ GENERATE = "from mutmut.__main__ import *; copy_src_dir(); create_mutants(2)"
 
 def prepare(folder: Path) -> list[str]:
     """Copy sources and tests into a folder, create all mutants, and return their names."""
-    shutil.copytree(ROOT / "policies", folder / "policies", ignore=_caches)
+    # mutmut names mutants by paths, and leaves out a first folder `src`.
+    shutil.copytree(ROOT / "policies", folder / "src", ignore=_caches)
     (folder / "pyproject.toml").write_text(SETTINGS)
     _run(folder, "-c", GENERATE)
     mutants = folder / "mutants"
@@ -77,7 +78,7 @@ def prepare(folder: Path) -> list[str]:
     (mutants / "tests" / "__init__.py").touch()
     (mutants / "tests" / "conftest.py").write_text(CONFTEST)
     statuses: list[str] = []
-    for file in sorted(mutants.glob("policies/**/*.meta")):
+    for file in sorted(mutants.glob("src/**/*.meta")):
         statuses += json.loads(file.read_text())["exit_code_by_key"]
     return [name for name in statuses if not _makes_cel(name)]
 
@@ -94,7 +95,7 @@ def _tests() -> dict[Path, list[str]]:
 
 def _makes_cel(name: str) -> bool:
     """Check that a function generates CEL, which only tests with an API server can check."""
-    return name.startswith("policies.rules.cel.") or "_cel__mutmut_" in name
+    return name.startswith("gpu_rules.rules.cel.") or "_cel__mutmut_" in name
 
 
 def _caches(_: str, names: list[str]) -> list[str]:
@@ -103,6 +104,7 @@ def _caches(_: str, names: list[str]) -> list[str]:
 
 def _run(folder: Path, *arguments: str, lines: str = "") -> str:
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
+    env["PYTHONPATH"] = str(folder / "src")
     done = subprocess.run(
         [sys.executable, *arguments], cwd=folder, env=env, input=lines, text=True,
         capture_output=True, check=False, timeout=4 * 3600,
@@ -143,7 +145,7 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
 
 
 def _module(name: str) -> str:
-    """Return the first module name below `policies.rules` or `policies.kube` in a mutant's name."""
+    """Return the first module below `gpu_rules.rules` or `gpu_rules.kube` in a mutant's name."""
     return name.split(".")[2]
 
 
@@ -220,7 +222,7 @@ def _called(item: pytest.Item) -> set[str]:
 
 def _forget() -> None:
     """Empty the caches of all functions in the modules of the rules."""
-    for module in [loaded for key, loaded in sys.modules.items() if key.startswith("policies")]:
+    for module in [loaded for key, loaded in sys.modules.items() if key.startswith("gpu_rules")]:
         for value in list(vars(module).values()):
             if hasattr(value, "cache_clear"):
                 value.cache_clear()

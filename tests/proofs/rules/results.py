@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from policies.rules import RULES
+from gpu_rules.rules import RULES
 
 PARTS = (
     "api-server",

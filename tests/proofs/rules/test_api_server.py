@@ -15,8 +15,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from gpu_rules.rules import Context, evaluate
 from lab.benchmarks.api_server import running
-from policies.rules import Context, evaluate
 from tests.policies.rules.generate import GPU, KINDS, manifests, resources, wrapped
 from tests.proofs.rules import results
 

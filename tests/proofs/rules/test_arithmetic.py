@@ -1,4 +1,4 @@
-"""`policies/kube` answers what Kubernetes' own Go code answers.
+"""`policies/gpu_rules/kube` answers what Kubernetes' own Go code answers.
 
 A program of `lab/real/go/arithmetic` calls k8s.io/apimachinery and k8s.io/component-helpers.
 """
@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from gpu_rules.kube import names, quantity
+from gpu_rules.kube.node_selectors import is_node_selected
+from gpu_rules.kube.pod_resources import pod_requests
+from gpu_rules.kube.taints import NodeTaint
 from lab.real.build import build_arithmetic
-from policies.kube import names, quantity
-from policies.kube.node_selectors import is_node_selected
-from policies.kube.pod_resources import pod_requests
-from policies.kube.taints import NodeTaint
 from tests.proofs.rules import results
 
 FULL, SAMPLE = 10_000, 500

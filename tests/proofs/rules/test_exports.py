@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_rules.rules import TWINS
+from gpu_rules.rules.twin import Twin
 from lab.benchmarks.measure import BenchmarkError
 from lab.benchmarks.peers import PEERS, tool
-from policies.rules import TWINS
-from policies.rules.twin import Twin
 from tests.policies.admission.cluster import GPU, container, pod
 from tests.policies.admission.exports import (
     agrees,

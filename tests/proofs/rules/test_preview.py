@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.rules import EXAMPLES, RULES, Rule, Severity
+from gpu_rules.rules import EXAMPLES, RULES, Rule, Severity
 from tests.proofs.rules.previews import Run
 
 pytestmark = pytest.mark.slow

@@ -18,20 +18,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Final
 
-from policies.check import files
-from policies.check.document import Source
-from policies.check.pool import judge_all
-from policies.check.problem import Unjudged
-from policies.check.rendered import sources
-from policies.check.result import Found, Judged
-from policies.check.together import CheckedStack, with_claims
-from policies.rules import Context, Subject
-from policies.rules.claims import requests
-from policies.rules.gpus import Gpus, gpus_of
-from policies.rules.pod_claims import gpu_claims
-from policies.rules.pod_spec import Pod
-from policies.rules.resource_names import is_gpu, of_gpus, sounds_like_gpu
-from policies.rules.unread import NO_GPUS
+from gpu_rules.check import files
+from gpu_rules.check.document import Source
+from gpu_rules.check.pool import judge_all
+from gpu_rules.check.problem import Unjudged
+from gpu_rules.check.rendered import sources
+from gpu_rules.check.result import Found, Judged
+from gpu_rules.check.together import CheckedStack, with_claims
+from gpu_rules.rules import Context, Subject
+from gpu_rules.rules.claims import requests
+from gpu_rules.rules.gpus import Gpus, gpus_of
+from gpu_rules.rules.pod_claims import gpu_claims
+from gpu_rules.rules.pod_spec import Pod
+from gpu_rules.rules.resource_names import is_gpu, of_gpus, sounds_like_gpu
+from gpu_rules.rules.unread import NO_GPUS
 from tests.proofs.rules import results
 
 TABLE: Final = Path(__file__).with_name("world.tsv")

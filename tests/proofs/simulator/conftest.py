@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import toolchain
-from components.validation import validation
-from components.validation.component import priority_class
+from gpu_cluster.validation import validation
+from gpu_cluster.validation.component import priority_class
 from lab import simulator
 from lab.simulator.control_plane import TOOLS
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Running, declared, until

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from components.loading.loader import load
+from gpu_cluster.loading.loader import load
 from lab.simulator import Embedded, api, marks, set_fault
 from lab.simulator.control_plane import ControlPlane
 

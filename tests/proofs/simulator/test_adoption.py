@@ -13,10 +13,10 @@ import httpx
 import pytest
 import yaml
 
-from commands.adoption.observed import ManagerKind, ObservedCluster
-from commands.adoption.propose import propose
-from commands.adoption.read import read_cluster
-from components.kubernetes.api import connect
+from gpu_cluster.commands.adoption.observed import ManagerKind, ObservedCluster
+from gpu_cluster.commands.adoption.propose import propose
+from gpu_cluster.commands.adoption.read import read_cluster
+from gpu_cluster.kubernetes.api import connect
 from lab.benchmarks.api_server import ApiServer, await_true, running
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from components.kubernetes.resources import DRA_DRIVER
-from components.nodes.gpu_holders import holders_of_claims
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
+from gpu_cluster.nodes.gpu_holders import holders_of_claims
 from tests.proofs.simulator.running import Json, Running, until
 from toolchain.pins import KUBERNETES
 from toolchain.versions import numbers

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from components.kubernetes.api import ClusterError, Refused, connect
+from gpu_cluster.kubernetes.api import ClusterError, Refused, connect
 from tests.proofs.simulator.running import Json, Running
 
 

@@ -11,21 +11,21 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import Desired, resolve
-from components.findings import Finding, Kind
-from components.inspection.difference import Difference
-from components.inspection.judgement import Seen, judged
-from components.inspection.observed_cluster import _observe
-from components.kubernetes.api import APPLY, Client, connect
-from components.kubernetes.resources import MIG_LABEL
-from components.loading.loader import load
-from components.nodes import node_scheduling, record
-from components.nodes.applied import PREFIX
-from components.nodes.difference import PoolGpus
-from components.platforms.requests import Expected
-from components.release.helm_record import TYPE, encode_release
-from components.release.presence import check
-from components.rollout import mig_targets
+from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.findings import Finding, Kind
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.inspection.observed_cluster import _observe
+from gpu_cluster.kubernetes.api import APPLY, Client, connect
+from gpu_cluster.kubernetes.resources import MIG_LABEL
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes import node_scheduling, record
+from gpu_cluster.nodes.applied import PREFIX
+from gpu_cluster.nodes.difference import PoolGpus
+from gpu_cluster.platforms.requests import Expected
+from gpu_cluster.release.helm_record import TYPE, encode_release
+from gpu_cluster.release.presence import check
+from gpu_cluster.rollout import mig_targets
 from lab.simulator import set_fault
 from tests.findings import found
 from tests.proofs.simulator.conftest import lent

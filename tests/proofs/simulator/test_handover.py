@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from components.release import clear
+from gpu_cluster.release import clear
 from tests.proofs.simulator.running import Json
 from tests.proofs.simulator.validating import Stack
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from components.desired.pool import PoolScheduling
-from components.desired.resolve import resolve
-from components.kubernetes.api import ClusterError
-from components.nodes import node_scheduling
-from components.settings.cluster import Cluster
-from components.validation import validation
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.nodes import node_scheduling
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.validation import validation
 from lab.simulator import marks
 from tests.proofs.simulator.running import Running, declared
 from tests.proofs.simulator.validating import Stack, given

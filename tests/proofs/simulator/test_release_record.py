@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from components.findings import Finding, Findings
-from components.inspection.observed_cluster import _platform
-from components.kubernetes.api import ClusterError, connect
-from components.kubernetes.labels import LABELS, MANAGER
-from components.platforms.requests import HelmRelease, PresenceRequest
-from components.release import clear, presence
-from components.release.helm_record import TYPE, decode_release, encode_release
+from gpu_cluster.findings import Finding, Findings
+from gpu_cluster.inspection.observed_cluster import _platform
+from gpu_cluster.kubernetes.api import ClusterError, connect
+from gpu_cluster.kubernetes.labels import LABELS, MANAGER
+from gpu_cluster.platforms.requests import HelmRelease, PresenceRequest
+from gpu_cluster.release import clear, presence
+from gpu_cluster.release.helm_record import TYPE, decode_release, encode_release
 from tests.findings import found
 from tests.proofs.simulator.running import CLUSTER, Running
 from tests.proofs.simulator.validating import SPACES

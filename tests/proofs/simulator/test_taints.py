@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.nodes import node_scheduling
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.nodes import node_scheduling
 from tests.proofs.simulator.running import Json, Running
 from tests.proofs.simulator.validating import given
 

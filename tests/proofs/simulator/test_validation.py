@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.kubernetes.api import Client, ClusterError
-from components.nodes import node_scheduling
-from components.nodes.record import RECORD
-from components.settings.nodes.taint import STARTUP_TAINT
-from components.validation import validation
-from components.validation.selection import ASKED
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.api import Client, ClusterError
+from gpu_cluster.nodes import node_scheduling
+from gpu_cluster.nodes.record import RECORD
+from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
+from gpu_cluster.validation import validation
+from gpu_cluster.validation.selection import ASKED
 from lab.simulator import marks, set_fault
 from lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, declared, until

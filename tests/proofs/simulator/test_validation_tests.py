@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.kubernetes.api import ClusterError
-from components.validation import tests, validation
-from components.validation.selection import ASKED, TESTS
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.validation import tests, validation
+from gpu_cluster.validation.selection import ASKED, TESTS
 from lab.simulator import set_fault
 from tests.proofs.simulator.running import CLUSTER, Json
 from tests.proofs.simulator.validating import Stack, given

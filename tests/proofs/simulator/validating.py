@@ -9,23 +9,23 @@ import sys
 from dataclasses import replace
 from typing import Any
 
-from components.desired.resolve import resolve
-from components.desired.validation import PoolValidation
-from components.findings import lines
-from components.inspection.observed_cluster import (
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.findings import lines
+from gpu_cluster.inspection.observed_cluster import (
     deferrals,
     observe_validation,
     validation_difference,
 )
-from components.kubernetes.api import connect
-from components.loading.loader import load
-from components.nodes.inspect import pool_members
-from components.nodes.record import RECORD
-from components.nodes.startup_taint import has_startup_taint
-from components.requests import write
-from components.settings.cluster import Cluster
-from components.validation import validation
-from components.validation.inspect import PoolSeen
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.inspect import pool_members
+from gpu_cluster.nodes.record import RECORD
+from gpu_cluster.nodes.startup_taint import has_startup_taint
+from gpu_cluster.requests import write
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.validation import validation
+from gpu_cluster.validation.inspect import PoolSeen
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, Running, declared, until
 
 SPACES = "/api/v1/namespaces"
@@ -102,7 +102,7 @@ class Stack:
     def killed_while_running(self, node: str) -> int:
         """Validate in another process, kill it once a node's pod runs; return its exit status."""
         process = subprocess.Popen(
-            [sys.executable, "-m", "components.validation.validation", "validate"],
+            [sys.executable, "-m", "gpu_cluster.validation.validation", "validate"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,

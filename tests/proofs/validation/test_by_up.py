@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from components.kubernetes.api import Client
-from components.nodes.inspect import managed_by
+from gpu_cluster.kubernetes.api import Client
+from gpu_cluster.nodes.inspect import managed_by
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.validation import ways
 

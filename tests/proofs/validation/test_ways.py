@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.desired.validation import PoolValidation
-from components.kubernetes.api import ClusterError
-from components.loading.loader import load
-from components.nodes.record import RECORD
-from components.validation import validation
-from components.validation.selection import ASKED
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.record import RECORD
+from gpu_cluster.validation import validation
+from gpu_cluster.validation.selection import ASKED
 from lab.simulator import marks
 from lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.e2e.project import Project, figures

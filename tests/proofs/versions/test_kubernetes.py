@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from components.settings.support import ended
+from gpu_cluster.settings.support import ended
 from lab.real import build, parts
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot

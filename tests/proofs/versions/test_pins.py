@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
-from components.settings.support import ended
+from gpu_cluster.settings.support import ended
+from gpu_rules.facts.kubernetes import KUBE_VERSION
 from lab.real import parts
-from policies.facts.kubernetes import KUBE_VERSION
 from tests.proofs.versions.count import ROOT
 from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
 from toolchain.pins import KUBERNETES_MODULES

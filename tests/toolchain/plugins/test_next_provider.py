@@ -31,7 +31,7 @@ PROGRAM = """
 import os
 import pulumi
 import pulumi_kubernetes as k8s
-from components.provider import kubernetes_provider
+from gpu_cluster.provider import kubernetes_provider
 
 context = os.environ["TEST_CONTEXT"]
 if os.environ["TEST_PROVIDER"] == "ours":
@@ -50,8 +50,8 @@ for name in os.environ["TEST_NAMES"].split():
 SPACE = """
 import os
 import pulumi
-from components.manifest import Manifest, token
-from components.provider import kubernetes_provider
+from gpu_cluster.manifest import Manifest, token
+from gpu_cluster.provider import kubernetes_provider
 
 context = os.environ["TEST_CONTEXT"]
 provider = kubernetes_provider("kubernetes", context, context)

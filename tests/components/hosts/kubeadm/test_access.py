@@ -13,9 +13,9 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from components.hosts.kubeadm.access import ACCESS, SIZE_LIMIT, Access, check_key
-from components.ssh.answers import Unreadable
-from policies.faults import FaultError
+from gpu_cluster.hosts.kubeadm.access import ACCESS, SIZE_LIMIT, Access, check_key
+from gpu_cluster.ssh.answers import Unreadable
+from gpu_rules.faults import FaultError
 from tests.fixtures.kubeconfigs import (
     ENDPOINT,
     TOKEN,

@@ -14,16 +14,16 @@ import pytest
 import yaml
 from pulumi.runtime import mocks
 
-from components.cluster import GpuCluster, GpuClusterArgs
-from components.findings import Finding
-from components.hosts.difference import HostDifference
-from components.hosts.kubeadm import kubeconfig
-from components.hosts.kubeadm.access import ACCESS
-from components.hosts.kubeadm.component import manifests
-from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
-from components.inspection.difference import Difference
-from components.kubernetes.api import ClusterError
-from policies.faults import ConfigError, FaultError
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.findings import Finding
+from gpu_cluster.hosts.difference import HostDifference
+from gpu_cluster.hosts.kubeadm import kubeconfig
+from gpu_cluster.hosts.kubeadm.access import ACCESS
+from gpu_cluster.hosts.kubeadm.component import manifests
+from gpu_cluster.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_rules.faults import ConfigError, FaultError
 from tests.findings import found
 from tests.fixtures.clusters import HOST_KEY, cluster
 from tests.fixtures.kubeconfigs import ENDPOINT, administrator, first_line, pair

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from components.hosts.kubeadm import kubeconfig
-from components.hosts.kubeadm.access import Administrator
-from components.hosts.kubeadm.kubeconfig import KubeconfigRequest
-from components.kubernetes.api import ClusterError
-from components.requests import write
+from gpu_cluster.hosts.kubeadm import kubeconfig
+from gpu_cluster.hosts.kubeadm.access import Administrator
+from gpu_cluster.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.requests import write
 
 NUMBERS = range(6)
 
@@ -103,7 +103,7 @@ def test_a_failed_change_leaves_no_lock(file: Path) -> None:
 def test_of_changes_by_several_processes_none_is_lost(file: Path) -> None:
     names = [f"stack-{number}" for number in NUMBERS]
     file.write_text(yaml.safe_dump(document("kept", *names)))
-    command = [sys.executable, "-m", "components.hosts.kubeadm.kubeconfig", "undo"]
+    command = [sys.executable, "-m", "gpu_cluster.hosts.kubeadm.kubeconfig", "undo"]
     running = [subprocess.Popen(command, stdin=subprocess.PIPE, text=True) for _ in names]
     for process, name in zip(running, names, strict=True):
         assert process.stdin is not None

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.hosts.observed import hardware
-from components.hosts.observed.probe import DEVICES, parse
-from components.hosts.observed.table import HEAD
-from components.inspection.judgement import Seen, judged
-from components.loading.loader import load
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed import hardware
+from gpu_cluster.hosts.observed.probe import DEVICES, parse
+from gpu_cluster.hosts.observed.table import HEAD
+from gpu_cluster.inspection.judgement import Seen, judged
+from gpu_cluster.loading.loader import load
 from tests.fixtures.documents import document
 from tests.fixtures.probed import Machine
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.observed.probe import parse
+from gpu_cluster.hosts.observed.probe import parse
 from tests.fixtures.probed import Machine
 
 

@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from components.hosts.reboot.reboot import Turns, reboot_command
-from components.kubernetes.api import ClusterError
-from components.settings.hosts.host import Role
+from gpu_cluster.hosts.reboot.reboot import Turns, reboot_command
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.settings.hosts.host import Role
 
 HOSTS = {
     "c-1": Role.CONTROL_PLANE,

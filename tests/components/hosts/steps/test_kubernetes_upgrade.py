@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from components.hosts.phases import preparation_seconds
-from components.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
-from components.loading.loader import load
-from components.settings.cluster import Cluster
+from gpu_cluster.hosts.phases import preparation_seconds
+from gpu_cluster.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT, upgrade_settings
+from gpu_cluster.loading.loader import load
+from gpu_cluster.settings.cluster import Cluster
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from components.hosts.observed.probe import parse
-from components.hosts.script import FOLDER
+from gpu_cluster.hosts.observed.probe import parse
+from gpu_cluster.hosts.script import FOLDER
 from tests.fixtures.probed import Machine
 
 READERS = FOLDER / "library/versions.sh"

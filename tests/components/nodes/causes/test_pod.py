@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from components.nodes.causes.cause import SHOWN, Around, Cause, Kind
-from components.nodes.causes.pod import cause_of, cause_of_missing
+from gpu_cluster.nodes.causes.cause import SHOWN, Around, Cause, Kind
+from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from components.nodes.causes import read
-from components.nodes.causes.cause import Kind
+from gpu_cluster.nodes.causes import read
+from gpu_cluster.nodes.causes.cause import Kind
 from tests.fixtures.api import client
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from components.nodes.causes import workloads
-from components.nodes.causes.cause import Cause, Kind
-from components.nodes.causes.events import newest_first
+from gpu_cluster.nodes.causes import workloads
+from gpu_cluster.nodes.causes.cause import Cause, Kind
+from gpu_cluster.nodes.causes.events import newest_first
 from tests.fixtures.api import client
 
 Json = dict[str, Any]

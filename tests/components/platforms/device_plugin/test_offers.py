@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from components.desired.resolve import resolve
-from components.host_facts import HostFacts
-from components.hosts.phases import prepare_script
-from components.hosts.preflight import validate_host
-from components.loading.loader import load
-from components.outputs import left_out
-from components.platforms.base import Offer
-from components.platforms.device_plugin.excluded_gpus import daemon_sets
-from components.platforms.gpu_manager.platform import SHARE
-from components.settings.cluster import Cluster
-from policies.faults import ConfigError
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.phases import prepare_script
+from gpu_cluster.hosts.preflight import validate_host
+from gpu_cluster.loading.loader import load
+from gpu_cluster.outputs import left_out
+from gpu_cluster.platforms.base import Offer
+from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
+from gpu_cluster.platforms.gpu_manager.platform import SHARE
+from gpu_cluster.settings.cluster import Cluster
+from gpu_rules.faults import ConfigError
 from tests.desired_host import desired_host
 from tests.resolved import platform_of
 

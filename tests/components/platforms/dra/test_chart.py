@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from components.loading.loader import load
-from components.platforms.dra import values as chart
-from components.settings.cluster import Cluster
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.dra import values as chart
+from gpu_cluster.settings.cluster import Cluster
 from lab.helm import Helm, HelmRefused
 from tests.proofs.platform import ways
 from tests.proofs.platform.chart_folders import FAKE_CHARTS, REAL, values

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from components.host_facts import HostFacts
-from components.loading.loader import load
-from components.platforms.findings import Surroundings
-from policies.faults import ConfigError, FaultSeverity
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.loading.loader import load
+from gpu_cluster.platforms.findings import Surroundings
+from gpu_rules.faults import ConfigError, FaultSeverity
 from tests.proofs.platform import ways
 from tests.resolved import platform_of
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.platforms.gpu_operator.operator_labels import held, keys
-from components.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS, definitions
+from gpu_cluster.platforms.gpu_operator.operator_labels import held, keys
+from gpu_cluster.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS, definitions
 
 
 def entry(manager: str, operation: str, *labels: str) -> dict[str, Any]:

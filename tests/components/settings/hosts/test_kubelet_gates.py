@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components.settings.hosts.kubelet_gates import REMOVED, removed
+from gpu_cluster.settings.hosts.kubelet_gates import REMOVED, removed
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from components.settings.hosts.proxy import ProxySettings
+from gpu_cluster.settings.hosts.proxy import ProxySettings
 
 
 def test_the_host_itself_is_reached_without_the_proxy() -> None:

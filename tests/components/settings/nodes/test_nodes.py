@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic_core import PydanticCustomError
 
-from components.change.names import listed
-from components.settings.nodes.node_range import NODE_LIMIT, expand, ranges
-from components.settings.nodes.taint import Taint
+from gpu_cluster.change.names import listed
+from gpu_cluster.settings.nodes.node_range import NODE_LIMIT, expand, ranges
+from gpu_cluster.settings.nodes.taint import Taint
 from tests.fixtures.documents import document, refused
 
 

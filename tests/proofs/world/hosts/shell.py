@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from components.hosts.script import FOLDER
+from gpu_cluster.hosts.script import FOLDER
 
 FIXTURES = Path("lab/simulator/hosts/fixtures/usr")
 """Fakes of the simulated hosts: systemctl, grub-mkconfig and others."""

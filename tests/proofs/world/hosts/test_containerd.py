@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import toolchain
-from components.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
+from gpu_cluster.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from lab.simulator.hosts import namespaced
 from tests.proofs.hosts import cri
 from tests.proofs.hosts.declared import runtime

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from components.hosts.observed.probe import answer, probe
-from components.hosts.preflight import validate_host
-from policies.faults import FaultSeverity
+from gpu_cluster.hosts.observed.probe import answer, probe
+from gpu_cluster.hosts.preflight import validate_host
+from gpu_rules.faults import FaultSeverity
 from tests.desired_host import desired_host
 from tests.proofs.hosts.sound import declared
 from tests.proofs.world.hosts.rows import Situation, rows

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from components.charts.contents import ChartContents
-from components.charts.extra_values import merged, plain
-from components.charts.own_values import unread
-from components.charts.value_table import is_known, table
+from gpu_cluster.charts.contents import ChartContents
+from gpu_cluster.charts.extra_values import merged, plain
+from gpu_cluster.charts.own_values import unread
+from gpu_cluster.charts.value_table import is_known, table
 
 Json = dict[str, Any]
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from components.charts.contents import ChartContents, of_folder
-from components.loading.loader import load
+from gpu_cluster.charts.contents import ChartContents, of_folder
+from gpu_cluster.loading.loader import load
 from lab.helm import Helm
 from tests.proofs.platform.chart_folders import FAKE_CHARTS, REAL
 from tests.proofs.world.values.convert import convert, plugin_files
@@ -33,13 +33,13 @@ TOLERATIONS = "tolerations"
 TOOLKIT = "toolkit"
 NULLS = "nulls"
 REASONS = {
-    CONFIGURATION: "components/platforms/device_plugin/values.py: all settings of the plugin are "
+    CONFIGURATION: "gpu_cluster/platforms/device_plugin/values.py: all settings of the plugin are "
     "in one ConfigMap of this program; with a ConfigMap the chart adds config-manager and its "
     "account (nvidia-device-plugin 0.20.0, templates/daemonset-device-plugin.yml, hasConfigMap)",
-    TOLERATIONS: "components/platforms/tolerations.py: pods tolerate the declared taints; Node "
+    TOLERATIONS: "gpu_cluster/platforms/tolerations.py: pods tolerate the declared taints; Node "
     "Feature Discovery's worker runs where they run",
-    TOOLKIT: "components/platforms/gpu_operator/values.py, _toolkit: the toolkit keeps the form of "
-    "containerd's file, and containers get GPUs by declared ways",
+    TOOLKIT: "gpu_cluster/platforms/gpu_operator/values.py, _toolkit: the toolkit keeps the form "
+    "of containerd's file, and containers get GPUs by declared ways",
     NULLS: "a null takes a default of the chart away; Pulumi drops it (pulumi-kubernetes 4.25.0, "
     "provider/pkg/provider/helm_release.go, SkipNulls)",
 }

@@ -1,0 +1,214 @@
+"""Read YAML files with the same types as the Pulumi CLI, and reject ambiguous content.
+
+Only `true` and `false` are booleans; `no` and `on` are strings, because the Pulumi CLI (3.250.0)
+reads its files with gopkg.in/yaml.v3. Dates stay strings. A repeated key is an error, and so are
+aliases that would expand without limit.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_cluster.base.nesting import bound_depth
+from gpu_rules.faults import InputError, Location, show
+
+SIZE_LIMIT = 8 * 1024 * 1024  # Maximum size of a file in bytes.
+NODE_LIMIT = 400_000  # Maximum number of values after the expansion of aliases.
+
+
+@dataclass(frozen=True)
+class Document:
+    """Content of a YAML file, and the line number of each value by its location."""
+
+    value: Any
+    lines: dict[Location, int]
+
+
+class Tagged(str):
+    """Text of a value with a tag of an application, such as Ansible's `!vault`."""
+
+
+class _Loader(yaml.SafeLoader):
+    """A safe loader with the implicit types of gopkg.in/yaml.v3 in place of PyYAML's."""
+
+
+class _TaggedLoader(_Loader):
+    """A loader like `_Loader`, which reads a value with an unknown tag as `Tagged`."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """A YAML dumper that quotes texts that gopkg.in/yaml.v3 or PyYAML would not read as texts."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _expression, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    (
+        "int",
+        r"[-+]?(0|[1-9][0-9_]*)|0[0-7]+|0o[0-7]+|0x[0-9a-fA-F]+|0b[01]+",
+        list("-+0123456789"),
+    ),
+    (
+        "float",
+        r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)",
+        list("-+0123456789."),
+    ),
+    ("merge", r"<<", ["<"]),
+):
+    for _kind in (_Loader, _Dumper):
+        _kind.add_implicit_resolver(
+            f"tag:yaml.org,2002:{_tag}", re.compile(rf"^(?:{_expression})$"), _first
+        )
+
+
+def read(path: Path) -> Document:
+    """Return the content of a YAML file.
+
+    Raises:
+        InputError: The file can't be read, is too large, or contains invalid YAML.
+    """
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{error.strerror or error}".lower(), "a stack file", f"check the name {path.name}"
+        ) from None
+    if len(raw) > SIZE_LIMIT:
+        raise InputError(f"{len(raw)} bytes", f"at most {SIZE_LIMIT} bytes", "write ranges")
+    try:
+        return parse(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError("bytes that are not UTF-8", "UTF-8", "save it as UTF-8", line) from None
+
+
+def _tagged(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> Tagged:
+    return Tagged(node.value if isinstance(node, yaml.ScalarNode) else tag)
+
+
+_TaggedLoader.add_multi_constructor("!", _tagged)
+
+
+def parse(text: str, *, tags: bool = False) -> Document:
+    """Return the content of a YAML text.
+
+    Args:
+        text: The YAML text.
+        tags: Read a value with a tag of an application as `Tagged`; otherwise it is an error.
+
+    Raises:
+        InputError: The text is invalid YAML or has too many values.
+    """
+    _bound_depth(text)
+    try:
+        loader = (_TaggedLoader if tags else _Loader)(text)
+    except yaml.YAMLError as error:  # PyYAML raises ReaderError for a control character.
+        raise _syntax(error) from None
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return Document(None, {})
+        lines: dict[Location, int] = {}
+        _check(node, (), lines, set(), [0])
+        return Document(loader.construct_document(node), lines)
+    except yaml.YAMLError as error:
+        raise _syntax(error) from None
+    # PyYAML raises ValueError for a number or date that Python can't represent.
+    except ValueError as error:
+        raise InputError(
+            show(str(error)), "numbers of a usual length", "quote it if it is text"
+        ) from None
+    except RecursionError:
+        raise InputError(*_DEEP) from None
+    finally:
+        loader.dispose()
+
+
+_DEEP = ("values nested hundreds of levels deep", "a flat document", "remove the nesting")
+
+
+def _bound_depth(text: str) -> None:
+    """Refuse a text of deep values; PyYAML's own parser takes quadratic time for it.
+
+    Raises:
+        InputError: The values are nested too deeply.
+    """
+    try:
+        bound_depth(text)
+    except (yaml.YAMLError, UnicodeEncodeError):
+        return  # The parser that builds the values reports it with its line.
+    except ValueError:
+        raise InputError(*_DEEP) from None
+
+
+def dump(value: Any) -> str:
+    """Return a value as YAML that `parse` and the Pulumi CLI read as the same value.
+
+    Args:
+        value: Mappings with text keys, lists, texts, numbers and truth values.
+    """
+    # Copy the value, because PyYAML writes objects that occur twice as anchors and aliases.
+    return yaml.dump(json.loads(json.dumps(value)), Dumper=_Dumper, sort_keys=False, width=100)
+
+
+def node_of(text: str) -> yaml.Node | None:
+    """Return the root node of a YAML text, with line numbers; None for an empty text.
+
+    Call this only with a text that `parse` accepts.
+    """
+    return yaml.compose(text, Loader=_Loader)
+
+
+def _check(
+    node: yaml.Node, at: Location, lines: dict[Location, int], above: set[int], count: list[int]
+) -> None:
+    """Record line numbers; reject repeated keys, endless aliases and too many values."""
+    line = node.start_mark.line + 1
+    lines.setdefault(at, line)
+    count[0] += 1
+    if id(node) in above:
+        raise InputError("an alias inside its own anchor", "a finite document", "remove it", line)
+    if count[0] > NODE_LIMIT:
+        raise InputError(
+            f"more than {NODE_LIMIT} values once aliases are written out",
+            "a document of reasonable size",
+            "remove aliases of aliases",
+            line,
+        )
+    above.add(id(node))
+    if isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            _check(item, (*at, index), lines, above, count)
+    elif isinstance(node, yaml.MappingNode):
+        seen: dict[str, int] = {}
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            here = key.start_mark.line + 1
+            if name in seen and not key.tag.endswith(":merge"):
+                raise InputError(
+                    f"the key {show(name)} twice, first in line {seen[name]}",
+                    "each key once in a mapping",
+                    "remove one of the two",
+                    here,
+                )
+            seen[name] = here
+            lines[(*at, name)] = here
+            _check(value, (*at, name), lines, above, count)
+    above.discard(id(node))
+
+
+def _syntax(error: yaml.YAMLError) -> InputError:
+    mark = getattr(error, "problem_mark", None)
+    return InputError(
+        str(getattr(error, "problem", None) or "text that isn't YAML"),
+        "YAML with plain texts, numbers, lists and mappings",
+        "correct the line",
+        mark.line + 1 if mark is not None else None,
+    )

@@ -1,0 +1,546 @@
+"""The change document: effects of a run on a stack's GPUs, nodes, pods, hosts and versions.
+
+The terminal's text, the JSON output and the comment of a pull request are
+made from the document. It contains no time, secret or placeholder of the engine, so equal runs give
+equal documents. `docs/change.schema.json` is its JSON schema, and docs/reference/change.md
+describes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import Field, ValidationError, computed_field, model_validator
+
+from gpu_cluster.base.explain import first_error
+from gpu_cluster.base.model import Freeze, FrozenDict, Model
+from gpu_cluster.findings import Aspect, aspect_text
+from gpu_rules.printable import printable
+
+VERSION: Final = "v1"
+"""Version of the document's format; an incompatible format gets another version."""
+LARGEST = 32 * 1024 * 1024
+"""Maximum size in bytes of a document that is read; 1,000 changed nodes need about 2 MB."""
+
+Text = Annotated[str, Field(max_length=64 * 1024)]
+"""A text of the document; `read` rejects a document with a longer text."""
+Count = Annotated[int, Field(ge=0, le=10**9)]
+
+
+class Outcome(StrEnum):
+    """Result of a preview: nothing would change, something would change, or it failed."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    FAILED = "failed"
+
+
+class Direction(StrEnum):
+    """Direction of a version change; `other` if the versions can't be compared."""
+
+    UPGRADE = "upgrade"
+    DOWNGRADE = "downgrade"
+    OTHER = "other"
+
+
+class Loss(StrEnum):
+    """What happens to a pod.
+
+    - `evicted`: the pod is evicted from its node.
+    - `loses-gpu`: the pod's GPU is no longer advertised by the stack.
+    - `undeclared-gpu`: the node's pods request more GPUs than the changed stack file
+      declares for the node.
+    """
+
+    EVICTED = "evicted"
+    LOSES_GPU = "loses-gpu"
+    UNDECLARED_GPU = "undeclared-gpu"
+
+
+class Cause(StrEnum):
+    """Reason why a pod is evicted or loses its GPUs.
+
+    - `drain`: its node is drained.
+    - `taint`: it does not tolerate a taint that the run adds.
+    - `driver`: the container with its node's driver is replaced.
+    - `leaves-pool`: its node leaves its pool and joins no other pool of the stack.
+    - `platform`: the platform that advertises its GPUs is replaced by another.
+    - `fewer-gpus`: the stack file declares fewer GPUs for its node.
+    """
+
+    DRAIN = "drain"
+    TAINT = "taint"
+    DRIVER = "driver"
+    LEAVES_POOL = "leaves-pool"
+    PLATFORM = "platform"
+    FEWER_GPUS = "fewer-gpus"
+
+
+class Restriction(StrEnum):
+    """Restriction of GPUs that stay up during the run.
+
+    - `leaves-pool`: their node leaves its pool and joins no other pool of the stack.
+    - `undeclared`: the stack file no longer declares them.
+    - `taint`: only pods that tolerate a taint that the run adds can get them.
+    - `not-inspected`: unknown, because the host or the cluster did not answer.
+    """
+
+    LEAVES_POOL = "leaves-pool"
+    UNDECLARED = "undeclared"
+    TAINT = "taint"
+    NOT_INSPECTED = "not-inspected"
+
+
+class Outage(StrEnum):
+    """Step of a run that makes a node unavailable to pods: rollout, reboot or new MIG layout."""
+
+    ROLLOUT = "rollout"
+    REBOOT = "reboot"
+    MIG_LAYOUT = "mig-layout"
+
+
+Operation = Literal["create", "update", "replace", "delete", "refresh", "import"]
+"""What the engine does to a resource, in the words that users read."""
+
+
+class Numbers(Model):
+    """A number before and after the run.
+
+    Attributes:
+        before: Number that was last applied. None: the number was not inspected.
+        after: Desired number.
+    """
+
+    before: Count | None
+    after: Count
+
+
+class ResourceNumbers(Numbers):
+    """Amount of one extended resource, or of one DRA driver's devices, that a pool advertises.
+
+    Attributes:
+        name: Name of the resource, such as `nvidia.com/gpu`.
+    """
+
+    name: Text
+
+
+class PoolChange(Model):
+    """GPUs of a pool before and after the run.
+
+    Attributes:
+        resources: Amount of each resource that pods can request.
+    """
+
+    pool: Text
+    gpus: Numbers
+    resources: tuple[ResourceNumbers, ...] = ()
+
+
+class NodeChange(Model):
+    """A node that the run changes, drains, reboots or validates.
+
+    Attributes:
+        was: Pool of the node before the run. Empty: the node was in no pool of the stack.
+        pool: Pool of the node after the run. Empty: the node is in no pool of the stack.
+        gpus: Number of GPUs of the node; None if the number is unknown.
+        outage: Step of the run that takes the node out of use. None: the node stays in use.
+        wave: Number of the wave within that step, from 1; nodes of one wave may be changed at the
+            same time. None: the node is in no wave.
+        drained: Whether the node's pods are evicted.
+        rebooted: Whether the node's host is rebooted.
+        validated: Whether the run executes a CUDA kernel on each GPU of the node.
+    """
+
+    node: Text
+    was: Text = ""
+    pool: Text = ""
+    gpus: Numbers | None = None
+    outage: Outage | None = None
+    wave: Count | None = None
+    drained: bool = False
+    rebooted: bool = False
+    validated: bool = False
+
+
+class PodChange(Model):
+    """A pod that would be evicted or would lose its GPUs.
+
+    Attributes:
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        node: Node that the pod runs on.
+        gpus: Number of GPUs, or shares of GPUs, that the pod requests.
+        loss: What happens to the pod.
+        cause: Why it happens. None: unknown.
+    """
+
+    namespace: Text
+    name: Text
+    node: Text
+    gpus: Count = 0
+    loss: Loss
+    cause: Cause | None = None
+
+
+class Gap(Model):
+    """GPUs that are unavailable to pods for a part of the run.
+
+    Attributes:
+        why: Reason, such as `drained for driver 580.95.05 → 595.91.07`.
+        nodes: Nodes whose GPUs are unavailable.
+        gpus: Number of GPUs of all these nodes together.
+        at_most: Largest number of these GPUs that are unavailable at the same time.
+        evicts: Whether running pods with these GPUs are evicted. False: they keep their GPUs, and
+            only new pods get none.
+    """
+
+    why: Text
+    nodes: tuple[Text, ...]
+    gpus: Count
+    at_most: Count
+    evicts: bool = True
+
+
+class Down(Model):
+    """All GPUs that are unavailable to pods for a part of the run, each counted once.
+
+    Attributes:
+        nodes: Nodes whose GPUs are unavailable.
+        gpus: Number of GPUs of all these nodes together.
+        at_most: Largest number of these GPUs that are unavailable at the same time.
+    """
+
+    nodes: tuple[Text, ...]
+    gpus: Count
+    at_most: Count
+
+
+class Limit(Model):
+    """GPUs that stay up during the run but are not usable as before.
+
+    Attributes:
+        what: Kind of the restriction.
+        nodes: Nodes of the GPUs. Empty: all nodes of the cluster.
+        gpus: Number of GPUs.
+        detail: The taint, or why something was not inspected. Empty: nothing to add.
+    """
+
+    what: Restriction
+    nodes: tuple[Text, ...]
+    gpus: Count
+    detail: Text = ""
+
+
+class VersionChange(Model):
+    """A change of a component's version.
+
+    Attributes:
+        part: Software, such as `driver`, `chart nvidia-device-plugin` or `kubelet`.
+        where: Hosts or nodes that have the software, or the Helm release.
+        was: Version before the run. Empty: the software is not installed.
+        now: Version after the run. Empty: the software is removed.
+        direction: Whether the version goes up or down.
+    """
+
+    part: Text
+    where: tuple[Text, ...]
+    was: Text = ""
+    now: Text = ""
+    direction: Direction = Direction.OTHER
+
+
+class Statement(Model):
+    """A difference that several hosts, nodes or objects share.
+
+    Attributes:
+        subject: Type of the subjects: `host`, `node`, `pool` or `object`.
+        names: Names of the hosts, nodes, pools or objects that differ.
+        aspect: What differs.
+        key: Which label, taint, setting or file differs, or a reason. Empty: there is only one.
+        was: Value before the run. Empty: no value.
+        now: Value after the run; for drift, the observed value. Empty: no value.
+        first: Whether no run has applied anything to the subjects yet.
+    """
+
+    subject: Literal["host", "node", "pool", "object"]
+    names: tuple[Text, ...]
+    aspect: Aspect
+    key: Text = ""
+    was: Text = ""
+    now: Text = ""
+    first: bool = False
+
+    @property
+    def what(self) -> str:
+        """Return what differs in words."""
+        return aspect_text(self.aspect, self.key)
+
+
+class UnusableGpus(Model):
+    """GPUs of a node that pods can't use now, although the stack file declares them.
+
+    Attributes:
+        gpus: Number of these GPUs.
+        lost: Number of these GPUs that pods could use after the node's last validation.
+        why: Why pods can't use them.
+    """
+
+    node: Text
+    gpus: Count
+    lost: Count = 0
+    why: Text = ""
+
+
+class Problem(Model):
+    """A fault or a violated rule.
+
+    Attributes:
+        text: Complete message; may have several lines.
+        rule: Id of the violated rule, such as `GPU049`. Empty: the problem is not a violation.
+        mandatory: Whether the problem stops the run.
+        file: Name of the stack file that causes the problem. Empty: no stack file does.
+        line: Line number in the file, from 1. None: the line is unknown.
+    """
+
+    text: Text
+    rule: Text = ""
+    mandatory: bool = True
+    file: Text = ""
+    line: Count | None = None
+
+
+class Move(Model):
+    """Another cluster than that in which the stack is deployed.
+
+    Attributes:
+        was: Identifier of the cluster in which the stack is deployed.
+        now: Identifier of the cluster that the stack file declares.
+    """
+
+    was: Text
+    now: Text
+
+
+class Resource(Model):
+    """A Pulumi resource that changes.
+
+    Attributes:
+        operation: `create`, `update`, `replace`, `delete` or `refresh`.
+        type: Type token of the resource.
+        name: Name of the resource.
+        details: Properties of a Kubernetes object or a Helm release that change, one line each,
+            without secrets and without values that are not known before the run.
+    """
+
+    operation: Operation
+    type: Text
+    name: Text
+    details: tuple[Text, ...] = ()
+
+
+class ClusterChange(Model):
+    """Effects of a Pulumi run on one component `GpuCluster`.
+
+    Attributes:
+        unknown: Why the cluster was not inspected. Empty: it was inspected.
+        pools: Changes of the pools that have GPUs.
+        nodes: Nodes that the run changes, drains, reboots or validates.
+        at_once: Largest number of nodes that are out of use at the same time.
+        pods: Pods that would be evicted or would lose their GPUs.
+        gaps: GPUs that are unavailable to pods for a part of the run, by cause.
+        down: Sum of the gaps. None: no GPU becomes unavailable.
+        limits: GPUs that stay up but are not usable as before.
+        files: Files on hosts that the run would write or remove, by host.
+        changes: Differences that come from edits of the stack file.
+        drift: Differences that come from changes on hosts or in the cluster outside of this
+            program.
+        due: Validations that are missing or outdated, and interrupted steps that must be finished.
+        usable: Number of declared GPUs that pods can use now. None: not inspected.
+        unusable: Declared GPUs that pods can't use now, by node.
+        faults: Problems that stop the run.
+        warnings: Problems that don't stop the run but will probably do harm.
+        uninspected: Hosts or objects that could not be inspected, with the reason.
+        notes: Nodes that the run doesn't change or must wait for, and why.
+        maintenance: Hosts and nodes in maintenance, which the run neither changes nor counts.
+    """
+
+    name: Text
+    unknown: Text = ""
+    pools: tuple[PoolChange, ...] = ()
+    nodes: tuple[NodeChange, ...] = ()
+    at_once: Count = 1
+    pods: tuple[PodChange, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    down: Down | None = None
+    limits: tuple[Limit, ...] = ()
+    versions: tuple[VersionChange, ...] = ()
+    files: tuple[Statement, ...] = ()
+    changes: tuple[Statement, ...] = ()
+    drift: tuple[Statement, ...] = ()
+    due: tuple[Statement, ...] = ()
+    usable: Count | None = None
+    unusable: tuple[UnusableGpus, ...] = ()
+    faults: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()
+    uninspected: tuple[Text, ...] = ()
+    notes: tuple[Text, ...] = ()
+    maintenance: tuple[Text, ...] = ()
+
+    def with_faults(self, texts: Iterable[str]) -> Self:
+        """Return a copy with more faults that stop the run."""
+        more = tuple(Problem(text=text) for text in texts)
+        return self.model_copy(update={"faults": (*self.faults, *more)})
+
+    @property
+    def gpus(self) -> Numbers:
+        """Return the number of GPUs of all pools."""
+        before = [pool.gpus.before for pool in self.pools]
+        known = [number for number in before if number is not None]
+        return Numbers(
+            before=sum(known) if len(known) == len(before) else None,
+            after=sum(pool.gpus.after for pool in self.pools),
+        )
+
+    @property
+    def lost(self) -> int:
+        """Return the number of GPUs that were usable after the last run and are not now."""
+        return sum(each.lost for each in self.unusable)
+
+    @property
+    def is_full_outage(self) -> bool:
+        """Return whether all GPUs of the cluster are unavailable at the same time."""
+        before = self.gpus.before
+        return bool(before) and self.down is not None and self.down.at_most == before
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether the run would change anything that the inspection can detect."""
+        return bool(self.changes or self.drift or self.due or self.unknown)
+
+
+def stopping(
+    clusters: Iterable[ClusterChange],
+    faults: Iterable[Problem] = (),
+    rules: Iterable[Problem] = (),
+) -> list[Problem]:
+    """Return the problems that stop the run, each once.
+
+    Args:
+        clusters: Changes of each `GpuCluster`, with their faults.
+        faults: Problems that were found before a cluster was inspected.
+        rules: Violated rules, also those that are only advice.
+    """
+    every = [*faults, *(fault for cluster in clusters for fault in cluster.faults), *rules]
+    return list(dict.fromkeys(problem for problem in every if problem.mandatory))
+
+
+def conclusion(
+    problems: Iterable[Problem], *, is_changed: bool, cause: str = ""
+) -> tuple[Outcome, str]:
+    """Return the outcome of a preview and, if it failed, the cause in one line.
+
+    Args:
+        problems: Problems that stop the run.
+        is_changed: Whether the run would change anything.
+        cause: Why the preview itself failed. Empty: it did not fail.
+    """
+    if texts := [*filter(None, [cause]), *(problem.text for problem in problems)]:
+        return Outcome.FAILED, texts[0].split("\n", 1)[0]
+    return (Outcome.CHANGED if is_changed else Outcome.UNCHANGED), ""
+
+
+class Document(Model):
+    """Effects of a Pulumi run on a stack: the change document.
+
+    Attributes:
+        version: Version of the document's format.
+        command: Name of the command, as in the JSON output of all commands.
+        outcome: Result of the preview: failed if a problem stops the run.
+        move: The other cluster that the stack moves to. None: it stays in its cluster.
+        clusters: Changes of each `GpuCluster` of the stack.
+        resources: Pulumi resources that change. Empty in a file that the Pulumi program
+            writes, because the program doesn't know the engine's steps.
+        steps: Number of the engine's steps by operation, such as `same` and `update`.
+        rules: Violations that the policy pack reports.
+        faults: Problems that stopped the run before a cluster was inspected.
+        cause: Why the preview failed, in one line. Empty: it did not fail.
+    """
+
+    version: Literal["v1"] = VERSION
+    command: Literal["preview", "status"] = "preview"
+    stack: Text
+    outcome: Outcome
+    move: Move | None = None
+    clusters: tuple[ClusterChange, ...] = ()
+    resources: tuple[Resource, ...] = ()
+    steps: Annotated[dict[Text, Count], Freeze] = Field(default_factory=FrozenDict)
+    rules: tuple[Problem, ...] = ()
+    faults: tuple[Problem, ...] = ()
+    cause: Text = ""
+
+    @model_validator(mode="after")
+    def _fails_by_its_problems(self) -> Self:
+        problems = stopping(self.clusters, self.faults, self.rules)
+        if problems and self.outcome is not Outcome.FAILED:
+            wanted = f"outcome {Outcome.FAILED}, because a problem stops the run"
+            raise ValueError(f"{wanted}: {printable(problems[0].text, 200)}")
+        return self
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def gpus(self) -> Numbers:
+        """Return the number of GPUs of all clusters."""
+        found = [cluster.gpus for cluster in self.clusters]
+        before = [numbers.before for numbers in found if numbers.before is not None]
+        return Numbers(
+            before=sum(before) if len(before) == len(found) else None,
+            after=sum(numbers.after for numbers in found),
+        )
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def succeeded(self) -> bool:
+        """Return whether the preview succeeded."""
+        return self.outcome is not Outcome.FAILED
+
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """Return the document that a JSON text contains.
+
+        Args:
+            text: JSON from a file or an artifact, which is untrusted input.
+
+        Raises:
+            ValueError: The text is too long, or not a valid document of this format version.
+        """
+        if len(text) > LARGEST:
+            raise ValueError(f"{len(text)} bytes; wanted at most {LARGEST}")
+        try:
+            content = json.loads(text)
+            if isinstance(content, dict):
+                for computed in cls.model_computed_fields:
+                    content.pop(computed, None)
+            return cls.model_validate_json(json.dumps(content))
+        except (ValidationError, RecursionError) as error:
+            raise ValueError(f"no change document of version {VERSION}: {_first(error)}") from None
+
+    def write(self) -> str:
+        """Return the document as JSON; equal documents give equal text."""
+        return self.model_dump_json(by_alias=True, indent=2) + "\n"
+
+
+def schema() -> str:
+    """Return the JSON schema of the document."""
+    made = Document.model_json_schema(by_alias=True, mode="serialization")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return json.dumps(head | made, indent=2, sort_keys=True) + "\n"
+
+
+def _first(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return "nested too deep"
+    return ": ".join(first_error(error))

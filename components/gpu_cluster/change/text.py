@@ -1,0 +1,544 @@
+"""Format a change document as text for a terminal: one screen for a typical change.
+
+Pure functions. The first line counts the GPUs. Further lines are printed only for effects that the
+run has: pods that lose their GPU, outages, and changes of versions, hosts and nodes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from gpu_cluster.change.document import (
+    Cause,
+    ClusterChange,
+    Direction,
+    Document,
+    Gap,
+    Loss,
+    Move,
+    NodeChange,
+    Numbers,
+    Outage,
+    PodChange,
+    PoolChange,
+    Statement,
+    VersionChange,
+)
+from gpu_cluster.change.names import and_more, counted, listed
+from gpu_cluster.findings import Aspect
+from gpu_rules.kube.gpu_resources import GPU
+from gpu_rules.printable import printable, shortened
+
+UNDECLARED = "not declared"
+"""Words for an empty value in the stack file."""
+ABSENT = "absent"
+"""Word for a value that is not there any more, or was not there before."""
+FULL_OUTAGE = "full outage"
+NO_NEW_PODS = "no new GPU pods"
+FULL: Mapping[str, str] = {
+    FULL_OUTAGE: "all GPUs of the stack are gone at the same time, and running pods are evicted",
+    NO_NEW_PODS: "every GPU of the stack is unavailable to new pods at the same time",
+}
+"""What it means that all GPUs are gone at the same time."""
+UNKNOWN = "?"
+"""Sign for a number that was not inspected."""
+FILES = 3
+"""Maximum number of files that one line names; further files are only counted."""
+PODS = 3
+"""Maximum number of pods that one line names; further pods are only counted."""
+UNUSABLE = 8
+"""Maximum number of nodes with unusable GPUs that one line names; others are only counted."""
+STATEMENTS = 12
+"""Maximum number of lines of one kind of difference; further lines are only counted."""
+DRIVER_VERSION = (Aspect.SETTING, "driver.version")
+TOLD = frozenset(
+    {
+        (Aspect.POOL, ""),
+        (Aspect.GPUS, ""),
+        (Aspect.LAYOUT, ""),
+        (Aspect.SETTING, "gpusPerNode"),
+        DRIVER_VERSION,
+    }
+)
+"""Parts of nodes whose changes the lines about GPUs and versions state already."""
+HAPPENS: Mapping[Loss, tuple[str, str]] = {
+    Loss.EVICTED: ("is evicted", "are evicted"),
+    Loss.LOSES_GPU: (
+        "keeps running on its GPUs until it ends, but can't start there again",
+        "keep running on their GPUs until they end, but can't start there again",
+    ),
+    Loss.UNDECLARED_GPU: (
+        "keeps running until it ends, on more GPUs than declared",
+        "keep running until they end, on more GPUs than declared",
+    ),
+}
+"""What happens to a pod, and to several pods."""
+BECAUSE: Mapping[Cause, tuple[str, str]] = {
+    Cause.DRAIN: ("because its node is drained", "because their nodes are drained"),
+    Cause.TAINT: ("because of the new taint", "because of the new taint"),
+    Cause.DRIVER: (
+        "because its node's driver is replaced",
+        "because their nodes' driver is replaced",
+    ),
+    Cause.LEAVES_POOL: (
+        "because its node leaves the pool",
+        "because their nodes leave the pool",
+    ),
+}
+"""Why it happens to a pod, and to several pods; other causes need no words."""
+KEEPING = (
+    "keeps running, but nothing advertises its GPUs until the new platform does",
+    "keep running, but nothing advertises their GPUs until the new platform does",
+)
+"""What happens to a pod, and to several pods, whose platform is replaced."""
+
+
+def lines(cluster: ClusterChange) -> list[str]:
+    """Return the lines about one cluster of a change document; one line if nothing changes."""
+    return [
+        *filter(None, [printable(cluster.unknown)]),
+        *([f"now: {health_text([cluster])}"] if cluster.lost else []),
+        headline(cluster),
+        *pod_lines(cluster),
+        *outage_lines(cluster),
+        *gap_lines(cluster),
+        *cluster.notes,
+        *map(version_line, cluster.versions),
+        *statement_lines("change", told_apart(cluster)),
+        *file_lines(cluster),
+        *statement_lines("drift", cluster.drift),
+        *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
+        *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
+        *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
+          if cluster.maintenance else []),
+    ]  # fmt: skip
+
+
+def health_text(clusters: Iterable[ClusterChange]) -> str:
+    """Return how many of the declared GPUs are usable, and where the others are.
+
+    The text is empty if a cluster was not inspected, or has no GPUs.
+    """
+    every = list(clusters)
+    usable = [cluster.usable for cluster in every if cluster.usable is not None]
+    if not usable or len(usable) < len(every):
+        return ""
+    gone: dict[str, list[str]] = {}
+    for each in (each for cluster in every for each in cluster.unusable):
+        gone.setdefault(each.why, []).append(f"{each.node}: {each.gpus}")
+    total = sum(usable) + sum(each.gpus for cluster in every for each in cluster.unusable)
+    parts = [f"{shortened(nodes, UNUSABLE)} {why}" for why, nodes in gone.items()]
+    return printable("; ".join([f"{sum(usable)} of {total} GPUs usable", *parts]))
+
+
+def move_text(move: Move, name: Callable[[str], str] = printable) -> str:
+    """Return what it means that the stack moves to another cluster.
+
+    Args:
+        name: Function that returns an identifier as text.
+    """
+    return (
+        f"The cluster changes: {name(move.was)} → {name(move.now)}. All objects of the stack are "
+        "deleted in the one and created in the other"
+    )
+
+
+def numbers(found: Numbers) -> str:
+    """Return a number before and after the run, such as `32 → 16`, or one number if both agree."""
+    if found.before == found.after:
+        return str(found.after)
+    before = UNKNOWN if found.before is None else str(found.before)
+    return f"{before} → {found.after}"
+
+
+def headline(cluster: ClusterChange) -> str:
+    """Return the line that counts GPUs and names what is validated and drained.
+
+    For example `GPUs 32 → 16 (pool a100: 8 → 4 on gpu-1..4); will be validated again; nobody
+    drained`.
+    """
+    details = list(pool_details(cluster))
+    total = cluster.gpus
+    text = f"GPUs {numbers(total)}"
+    if total.before == total.after and not details:
+        text += " as before"
+    if details:
+        text += f" ({'; '.join(details)})"
+    return "; ".join(filter(None, (text, validated(cluster), drained(cluster))))
+
+
+def pool_details(cluster: ClusterChange) -> Iterator[str]:
+    """Yield the changes of each pool's GPUs, such as `pool a100: 8 → 4 on gpu-1`."""
+    renamed = dict(_renamed(cluster))
+    names = set(renamed.values())
+    nodes: dict[str, list[NodeChange]] = {}
+    for node in cluster.nodes:
+        for name in {node.was, node.pool}:
+            nodes.setdefault(name, []).append(node)
+    for pool in cluster.pools:
+        if pool.pool in names:
+            continue
+        if pool.pool in renamed:
+            yield (
+                f"pool {printable(pool.pool)} is now {printable(renamed[pool.pool])}, "
+                f"with the same nodes and {pool.gpus.before} GPUs"
+            )
+            continue
+        yield from _pool(cluster, pool, nodes.get(pool.pool, []))
+
+
+def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
+    """Yield the old and the new name of each renamed pool, whose nodes all move to a new pool."""
+    before: dict[str, set[str]] = {}
+    after: dict[str, set[str]] = {}
+    moved: dict[str, set[str]] = {}
+    for node in cluster.nodes:
+        before.setdefault(node.was, set()).add(node.node)
+        after.setdefault(node.pool, set()).add(node.node)
+        if node.was != node.pool:
+            moved.setdefault(node.was, set()).add(node.pool)
+    gpus = {pool.pool: pool.gpus for pool in cluster.pools}
+    for was, pools in moved.items():
+        now = next(iter(pools))
+        if not was or not now or len(pools) > 1 or before[was] != after[now]:
+            continue
+        one, two = gpus.get(was), gpus.get(now)
+        if one and two and not one.after and not two.before and one.before == two.after:
+            yield was, now
+
+
+def _pool(cluster: ClusterChange, pool: PoolChange, nodes: Sequence[NodeChange]) -> Iterator[str]:
+    name = printable(pool.pool)
+    parts = [
+        *_per_node(pool.pool, nodes),
+        *_membership("without", [n for n in nodes if n.was == pool.pool != n.pool]),
+        *_membership("with", [n for n in nodes if n.pool == pool.pool != n.was]),
+    ]
+    resources = [
+        f"{resource.name} {numbers(resource)}"
+        for resource in pool.resources
+        if resource.before is not None and resource.before != resource.after
+        if resource.name != GPU or pool.gpus.before == pool.gpus.after
+    ]
+    changed = pool.gpus.before is not None and pool.gpus.before != pool.gpus.after
+    simple = len(parts) == 1 and parts[0].count("→")
+    if changed and not simple:
+        parts = [numbers(pool.gpus), *parts]
+    if changed and pool.gpus.before and resources and not pool.gpus.after:
+        resources = []
+    if parts or (resources and cluster.changes):
+        yield f"pool {name}: {', '.join([*parts, *resources])}"
+
+
+def _per_node(pool: str, nodes: Iterable[NodeChange]) -> Iterator[str]:
+    """Yield the changes of the number of GPUs of nodes that stay in a pool."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        if node.gpus and node.was == node.pool == pool and node.gpus.before != node.gpus.after:
+            found.setdefault(numbers(node.gpus), []).append(node.node)
+    for text, names in found.items():
+        yield f"{text} on {listed(names)}"
+
+
+def _membership(word: str, nodes: list[NodeChange]) -> Iterator[str]:
+    """Yield which nodes leave or join a pool, grouped by their new or former pool."""
+    others: dict[str, list[str]] = {}
+    for node in nodes:
+        other = node.pool if word == "without" else node.was
+        others.setdefault(other, []).append(node.node)
+    for other, names in others.items():
+        where = "" if not other else f" (now in {other})" if word == "without" else f" (of {other})"
+        yield f"{word} {listed(names)}{printable(where)}"
+
+
+def validated(cluster: ClusterChange) -> str:
+    """Return which nodes are validated, for the headline; empty without GPUs and validations."""
+    chosen = [node for node in cluster.nodes if node.validated]
+    if not cluster.gpus.after and not chosen:
+        return ""
+    if not chosen:
+        return "" if not cluster.is_changed else "nothing is validated"
+    with_gpus = [node for node in chosen if node.was]
+    if len(with_gpus) == len(chosen) and _all_gpus(cluster, chosen):
+        return "will be validated again"
+    verb = "will be validated again" if len(with_gpus) == len(chosen) else "will be validated"
+    return f"{verb}: {listed(node.node for node in chosen)}"
+
+
+def _all_gpus(cluster: ClusterChange, chosen: list[NodeChange]) -> bool:
+    found = sum(node.gpus.after for node in chosen if node.gpus)
+    return found == cluster.gpus.after
+
+
+def drained(cluster: ClusterChange) -> str:
+    """Return how many nodes are drained and rebooted, for the headline; empty without changes."""
+    if not cluster.is_changed:
+        return ""
+    gone = [node for node in cluster.nodes if node.drained]
+    booted = [node.node for node in cluster.nodes if node.rebooted]
+    if not gone:
+        return "nobody drained"
+    text = f"{counted(len(gone), 'node')} drained"
+    if len(booted) == len(gone):
+        return f"{text} and rebooted"
+    return f"{text}, {len(booted)} of them rebooted" if booted else text
+
+
+def pod_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield one line about pods that are evicted, and one about pods that lose their GPUs."""
+    for found in consequences(cluster):
+        named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
+        yield f"{loss_text(found)}: {named}"
+    if text := none_now(cluster, listed):
+        yield text
+
+
+def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> str:
+    """Return a note that the run would evict pods that start before it drains their nodes.
+
+    The note is empty if the run evicts pods that run now, and if it evicts no pods at all.
+
+    Args:
+        cluster: What a run would change.
+        names: Function that returns names of nodes as text.
+    """
+    if any(pod.loss is Loss.EVICTED for pod in cluster.pods):
+        return ""
+    if drained := [node.node for node in cluster.nodes if node.drained]:
+        found = f"a pod that runs on {names(drained)} when the node is drained"
+    elif divided := [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT]:
+        found = f"a GPU pod that runs on {names(divided)} when the node's MIG layout is changed"
+    elif replaced := [name for gap in cluster.gaps if gap.evicts for name in gap.nodes]:
+        found = f"a GPU pod that runs on {names(replaced)} when the node's driver is replaced"
+    else:
+        return ""
+    return f"no pod to evict runs now; {found} is evicted"
+
+
+def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
+    """Yield the affected pods in groups: pods with the same loss and the same cause."""
+    groups: dict[tuple[Loss, Cause | None], list[PodChange]] = {}
+    for pod in cluster.pods:
+        groups.setdefault((pod.loss, pod.cause), []).append(pod)
+    yield from sorted(groups.values(), key=lambda found: list(Loss).index(found[0].loss))
+
+
+def loss_text(pods: Sequence[PodChange]) -> str:
+    """Return what happens to pods, and why, such as `1 pod is evicted because …`."""
+    several = len(pods) > 1
+    cause = pods[0].cause
+    words = (KEEPING if cause is Cause.PLATFORM else HAPPENS[pods[0].loss])[several]
+    why = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
+    return f"{counted(len(pods), 'pod')} {words}{why}"
+
+
+def pod_text(pod: PodChange) -> str:
+    """Return a pod with its node and its GPUs."""
+    gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ""
+    return printable(f"{pod.namespace}/{pod.name} ({pod.node}{gpus})")
+
+
+def outage_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield one line per kind of outage of nodes, such as a reboot, with the nodes of each wave."""
+    words = {
+        Outage.ROLLOUT: "changed in waves",
+        Outage.REBOOT: "drained and rebooted",
+        Outage.MIG_LAYOUT: "partitioned again",
+    }
+    for outage, word in words.items():
+        found = [node for node in cluster.nodes if node.outage is outage]
+        if not found:
+            continue
+        waves: dict[int | None, list[str]] = {}
+        for node in found:
+            waves.setdefault(node.wave, []).append(node.node)
+        widths = [len(names) for wave, names in waves.items() if wave is not None]
+        most = min(cluster.at_once, max(widths, default=len(found)))
+        with_pods = " with pods" if outage is Outage.MIG_LAYOUT else ""
+        number = counted(len(found), "node")
+        yield f"{number} {word}, at most {most}{with_pods} out of use at once"
+        for wave, names in waves.items():
+            if wave is not None:
+                yield f"wave {wave}: {listed(names)}{at_a_time(len(names), cluster.at_once)}"
+        if None in waves and outage is Outage.MIG_LAYOUT:
+            order = "" if len(waves[None]) == 1 else ", one and then the others together"
+            yield f"without pods, so changed first{order}: {listed(waves[None])}"
+
+
+def at_a_time(number: int, at_once: int) -> str:
+    """Return how many nodes of a wave are unavailable together; empty for a wave of one node."""
+    if number < 2:
+        return ""
+    if at_once >= number:
+        return ", all at the same time"
+    return ", one at a time" if at_once == 1 else f", at most {at_once} at a time"
+
+
+def gap_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield one line per cause of unavailable GPUs; if the run has several steps, with numbers."""
+    steps = outage_steps(cluster)
+    for number, gaps in enumerate(steps, 1):
+        for gap in gaps:
+            yield (f"{number}. " if len(steps) > 1 else "") + f"{gap.why}: {_gone(gap)}"
+    if word := outage_word(cluster):
+        yield f"{word} meanwhile: {FULL[word]}"
+
+
+def _gone(gap: Gap) -> str:
+    gpus = f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)}"
+    if gap.evicts:
+        return f"{gpus} gone meanwhile, {at_most(gap)}"
+    return f"no new pod gets the {gpus} meanwhile, {at_most(gap)}; running pods keep theirs"
+
+
+def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
+    """Return the causes of unavailable GPUs, grouped by the consecutive steps of the run.
+
+    The waves of a rollout are one step, whatever the reasons for which their nodes are drained.
+    """
+    rolled = {node.node for node in cluster.nodes if node.outage is Outage.ROLLOUT}
+    in_waves: list[Gap] = []
+    others: list[list[Gap]] = []
+    for gap in cluster.gaps:
+        if gap.evicts and rolled.issuperset(gap.nodes):
+            in_waves.append(gap)
+        else:
+            others.append([gap])
+    return [in_waves, *others] if in_waves else others
+
+
+def outage_word(cluster: ClusterChange) -> str:
+    """Return the words for an outage of all GPUs; empty if some GPUs stay available."""
+    if not cluster.is_full_outage:
+        return ""
+    before = cluster.gpus.before
+    whole = [gap for gap in cluster.gaps if gap.at_most == before]
+    return FULL_OUTAGE if not whole or any(gap.evicts for gap in whole) else NO_NEW_PODS
+
+
+def at_most(gap: Gap) -> str:
+    """Return how many of an outage's GPUs are unavailable at the same time, as text."""
+    return "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
+
+
+def version_line(change: VersionChange) -> str:
+    """Return the line about a changed version; it marks a downgrade."""
+    words = {Direction.DOWNGRADE: ": a downgrade", Direction.UPGRADE: "", Direction.OTHER: ""}
+    where = listed(change.where)
+    return f"{change.part} {version_text(change)} on {where}{words[change.direction]}"
+
+
+def version_text(change: VersionChange) -> str:
+    """Return a version before and after the run."""
+    return f"{change.was or 'not installed'} → {change.now or 'removed'}"
+
+
+def object_lines(document: Document) -> Iterator[str]:
+    """Yield lines that count the Kubernetes objects in the Pulumi engine's steps."""
+    found: dict[str, Counter[str]] = {}
+    for resource in document.resources:
+        if resource.type.startswith("kubernetes:"):
+            kind = resource.type.rpartition(":")[2].removesuffix("Patch")
+            found.setdefault(resource.operation, Counter())[kind] += 1
+    for operation, kinds in found.items():
+        each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        yield printable(f"objects: {operation} {each}")
+
+
+def file_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield the files that the run may write on hosts, one line per group of hosts."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for each in cluster.files:
+        found.setdefault(each.names, []).append(printable(each.what))
+    for names, paths in found.items():
+        yield f"files on {listed(names)}: {shortened(paths, FILES)}"
+
+
+def is_validation(statement: Statement) -> bool:
+    """Return whether a difference is a reason for a validation, which the headline shows."""
+    return statement.aspect is Aspect.VALIDATION
+
+
+def told_apart(cluster: ClusterChange) -> list[Statement]:
+    """Return the changes that no other line shows, in as few `Statement`s as possible."""
+    rest = [
+        each
+        for each in cluster.changes
+        if not (each.subject == "node" and (each.aspect, each.key) in TOLD)
+        and not (each.aspect is Aspect.CHART and cluster.versions)
+        and not ((each.aspect, each.key) == DRIVER_VERSION and each.was and cluster.versions)
+    ]
+    return _with_steps(_joined(rest))
+
+
+def _joined(found: Iterable[Statement]) -> list[Statement]:
+    """Join the differences of the same hosts or nodes that have no values to show."""
+    joined: dict[Statement, list[Statement]] = {}
+    for each in found:
+        if each.was or each.now:
+            joined[each] = [each]
+        else:
+            shared = each.model_copy(update={"aspect": Aspect.REASON, "key": ""})
+            joined.setdefault(shared, []).append(each)
+    return [parts[0] if len(parts) == 1 else _united(parts) for parts in joined.values()]
+
+
+def _united(parts: Sequence[Statement]) -> Statement:
+    """Return one difference for several of the same hosts or nodes, which have no values."""
+    is_setting = parts[-1].aspect is Aspect.SETTING
+    key = ", ".join(part.what for part in parts)
+    aspect = Aspect.SETTING if is_setting else Aspect.REASON
+    return parts[0].model_copy(update={"aspect": aspect, "key": key})
+
+
+def _with_steps(found: list[Statement]) -> list[Statement]:
+    """Return differences; for hosts with new preparation steps, only count the steps' settings."""
+    hosts = [each for each in found if each.subject == "host" and not each.was]
+    counts = Counter(each.names for each in hosts)
+    new: dict[tuple[str, ...], list[str]] = {}
+    for each in hosts:
+        if each.aspect is Aspect.STEP:
+            new.setdefault(each.names, []).append(each.key)
+    result = [each for each in found if each.subject != "host" or each.names not in new or each.was]
+    for names, steps in new.items():
+        settings = counts[names] - len(steps)
+        more = f" with {counted(settings, 'setting')}" if settings else ""
+        key = f"new: step{'s' if steps[1:] else ''} {', '.join(steps)}{more}"
+        result.append(Statement(subject="host", names=names, aspect=Aspect.REASON, key=key))
+    return result
+
+
+def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
+    """Yield one line per difference, up to `STATEMENTS`; the rest is counted.
+
+    Args:
+        kind: `change`, `drift` or `due`. For drift, an empty value is shown as absent, otherwise as
+            not declared.
+        found: The differences.
+    """
+    every = list(found)
+    empty = ABSENT if kind == "drift" else UNDECLARED
+    for each in every[:STATEMENTS]:
+        yield f"{kind}: {each.subject} {listed(each.names)}: {statement_text(each, empty)}"
+    if (more := len(every) - STATEMENTS) > 0:
+        yield f"{kind}: and {more} more"
+
+
+def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
+    """Return a difference without its subject, such as `label team not declared → ml`.
+
+    Args:
+        statement: The difference.
+        empty: Words for a value that is empty.
+    """
+    was, now = statement.was, statement.now
+    if not was and not now:
+        changed = " changed" if statement.aspect is Aspect.SETTING else ""
+        return printable(f"{statement.what}{changed}")
+    if statement.aspect is Aspect.POOL:
+        moves = f"moves from {was} to {now}" if was and now else ""
+        return printable(moves or (f"joins pool {now}" if now else f"leaves pool {was}"))
+    if now == "applied":
+        empty = "not applied"
+    return printable(f"{statement.what} {was or empty} → {now or empty}")

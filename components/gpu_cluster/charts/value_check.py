@@ -1,0 +1,156 @@
+"""Check Helm values for unknown, unused and mistyped keys, and for conflicts with settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from gpu_cluster.base.nearness import nearest
+from gpu_cluster.charts.misplaced import cure
+from gpu_cluster.charts.value_table import NOTHING, Table
+from gpu_cluster.charts.value_types import choices, type_of
+from gpu_rules.faults import Fault, Location, fault, show
+
+
+def check(
+    table: Table,
+    values: Mapping[str, Any],
+    at: Location,
+    *,
+    decided: bool = True,
+    complete: bool = True,
+) -> Iterator[Fault]:
+    """Yield all faults in a chart's values.
+
+    Args:
+        table: The values that the chart reads.
+        values: The values to check.
+        at: Location of the values in the stack file.
+        decided: True to reject values that a setting of the stack file already sets, as in
+            `extraValues`. False to check only the values themselves.
+        complete: False if the table is for a similar chart version. The declared version may read
+            other values, so the check then accepts values that the table lacks.
+    """
+    yield from _check(table, values, "", at, decided, complete)
+
+
+def _check(
+    table: Table,
+    values: Mapping[str, Any],
+    prefix: str,
+    at: Location,
+    decided: bool,
+    complete: bool,
+) -> Iterator[Fault]:
+    known = table.below(prefix)
+    for key, value in values.items():
+        path = f"{prefix}.{key}" if prefix else str(key)
+        here = (*at, str(key))
+        if "." in str(key):
+            yield _unknown(table, path, str(key), value, known, here)
+        elif path in table.values:
+            yield from _leaf(table, path, value, here, decided)
+        elif isinstance(value, Mapping) and table.leads_on(path) and path not in table.dead:
+            yield from _check(table, value, path, here, decided, complete)
+        elif not complete:
+            continue
+        elif path in table.dead:
+            yield from _dead(table, path, value, here)
+        elif since := next((table.later[p] for p in table.later if _under(p, path)), None):
+            yield fault(
+                here,
+                f"{path}, which the chart reads since {since}",
+                f"a value that {table.chart} {table.series}.x reads",
+                f'write "version: {since}.0", or remove it',
+            )
+        elif key in known:
+            below = table.below(path)
+            yield fault(
+                here,
+                show(value),
+                f"a mapping with some of {', '.join(below)}",
+                f'write "{below[0]}" below {path}',
+            )
+        else:
+            yield _unknown(table, path, str(key), value, known, here)
+
+
+def _under(path: str, prefix: str) -> bool:
+    return path == prefix or path.startswith(f"{prefix}.")
+
+
+def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) -> Iterator[Fault]:
+    entry = table.values[path]
+    if decided and entry.setting:
+        yield fault(
+            here,
+            show(value),
+            f"{path} only from the stack file's own setting, which it would override silently",
+            f"{entry.cure or f'write {entry.setting}'} and remove it here",
+        )
+        return
+    wanted = type_of(entry.type)
+    if value is None and wanted.holds(value):
+        return
+    if (place := _null(value, here)) is not None:
+        yield fault(
+            place,
+            "null",
+            "a value: Pulumi drops a null before Helm reads it, and the chart's default stays",
+            f"remove it, or write a value: {wanted.wanted}",
+        )
+        return
+    if wanted.holds(value):
+        return
+    words = choices(entry.type)
+    if isinstance(value, str) and words:
+        advice = f'write "{nearest(value, words)}"'
+    elif isinstance(value, str) and value in ("true", "false") and "truth" in entry.type:
+        advice = f"write {value} without quotes: Helm takes every text for true"
+    elif isinstance(value, bool | int | float) and "text" in entry.type:
+        advice = f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
+    elif isinstance(value, str) and value.isdecimal() and entry.type == "whole":
+        advice = f"write {value} without quotes"
+    elif entry.type == "names":
+        advice = "write the Secrets' names alone, such as [registry]"
+    elif entry.type == "references":
+        advice = "write mappings such as [{name: registry}]"
+    else:
+        advice = f"write {wanted.wanted}"
+    yield fault(here, show(value), wanted.wanted, advice)
+
+
+def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Fault]:
+    dead = table.dead[path]
+    if dead.unread is not NOTHING and value == dead.unread:
+        return
+    read = "no version of the chart reads" if dead.was == "never" else "the chart read up to "
+    yield fault(
+        here,
+        f"{path}, which {read}{'' if dead.was == 'never' else dead.was}",
+        f"a value that {table.chart} {table.series}.x reads",
+        dead.instead,
+    )
+
+
+def _unknown(
+    table: Table, path: str, key: str, value: Any, known: list[str], here: Location
+) -> Fault:
+    unknown = f'an unknown key "{key}"'
+    wanted = f"one of {', '.join(known)}" if known else "a value that the chart reads"
+    if key in table.values or ("." in key and table.leads_on(key)):
+        return fault(here, unknown, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
+    return fault(here, unknown, wanted, cure(table, path, value))
+
+
+def _null(value: Any, here: Location) -> Location | None:
+    """Return the location of the first null in a value; None if it contains none."""
+    if value is None:
+        return here
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        items = value.items()
+    elif isinstance(value, list | tuple):
+        items = enumerate(value)
+    inner = (_null(item, (*here, key if isinstance(key, int) else str(key))) for key, item in items)
+    return next((place for place in inner if place is not None), None)

@@ -1,0 +1,174 @@
+"""Tables of the values that each Helm chart reads, by chart version; files in `value_paths/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parent / "value_paths"
+
+# Version series (major and minor) whose values are known, oldest first.
+SERIES: Mapping[str, tuple[str, ...]] = {
+    "gpu-operator": ("v26.3", "v26.7"),
+    "nvidia-device-plugin": ("0.19", "0.20"),
+    "dra-driver-nvidia-gpu": ("0.4", "0.5"),
+    "node-feature-discovery": ("0.17", "0.18", "0.19"),
+}
+
+_GROUP = re.compile(r"<(\w+)>|\{([^}]*)\}")
+_SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
+
+# Value of `Dead.unread` if no value is accepted at the path.
+NOTHING = object()
+
+
+@dataclass(frozen=True)
+class Value:
+    """A path in a Helm chart's values, such as `driver.version`.
+
+    Attributes:
+        type: Type of the value (`gpu_cluster.charts.value_types`).
+        setting: Setting of the stack file that sets the value; None if only `extraValues` can set
+            the value.
+        cure: Instruction to the user, shown in place of the setting's name; empty to show the name.
+    """
+
+    path: str
+    type: str
+    setting: str | None = None
+    cure: str = ""
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A path in a chart's values that the chart does not read.
+
+    Attributes:
+        was: Last chart version that read the path, or `never`.
+        instead: Instruction to the user.
+        unread: The only value that is accepted, because it is the chart's default.
+    """
+
+    path: str
+    was: str
+    instead: str
+    unread: object = NOTHING
+
+
+@dataclass(frozen=True)
+class Table:
+    """The paths in one Helm chart's values, for one series of versions (major and minor)."""
+
+    chart: str
+    series: str
+    values: Mapping[str, Value]
+    dead: Mapping[str, Dead]
+    later: Mapping[str, str]
+    """Paths that only later series read, mapped to the first of these series."""
+
+    def below(self, prefix: str) -> list[str]:
+        """Return the keys that may follow a prefix, in the order of the table."""
+        start = f"{prefix}." if prefix else ""
+        known = [path for path in self.values if path.startswith(start)]
+        return list(dict.fromkeys(path[len(start) :].split(".")[0] for path in known))
+
+    def leads_on(self, prefix: str) -> bool:
+        """Return True if a path of the table begins with the prefix and a dot."""
+        start = f"{prefix}."
+        return any(path.startswith(start) for path in (*self.values, *self.dead))
+
+
+def series_of(version: str) -> str:
+    """Return the series of a version: `v26.7` for `v26.7.0`."""
+    match = _SERIES.fullmatch(version)
+    return match[1] if match else version
+
+
+def is_known(chart: str, version: str) -> bool:
+    """Return True if the values of a chart's version are known."""
+    return series_of(version) in SERIES[chart]
+
+
+def known_versions(chart: str) -> str:
+    """Return the versions of a chart whose values are known, for messages."""
+    return " or ".join(f"{version}.x" for version in SERIES[chart])
+
+
+def nearest_series(chart: str, version: str) -> str:
+    """Return the series of a version if its values are known, or the nearest older known series.
+
+    For a version that is older than all known series, return the oldest series.
+    """
+    older = [known for known in SERIES[chart] if _numbers(known) <= _numbers(series_of(version))]
+    return older[-1] if older else SERIES[chart][0]
+
+
+def _numbers(series: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", series)))
+
+
+def table(chart: str, version: str) -> Table:
+    """Return the table of values for a chart's version.
+
+    The table of an unknown version is that of the nearest known series.
+    """
+    return _table(chart, nearest_series(chart, version))
+
+
+@cache
+def _table(chart: str, series: str) -> Table:
+    document = _document(chart)
+    order = SERIES[chart]
+    groups = document.get("groups", {})
+    values: dict[str, Value] = {}
+    dead: dict[str, Dead] = {}
+    later: dict[str, str] = {}
+    for text, entry in document["paths"].items():
+        facts = {"type": entry} if isinstance(entry, str) else entry
+        there = order.index(series) >= order.index(facts.get("since", order[0]))
+        gone = "before" in facts and order.index(series) >= order.index(facts["before"])
+        for path in _expand(text, groups):
+            if there and not gone:
+                values[path] = Value(
+                    path, facts["type"], facts.get("setting"), facts.get("cure", "")
+                )
+            elif not there:
+                later[path] = facts["since"]
+    for key, versions in document["subcharts"].items():
+        below = _table("node-feature-discovery", versions[series])
+        for path, value in below.values.items():
+            values.setdefault(f"{key}.{path}", Value(f"{key}.{path}", value.type, value.setting))
+        for path, reason in below.dead.items():
+            dead[f"{key}.{path}"] = Dead(f"{key}.{path}", reason.was, reason.instead)
+    for text, facts in document["dead"].items():
+        for path in _expand(text, groups):
+            if not any(known == path or known.startswith(f"{path}.") for known in values):
+                unread = facts.get("unread", NOTHING)
+                dead[path] = Dead(path, facts["was"], facts["instead"], unread)
+    return Table(chart, series, values, dead, later)
+
+
+@cache
+def _document(chart: str) -> dict[str, Any]:
+    import yaml  # Importing PyYAML takes time, and only stacks with `extraValues` need it.
+
+    from gpu_cluster.base.nesting import LOADER
+
+    text = (FOLDER / f"{chart}.yaml").read_text("utf-8")
+    document: dict[str, Any] = yaml.load(text, LOADER)  # noqa: S506 - a subclass of SafeLoader
+    return document
+
+
+def _expand(text: str, groups: Mapping[str, list[str]]) -> Iterator[str]:
+    """Yield all paths that match a pattern with groups such as `{a,b}` or `<name>`."""
+    match = _GROUP.search(text)
+    if match is None:
+        yield text
+        return
+    members = groups[match[1]] if match[1] else match[2].split(",")
+    for member in members:
+        yield from _expand(text[: match.start()] + member + text[match.end() :], groups)

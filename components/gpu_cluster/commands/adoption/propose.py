@@ -1,0 +1,406 @@
+"""Settings with which a stack takes over a running cluster without changes; pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpu_cluster.base.confidential import is_confidential
+from gpu_cluster.charts.extra_values import merged
+from gpu_cluster.commands.adoption import handover
+from gpu_cluster.commands.adoption.observed import (
+    ManagerKind,
+    ObservedCluster,
+    ObservedNode,
+    ObservedRelease,
+    ObservedWorkload,
+)
+from gpu_cluster.commands.adoption.pools import (
+    ObservedPool,
+    Sharing,
+    by_selector,
+    gpu_pools,
+    node_ranges,
+    pool_names,
+)
+from gpu_cluster.kubernetes.engine import parse_engine
+from gpu_cluster.kubernetes.resources import DRIVER_LABEL
+from gpu_cluster.platforms.findings import numbers, value_at
+from gpu_rules.faults import Fault
+from gpu_rules.kube.gpu_resources import GPU
+
+Settings = dict[str, Any]
+
+DEVICE_PLUGIN, GPU_OPERATOR = "device-plugin", "gpu-operator"
+PLUGIN = "NVIDIA's device plugin"
+OPERATOR = "NVIDIA's GPU Operator"
+# Name of the device plugin that kubespray installs from a manifest and GKE as an add-on.
+KUBESPRAY = "a device plugin of GKE or kubespray"
+PLUGINS = (PLUGIN, KUBESPRAY)
+NFD = "Node Feature Discovery"
+# Name of the Helm chart of each platform.
+CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator"}
+# First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
+_CDI_CONTAINERD = (1, 7)
+_NAMES = re.compile(r".*(name|names|secrets|refs?)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """Settings that describe a running cluster, and reasons why a stack can't take it over.
+
+    Attributes:
+        settings: Content of `gpu-cluster:cluster`, with camelCase keys.
+        refused: Why the cluster's GPU software can't be taken over; empty if it can.
+        notes: Facts that the user should know or decide about, one sentence each.
+        ours: Names of the nodes whose labels and taints are already managed by a stack.
+    """
+
+    settings: Settings = field(default_factory=dict)
+    refused: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
+    ours: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Software:
+    """The software that advertises a cluster's GPUs.
+
+    Attributes:
+        release: Helm release of the software; None for plain manifests, and if no software
+            advertises GPUs.
+        objects: DaemonSets of the software, if they are plain manifests.
+    """
+
+    platform: str
+    release: ObservedRelease | None = None
+    objects: tuple[ObservedWorkload, ...] = ()
+
+
+def propose(observed: ObservedCluster, context: str) -> Proposal:
+    """Return the settings that describe a cluster and keep its GPU software as it is.
+
+    Args:
+        observed: The running cluster.
+    """
+    software, refused = _software(observed)
+    pools = gpu_pools(observed.nodes)
+    counted = tuple(pool for pool in pools if pool.gpus)
+    sections = {
+        "version": "v1",
+        "kubernetes": {"context": context},
+        "platform": software.platform,
+        "adopted": _adopted(software),
+        "driver": _driver(software),
+        **_runtime(observed),
+        **_platform_section(software, counted),
+        "pools": [
+            _pool(pool, name, observed.nodes)
+            for pool, name in zip(counted, pool_names(counted), strict=True)
+        ],
+        "maintenance": node_ranges(
+            node for pool in counted for node in pool.nodes if not node.ready
+        ),
+    }
+    return Proposal(
+        settings={key: value for key, value in sections.items() if value},
+        refused=(*refused, *_refused_values(software), *_edited(software)),
+        notes=tuple(_notes(observed, software, pools)),
+        ours=frozenset(node.name for node in observed.nodes if node.is_ours),
+    )
+
+
+def _software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, ...]]:
+    """Return the software that advertises GPUs, and the reasons why it can't be taken over."""
+    operators = [each for each in observed.workloads if each.what == OPERATOR]
+    servers = [
+        each
+        for each in observed.workloads
+        if each.kind == "DaemonSet"
+        and each.what != NFD
+        and each.managed_by.kind is not ManagerKind.OPERATOR
+    ]
+    known = [*operators, *(each for each in servers if each.what in PLUGINS)]
+    platform = GPU_OPERATOR if operators else DEVICE_PLUGIN
+    faults = [*_unknown(servers), *_two_of_them(operators, servers)]
+    faults += [fault for each in known if (fault := handover.refusal(each))]
+    release = _release_of(known, observed.releases)
+    if release is not None:
+        faults += [*_unfinished(release, CHARTS[platform]), *_gpu_cluster(release)]
+        return _Software(platform=platform, release=release), tuple(faults)
+    if operators and not faults:
+        faults.append(handover.no_release(operators[0]))
+    return _Software(platform=platform, objects=tuple(known)), tuple(faults)
+
+
+def _release_of(
+    workloads: Sequence[ObservedWorkload], releases: Iterable[ObservedRelease]
+) -> ObservedRelease | None:
+    keys = {each.release for each in workloads}
+    return next((each for each in releases if (each.namespace, each.name) in keys), None)
+
+
+def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
+    for each in servers:
+        if each.what not in PLUGINS:
+            yield Fault(
+                str(each),
+                f"{each.what}, managed by {each.managed_by}",
+                "NVIDIA's device plugin or its GPU Operator; only these are taken over",
+                "keep it outside the stack, or replace it",
+            )
+
+
+def _two_of_them(
+    operators: Sequence[ObservedWorkload], servers: Sequence[ObservedWorkload]
+) -> Iterator[Fault]:
+    """Yield a fault if GPUs are advertised by several Helm releases, or by release and manifest.
+
+    Several plain manifests are no fault, because they can be for different nodes.
+    """
+    plugins = [each for each in servers if each.what in PLUGINS]
+    sources = {each.release for each in (*operators, *plugins)}
+    if len(sources) > 1 or (operators and plugins):
+        first, *others = map(str, (*operators, *plugins))
+        yield Fault(
+            first,
+            f"a device plugin beside {', '.join(others)}",
+            "one release, or plain manifests alone: two give the same GPU out twice",
+            "remove one of them",
+        )
+
+
+def _unfinished(release: ObservedRelease, chart: str) -> Iterator[Fault]:
+    if release.status != "deployed":
+        yield Fault(
+            str(release),
+            f"status {release.status}",
+            "deployed: a release whose last change ended well",
+            f"see `helm history -n {release.namespace} {release.name}`, and roll it back",
+        )
+    if release.chart != chart:
+        yield Fault(
+            str(release),
+            f"chart {release.chart}",
+            f"chart {chart} as a release of its own",
+            "install NVIDIA's chart by itself, with the same values",
+        )
+
+
+def _gpu_cluster(release: ObservedRelease) -> Iterator[Fault]:
+    """Yield a fault if the operator runs a GPUCluster (gpu-operator v26.7.0, values.yaml)."""
+    if value_at(merged(release.defaults, release.values), "gpuCluster", "deployCR") is True:
+        yield Fault(
+            f"{release}: gpuCluster.deployCR",
+            "true: the operator runs a GPUCluster, an experiment of its publisher, and with it "
+            "NVIDIA's DRA driver",
+            "a ClusterPolicy: the DRA driver is managed by a release of its own only",
+            "keep it outside the stack; or remove it, declare `platform: dra` and run `make up`",
+        )
+
+
+def _edited(software: _Software) -> Iterator[Fault]:
+    """Yield a fault for each edited field that the next upgrade of the Helm release would reset."""
+    release = software.release
+    for edit in release.edits if release else ():
+        yield Fault(
+            f"{edit.item}: {edit.path}",
+            f"a value that somebody wrote past {release}",
+            "the value of the release: the next upgrade resets it and may restart the pods",
+            "write it into the release (`helm upgrade --reuse-values --set …`), or undo the edit",
+        )
+
+
+def _refused_values(software: _Software) -> Iterator[Fault]:
+    """Yield faults for secrets in values or manifests, which a stack file must not contain."""
+    kept: list[tuple[str, Mapping[str, Any]]] = [
+        (str(each), each.manifest) for each in software.objects
+    ]
+    if software.release is not None:
+        kept.append((str(software.release), software.release.values))
+    for place, values in kept:
+        for path in _secrets(values):
+            yield Fault(
+                f"{place}: {path}",
+                "a value that looks like a secret (not repeated here)",
+                "no secret in a stack file, which everybody reads",
+                "put it into a Secret and name that Secret here",
+            )
+
+
+def _secrets(value: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths of values whose key, or whose environment variable, suggests a secret."""
+    if isinstance(value, Mapping):
+        name, text = value.get("name"), value.get("value")
+        if isinstance(name, str) and isinstance(text, str) and text and _is_secret(name):
+            yield f"{path}.value"
+        for key, item in value.items():
+            here = f"{path}.{key}" if path else str(key)
+            if isinstance(item, str) and item and _is_secret(str(key)):
+                yield here
+            else:
+                yield from _secrets(item, here)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _secrets(item, f"{path}[{index}]")
+
+
+def _is_secret(key: str) -> bool:
+    """Return True if a key's value is probably a secret, not just the name of a Secret object."""
+    return is_confidential(key) and not _NAMES.fullmatch(key)
+
+
+def _adopted(software: _Software) -> Settings:
+    release = software.release
+    if release is not None and release.is_ours:
+        # A stack installed or already adopted the release, so no section `adopted` is added.
+        return {}
+    if release is not None:
+        kept = {
+            "name": release.name,
+            "namespace": release.namespace,
+            "version": release.version,
+            "values": dict(release.values),
+        }
+        return {"release": {key: value for key, value in kept.items() if value}}
+    objects = [dict(each.manifest) for each in software.objects]
+    return {"objects": objects} if objects else {}
+
+
+def _values(software: _Software) -> Settings:
+    release = software.release
+    return merged(release.defaults, release.values) if release else {}
+
+
+def _enabled(values: Mapping[str, Any], section: str) -> bool:
+    part = values.get(section)
+    return isinstance(part, Mapping) and part.get("enabled") is True
+
+
+def _driver(software: _Software) -> Settings:
+    brings = software.platform == GPU_OPERATOR and _enabled(_values(software), "driver")
+    return {"source": "operator" if brings else "preinstalled"}
+
+
+def _runtime(observed: ObservedCluster) -> Settings:
+    """Return the section `runtime` of the stack file: default runtime and use of CDI."""
+    runtime: Settings = {}
+    if observed.runtime_classes.get("nvidia") == "nvidia":
+        runtime["defaultRuntime"] = "runc"
+    old = (
+        numbers(version) < _CDI_CONTAINERD
+        for node in observed.nodes
+        for engine, version in [parse_engine(node.engine)]
+        if engine == "containerd"
+    )
+    if any(old):
+        runtime["cdi"] = False
+    return {"runtime": runtime} if runtime else {}
+
+
+def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Settings:
+    files = _files(pools)
+    if software.platform == DEVICE_PLUGIN:
+        return {"devicePlugin": files} if files else {}
+    values = _values(software)
+    operator: Settings = {"toolkit": _enabled(values, "toolkit"), "nfd": _enabled(values, "nfd")}
+    if files:
+        operator["devicePlugin"] = files
+    mig = values.get("mig")
+    if isinstance(mig, Mapping) and mig.get("strategy") in ("none", "single", "mixed"):
+        operator["migStrategy"] = mig["strategy"]
+    return {"gpuOperator": operator}
+
+
+def _files(pools: Sequence[ObservedPool]) -> Settings:
+    """Return the device plugin's configuration (sharing, MIG) that the nodes' labels show."""
+    named = {pool.config: document for pool in pools if pool.config for document in [_file(pool)]}
+    plain = [document for pool in pools if not pool.config and (document := _file(pool))]
+    files: Settings = {}
+    if plain:
+        files["config"] = plain[0]
+    if named:
+        files["configs"] = named
+    return files
+
+
+def _file(pool: ObservedPool) -> Settings:
+    document: Settings = {}
+    if pool.mig:
+        document["flags"] = {"migStrategy": "mixed"}
+    if pool.sharing != Sharing():
+        document["sharing"] = _sharing(pool.sharing)
+    return {"version": "v1", **document} if document else {}
+
+
+def _sharing(sharing: Sharing) -> Settings:
+    shared: Settings = {"resources": [{"name": GPU, "replicas": sharing.replicas}]}
+    if sharing.mps:
+        return {"mps": shared}
+    return {"timeSlicing": {**({"renameByDefault": True} if sharing.renamed else {}), **shared}}
+
+
+def _pool(pool: ObservedPool, name: str, nodes: Iterable[ObservedNode]) -> Settings:
+    selector = by_selector(pool, nodes)
+    found: Settings = (
+        {"selector": selector, "count": len(pool.nodes)}
+        if selector
+        else {"nodes": node_ranges(pool.nodes)}
+    )
+    return {
+        "name": name,
+        **found,
+        "gpusPerNode": pool.gpus,
+        "labels": pool.labels,
+        "taints": [str(taint) for taint in pool.taints],
+        "startupTaint": False,
+        **({"mig": dict(pool.mig)} if pool.mig else {}),
+    }
+
+
+def _notes(
+    observed: ObservedCluster, software: _Software, pools: Sequence[ObservedPool]
+) -> Iterator[str]:
+    if software.release is None and not software.objects:
+        yield "Nothing in the cluster advertises GPUs yet; the stack would install the platform."
+    for pool in pools:
+        names = ", ".join(node_ranges(pool.nodes))
+        if not pool.gpus:
+            yield (
+                f"The number of GPUs of {names} ({pool.product or 'unknown GPUs'}) can't be read "
+                "from the cluster, because their MIG devices stand for them: write a pool by hand."
+            )
+    yield from _different_sharing(pools)
+    yield from _hosts(pools)
+    resting = [node for pool in pools if pool.gpus for node in pool.nodes if not node.ready]
+    if resting:
+        yield (
+            f"{', '.join(node_ranges(resting))} is not ready, so it is in maintenance: neither "
+            "touched nor counted until you remove it there."
+        )
+
+
+def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
+    """Yield a note that the nodes' hosts stay unchanged until the stack file declares them."""
+    nodes = [node for pool in pools for node in pool.nodes]
+    engines = sorted({node.engine for node in nodes if node.engine})
+    drivers = sorted(
+        {node.reported[DRIVER_LABEL] for node in nodes if DRIVER_LABEL in node.reported}
+    )
+    found = [*(engine.replace("://", " ") for engine in engines), *(f"driver {d}" for d in drivers)]
+    if found:
+        yield (
+            f"The hosts stay as they were prepared ({', '.join(found)}). Hosts that you declare in "
+            "the section hosts are prepared by the stack; the preview shows what that changes."
+        )
+
+
+def _different_sharing(pools: Sequence[ObservedPool]) -> Iterator[str]:
+    plain = {pool.sharing for pool in pools if not pool.config and pool.gpus}
+    if len(plain) > 1:
+        yield (
+            "Nodes without the label nvidia.com/device-plugin.config share GPUs differently, which "
+            "one configuration can't express; the first pool's sharing was written."
+        )

@@ -1,0 +1,236 @@
+"""Read a running cluster through the Kubernetes API, without any write.
+
+The only Secrets that are read are those in which Helm records releases of GPU software.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from gpu_cluster.commands.adoption import parse
+from gpu_cluster.commands.adoption.observed import (
+    Edit,
+    ManagedBy,
+    ManagerKind,
+    ObservedCluster,
+    ObservedRelease,
+    ObservedWorkload,
+)
+from gpu_cluster.commands.adoption.owners import Deliverers, owner_of
+from gpu_cluster.kubernetes import grammar
+from gpu_cluster.kubernetes.api import Client, Json, Refused
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.grammar import IllFormed
+from gpu_cluster.kubernetes.managers import daemon_set
+from gpu_cluster.release.helm_record import (
+    NOTED,
+    decode_release,
+    expected,
+    secrets_of,
+    status_of,
+)
+from gpu_rules.faults import Fault
+
+DEPTH = 50
+"""Maximum number of levels of a release's values."""
+GPU_OPERATOR = "NVIDIA's GPU Operator"
+_OPERATOR_IMAGE = "gpu-operator"
+APPS = "/apis/apps"
+_NOT_SERVED = 404
+
+
+async def read_cluster(client: Client) -> ObservedCluster:
+    """Return the model of the cluster that a client is connected to.
+
+    Raises:
+        ClusterError: The API server rejected a request, or an object has an invalid name.
+    """
+    found = await client.list("nodes")
+    nodes = sorted(map(parse.node, found), key=lambda node: node.name)
+    version, sets, deployments, classes, policies, deliverers = await asyncio.gather(
+        client.request("GET", "", base="/version", version=""),
+        client.list("daemonsets", base=APPS),
+        client.list("deployments", base=APPS),
+        client.list("runtimeclasses", base="/apis/node.k8s.io"),
+        _served(client, "clusterpolicies", "/apis/nvidia.com", "v1"),
+        _deliverers(client, any(node.provider == "gce" for node in nodes)),
+    )
+    pairs = [*_daemon_sets(sets), *_deployments(deployments)]
+    workloads = [
+        parse.workload(item, kind, what, owner_of(item, kind, deliverers))
+        for item, kind, what in pairs
+    ]
+    rendered = [*pairs, *((item, "ClusterPolicy", "") for item in policies or ())]
+    releases = await gather(
+        lambda key: _release(client, key, workloads, rendered),
+        sorted({key for item, _, _ in pairs if (key := parse.release_of(item))}),
+    )
+    return ObservedCluster(
+        version=str(version["gitVersion"]),
+        nodes=tuple(nodes),
+        workloads=tuple(sorted(workloads, key=str)),
+        releases=tuple(release for release in releases if release is not None),
+        runtime_classes={
+            grammar.name(item["metadata"]["name"]): str(item["handler"]) for item in classes
+        },
+        policies=tuple(grammar.name(item["metadata"]["name"]) for item in policies or ()),
+    )
+
+
+def _daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
+    """Return DaemonSets that advertise GPUs or label nodes, each with kind and software's name."""
+    found = ((item, daemon_set(item)) for item in items)
+    return [(item, "DaemonSet", manager.what) for item, manager in found if manager]
+
+
+def _deployments(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
+    """Return the GPU Operator's Deployments, each with its kind and the software's name."""
+    return [
+        (item, "Deployment", GPU_OPERATOR)
+        for item in items
+        if any(
+            _image_name(container["image"]) == _OPERATOR_IMAGE
+            for container in item["spec"]["template"]["spec"]["containers"]
+        )
+    ]
+
+
+def _image_name(image: str) -> str:
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
+async def _served(client: Client, plural: str, base: str, version: str) -> tuple[Json, ...] | None:
+    """Return all objects of a kind; None if the cluster doesn't serve the kind."""
+    try:
+        return tuple(await client.list(plural, base=base, version=version))
+    except Refused as error:
+        if error.code == _NOT_SERVED:
+            return None
+        raise
+
+
+async def _newest_served(client: Client, plural: str, group: str) -> tuple[Json, ...] | None:
+    """Return all objects of a kind in the API server's preferred version of its group."""
+    try:
+        answer = await client.request("GET", "", base=f"/apis/{group}", version="")
+    except Refused as error:
+        if error.code == _NOT_SERVED:
+            return None
+        raise
+    version = grammar.api_version(answer["preferredVersion"]["version"])
+    return await _served(client, plural, f"/apis/{group}", version)
+
+
+async def _deliverers(client: Client, addon_manager: bool) -> Deliverers:
+    applications, helm_releases, kustomizations, helm_charts = await asyncio.gather(
+        _newest_served(client, "applications", "argoproj.io"),
+        _newest_served(client, "helmreleases", "helm.toolkit.fluxcd.io"),
+        _newest_served(client, "kustomizations", "kustomize.toolkit.fluxcd.io"),
+        _newest_served(client, "helmcharts", "helm.cattle.io"),
+    )
+    return Deliverers(
+        applications=applications,
+        helm_releases=helm_releases,
+        kustomizations=kustomizations,
+        helm_charts=helm_charts,
+        addon_manager=addon_manager,
+    )
+
+
+async def _release(
+    client: Client,
+    key: tuple[str, str],
+    workloads: list[ObservedWorkload],
+    pairs: list[tuple[Json, str, str]],
+) -> ObservedRelease | None:
+    """Return a Helm release; None if Helm has no record of it any more."""
+    namespace, name = key
+    records = await secrets_of(client, name, namespace)
+    if not records:
+        return None
+    recorded = decode_release(records[-1])
+    release = observed_release(recorded, name, namespace)
+    members = {
+        (kind, item["metadata"]["name"]): item
+        for item, kind, _ in pairs
+        if parse.release_of(item) == key
+    }
+    owners = [workload.managed_by for workload in workloads if workload.release == key]
+    by_helm = ManagedBy(kind=ManagerKind.HELM, name=name, namespace=namespace)
+    others = (owner for owner in owners if owner.kind is not ManagerKind.HELM)
+    return replace(
+        release,
+        managed_by=next(others, by_helm),
+        is_ours=NOTED in (records[-1]["metadata"].get("annotations") or {}),
+        edits=release_edits(str(recorded.get("manifest") or ""), members),
+    )
+
+
+def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelease:
+    """Return the model of a release that Helm recorded.
+
+    Parts of the record with an unexpected type count as missing.
+
+    Raises:
+        IllFormed: Values are nested too deeply for a stack file.
+    """
+    chart = _mapping(recorded.get("chart"))
+    metadata = _mapping(chart.get("metadata"))
+    values, defaults = _mapping(recorded.get("config")), _mapping(chart.get("values"))
+    if not all(map(_is_flat, (values, defaults))):
+        found = f"values nested more than {DEPTH} levels deep"
+        cure = "find out who wrote the release's record"
+        raise IllFormed(Fault(f"release {namespace}/{name}", found, "values of a chart", cure))
+    return ObservedRelease(
+        name=name,
+        namespace=namespace,
+        chart=str(metadata.get("name") or ""),
+        version=str(metadata.get("version") or ""),
+        status=status_of(recorded),
+        values=values,
+        defaults=defaults,
+    )
+
+
+def _is_flat(value: Any) -> bool:
+    """Return True if nested mappings and lists have at most `DEPTH` levels."""
+    level = [value]
+    for _ in range(DEPTH):
+        level = [inner for outer in level for inner in _inside(outer)]
+        if not level:
+            return True
+    return False
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def release_edits(manifest: str, members: dict[tuple[str, str], Json]) -> tuple[Edit, ...]:
+    """Return the fields of a release's objects that were changed without Helm.
+
+    Args:
+        manifest: The release's manifest in Helm's record.
+        members: Live workloads and ClusterPolicies of the release, by kind and name.
+
+    Raises:
+        IllFormed: The manifest is no valid YAML, or too large.
+    """
+    found: list[Edit] = []
+    for item in expected(manifest):
+        live = members.get((item.kind, item.name))
+        if live is not None and item.body is not None:
+            namespace = live["metadata"].get("namespace")
+            place = f"{item.kind} {f'{namespace}/' if namespace else ''}{item.name}"
+            found += parse.edits(place, json.loads(item.body), live)
+    return tuple(found)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,158 @@
+"""Repair the files of a local backend that a full disk or a killed write left cut or empty.
+
+The engine writes each file under another name and renames it. If the disk is full, it renames the
+part that it could write (gocloud.dev v0.46.0, blob/blob.go, WriteAll; blob/fileblob/fileblob.go,
+writer.Close), and each later command fails with ``unexpected end of JSON input``. A writer that
+could not write ends with an error, so a cut file belongs to no run.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import yaml
+
+from gpu_cluster.commands.lock import locks_of
+from gpu_rules.faults import Fault, FaultError
+from gpu_rules.printable import printable
+
+PROJECT = "gpu-cluster"
+"""Name of the project in `Pulumi.yaml`, a folder of the backend."""
+VERSION = "version: 1\n"
+"""Content of ``meta.yaml`` in a backend whose stacks belong to projects.
+
+Source: pulumi v3.274.1, pkg/backend/diy/meta.go.
+"""
+UNFINISHED = ".tmp"
+"""Suffix of a file that is written but not renamed yet. A full disk leaves such files, too."""
+WRITING = 5
+"""Seconds to wait for another run that is about to rename its lock."""
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+"""First bytes of compressed files, which the engine writes if a user asks for it."""
+
+
+def heal(backend: Path, home: Path, stack: str) -> Iterator[str]:
+    """Repair the files of a local backend; yield a line about each repaired file.
+
+    Args:
+        backend: The backend's folder ``.pulumi``.
+        home: The engine's folder, ``PULUMI_HOME``.
+
+    Raises:
+        FaultError: The stack's state is cut, and so are all its copies.
+    """
+    yield from _restore_version(backend)
+    states = backend / "stacks"
+    attributes = backend.glob("**/*.attrs")
+    tags = [states / PROJECT / f"{stack}.pulumi-tags"]
+    history = (backend / "history" / PROJECT / stack).glob("*.history.json*")
+    for path in (*attributes, *tags, *history, *(home / "workspaces").glob("*.json")):
+        if path.is_file() and not is_readable(path):
+            yield _removed(path)
+    for path in locks_of(backend, stack):
+        if path.suffix == UNFINISHED:
+            _await_write(path)
+        if not is_readable(path):
+            yield _removed(path)
+    if not locks_of(backend, stack):
+        yield from _restore_state(backend, stack)
+
+
+def is_readable(path: Path) -> bool:
+    """Check that a file contains a JSON document, and not only the beginning of one."""
+    try:
+        content = path.read_bytes()
+        if content.startswith(_ZSTD):
+            return True
+        json.loads(gzip.decompress(content) if content.startswith(_GZIP) else content)
+    except (EOFError, OSError, ValueError, RecursionError):
+        return not path.exists()
+    return True
+
+
+def _await_write(path: Path) -> None:
+    """Wait until another run has written its lock, or does not write it."""
+    end = time.monotonic() + WRITING
+    while not is_readable(path) and time.monotonic() < end:
+        time.sleep(0.1)
+
+
+def _removed(path: Path) -> str:
+    path.unlink(missing_ok=True)
+    return f"A write that failed left {printable(str(path))} cut or empty: it is removed."
+
+
+def _restore_version(backend: Path) -> Iterator[str]:
+    """Write the backend's version again if its file is cut and the backend has no older layout."""
+    path = backend / "meta.yaml"
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, yaml.YAMLError):
+        content = None
+    if isinstance(content, dict) and isinstance(content.get("version"), int):
+        return
+    if not any((backend / "stacks").glob("*.json*")):
+        _replace(path, VERSION.encode())
+        yield f"A write that failed left {printable(str(path))} cut or empty: it is written again."
+
+
+def _restore_state(backend: Path, stack: str) -> Iterator[str]:
+    """Replace a state that is cut by its newest copy.
+
+    The engine copies the state before each write, and keeps one for each run (pulumi v3.274.1,
+    pkg/backend/diy/state.go, backupTarget, backupStack and addToHistory).
+    """
+    for state in (backend / "stacks" / PROJECT / f"{stack}.json{end}" for end in ("", ".gz")):
+        if not state.is_file() or is_readable(state):
+            continue
+        folders = [backend / name / PROJECT / stack for name in ("history", "backups")]
+        older = [
+            path
+            for folder, pattern in zip(folders, ("*.checkpoint.json*", "*.json*"), strict=True)
+            for path in folder.glob(pattern)
+        ]
+        copies = [state.with_name(f"{state.name}.bak"), *sorted(older, key=_time, reverse=True)]
+        copy = next((path for path in copies if path.is_file() and is_readable(path)), None)
+        if copy is None:
+            raise FaultError(
+                Fault(
+                    f"state of stack {stack}: {state}",
+                    f"{state.stat().st_size} bytes that are no JSON document, as a full disk "
+                    "leaves them, and no copy that can be read",
+                    "the state",
+                    "restore the file from a backup of your own; without one, move it away and "
+                    "run `make up`, which takes over what exists",
+                )
+            )
+        moment = datetime.fromtimestamp(copy.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
+        broken = state.with_name(f"{state.name}.unreadable")
+        shutil.copy2(state, broken)
+        _replace(state, copy.read_bytes())
+        yield (
+            f"A write that failed left the state {printable(str(state))} cut or empty: it is "
+            f"restored from {printable(copy.name)} of {moment}; the cut file is {broken.name}. "
+            "`make up` takes over what was created since then."
+        )
+
+
+def _time(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Replace a file's content as a whole, so that a full disk changes nothing."""
+    made = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        made.write_bytes(content)
+        made.replace(path)
+    finally:
+        made.unlink(missing_ok=True)

@@ -1,0 +1,75 @@
+"""Program of `make destroy`: destroy the stack, but keep the embedded cluster and hosts running."""
+
+from __future__ import annotations
+
+import time
+
+from gpu_cluster.base.stack_option import stack_option
+from gpu_cluster.commands.contexts import require_consent, require_context, require_own_state
+from gpu_cluster.commands.engine import select, settle
+from gpu_cluster.commands.failure import stop
+from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.left import left
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.state import resources_of
+from gpu_cluster.commands.up import changed
+from gpu_cluster.commands.watched import Answer, Failed, answering, watched
+
+
+def destroy(stack: Stack, answer: Answer) -> int:
+    """Destroy all resources of the stack; return how many were deleted.
+
+    The embedded cluster and its hosts are started first if they don't run, because the stack's
+    changes have to be undone on them. A host that does not answer does not stop the deletion of the
+    other resources. If resources of the stack are left, they are listed and the program exits with
+    1.
+
+    Args:
+        stack: The stack to destroy.
+        answer: The JSON document of the command; gets ``left``, the resources that could not be
+            deleted.
+
+    Raises:
+        FaultError: No kubeconfig has the stack's context, the state may be that of the real stack,
+            which ``EMBEDDED=1`` replaces, or a person did not consent; nothing was changed.
+    """
+    require_context(stack)
+    selected = select(stack)
+    resources = resources_of(selected)
+    if not resources:
+        return 0
+    require_own_state(stack)
+    require_consent(stack, len(resources))
+    if cluster := embedded_cluster(stack):
+        cluster.start()
+    try:
+        result = watched(
+            selected.destroy,
+            answer,
+            continue_on_error=True,
+            refresh=settle(selected, stack),
+        )
+    except Failed as error:
+        remaining = left(resources_of(selected))
+        answer["left"] = remaining
+        for line in remaining:
+            print(f"left: {line}")
+        stop(
+            f"destroy: {len(remaining)} left: {error}; fix the cause and run it again, or use "
+            f"`make forget{stack_option(stack.name)} HOST=name` for a host that no longer exists"
+        )
+    return changed(result.summary)
+
+
+def main() -> None:
+    """Destroy the stack that `STACK` names."""
+    started = time.monotonic()
+    stack = Stack.current()
+    with answering("destroy") as answer, stack.held("make destroy"), stack.unsalted():
+        removed = destroy(stack, answer)
+        answer["removed"] = removed
+        print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Program of `make down`: destroy the stack, then stop the embedded cluster and its hosts."""
+
+from __future__ import annotations
+
+import time
+
+from gpu_cluster.commands.contexts import require_embedded
+from gpu_cluster.commands.destroy import destroy
+from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import answering
+
+
+def main() -> None:
+    """Destroy the stack, then stop the embedded cluster.
+
+    A stack on a real cluster is refused. If resources of the stack are left, exit with 1 and keep
+    the cluster and the hosts running.
+    """
+    started = time.monotonic()
+    stack = Stack.current()
+    require_embedded(stack)
+    with answering("down") as answer, stack.held("make down"):
+        with stack.unsalted():
+            answer["removed"] = destroy(stack, answer)
+        if cluster := embedded_cluster(stack):
+            cluster.stop()
+        seconds = time.monotonic() - started
+        print(f"down: {answer['removed']} resources removed, {seconds:.0f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""The environment variables of every command: toolchain on PATH, state and passphrase in the cache.
+
+``eval "$(make env)"`` sets the same variables in a shell, so that plain ``pulumi`` works there.
+Variables that the user has already set (backend, passphrase, kubeconfig, SSH key, charts) are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import toolchain
+from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.workarounds import engine_home
+from toolchain import processes
+from toolchain.machine import PROXY_VARIABLES
+
+# Seconds after which a temporary file is regarded as left over from a killed run.
+LEFT_AFTER = 3600
+
+# The engine's default for parallel operations is this number times the number of processors (pulumi
+# v3.250.0, pkg/cmd/pulumi/operations/up.go).
+FOR_EACH_PROCESSOR = 4
+
+# Parallel operations that are allowed in addition to one for each host.
+BESIDE_HOSTS = 8
+
+# Upper limit of parallel operations, and so of SSH logins from one machine at the same time.
+MOST_AT_ONCE = 256
+
+NO_PROXY = ("no_proxy", "NO_PROXY")
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+TOOLS = (
+    "pulumi",
+    "pulumi-language-python",
+    "pulumi-resource-kubernetes",
+    "pulumi-resource-command",
+)
+
+
+def _passphrase_file() -> Path:
+    """Return the file with the passphrase of embedded stacks; create it if it is missing.
+
+    Only the file's owner can read it.
+    """
+    path = toolchain.cache_dir() / "passphrase"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32))
+    return path
+
+
+def make_private(folder: Path) -> None:
+    """Create a folder that only its owner can read; state and temporary files describe clusters."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_mode & 0o077:
+        folder.chmod(0o700)
+
+
+def _scratch(stack: Stack) -> Path:
+    """Return the private folder for a stack's temporary files; delete files of killed runs."""
+    make_private(stack.scratch)
+    old = [
+        left
+        for left in stack.scratch.iterdir()
+        if left.is_file() and time.time() - left.stat().st_mtime > LEFT_AFTER
+    ]
+    # If the system clock was set forward, the files of a current run seem old. So files are only
+    # deleted while no process uses the folder as its TMPDIR.
+    if old and not processes.marked(stack.scratch, "TMPDIR"):
+        for left in old:
+            left.unlink(missing_ok=True)
+    return stack.scratch
+
+
+def local_backend(folder: Path) -> str:
+    """Return the URL of a local backend that stays usable if a command is killed during a write.
+
+    By default the backend keeps an attribute file next to each file and does not write it
+    atomically. A kill can leave it empty, and then every later command fails with ``failed to load
+    checkpoint: EOF`` (gocloud.dev v0.46.0, blob/fileblob/attrs.go). ``metadata=skip`` turns these
+    files off. The state file itself is renamed into place.
+    """
+    return f"file://{folder}?metadata=skip"
+
+
+def at_once(hosts: int) -> int:
+    """Return how many operations the engine runs in parallel, for a number of declared hosts.
+
+    All hosts install their packages at the same time, even if the engine runs on a machine with few
+    processors, because the engine mostly waits.
+    """
+    own = FOR_EACH_PROCESSOR * (os.cpu_count() or 1)
+    return max(own, min(hosts + BESIDE_HOSTS, MOST_AT_ONCE))
+
+
+def unproxied(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return ``NO_PROXY`` in both spellings with loopback added; an empty mapping without a proxy.
+
+    The engine and its plugins talk to each other over loopback, and so do the clients of the
+    embedded cluster. Go never uses a proxy for loopback; gRPC for Python, urllib and httpx do
+    unless ``NO_PROXY`` lists it.
+    """
+    if not any(environment.get(name) for name in PROXY_VARIABLES):
+        return {}
+    listed = ",".join(filter(None, (environment.get(name) for name in NO_PROXY)))
+    names = dict.fromkeys(name.strip() for name in listed.split(",") if name.strip())
+    value = "*" if "*" in names else ",".join(dict.fromkeys([*names, *LOOPBACK]))
+    return dict.fromkeys(NO_PROXY, value)
+
+
+def variables(stack: Stack) -> dict[str, str]:
+    """Return the environment variables that a stack's commands need but the user has not set.
+
+    The local backend is used if the user names no backend. The passphrase file in the cache is only
+    used for stacks on an embedded cluster.
+    """
+    tools = toolchain.ensure(*TOOLS)
+    cache = toolchain.cache_dir()
+    folders = [str(Path(sys.prefix) / "bin")]
+    folders += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
+    result = {
+        "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
+        "GPU_CLUSTER_HOME": str(ROOT),
+        "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
+        # Plain pulumi uses this stack, whichever stack was selected last.
+        "PULUMI_STACK": stack.name,
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+        # Python programs need UTF-8 and no warnings, whatever locale and warning filters the shell
+        # has.
+        "PYTHONUTF8": "1",
+        "PYTHONWARNINGS": "",
+        **unproxied(os.environ),
+        "TMPDIR": str(_scratch(stack)),
+    }
+    if "PULUMI_PARALLEL" not in os.environ:
+        result["PULUMI_PARALLEL"] = str(at_once(len(stack.cluster.hosts)))
+    if "PULUMI_BACKEND_URL" not in os.environ:
+        state = cache / ("embedded/state" if stack.embedded else "state")
+        make_private(state)
+        result["PULUMI_BACKEND_URL"] = local_backend(state)
+    if cluster := embedded_cluster(stack):
+        result |= cluster.variables()
+        if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():
+            result["PULUMI_CONFIG_PASSPHRASE_FILE"] = str(_passphrase_file())
+    return result
+
+
+def main() -> None:
+    """Print the environment variables as shell exports."""
+    for name, value in variables(Stack.current()).items():
+        print(f"export {name}={shlex.quote(value)}")
+
+
+if __name__ == "__main__":
+    main()

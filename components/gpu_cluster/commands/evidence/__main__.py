@@ -1,0 +1,191 @@
+"""Program of `make evidence KEY=evidence.key`: sign what the validation of a stack found.
+
+It only reads, and refuses a stack that differs from its file or that must be validated again. The
+file that it writes is checked by `make verify-evidence`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from importlib import metadata
+from pathlib import Path
+
+from pulumi import automation
+
+from gpu_cluster.change.document import Document, Outcome
+from gpu_cluster.change.file import replace_text
+from gpu_cluster.commands import status
+from gpu_cluster.commands.engine import select
+from gpu_cluster.commands.evidence import collect, envelope
+from gpu_cluster.commands.evidence.check import LONGEST, totals
+from gpu_cluster.commands.evidence.statement import (
+    TIME,
+    EvidenceError,
+    Figure,
+    Predicate,
+    statement,
+)
+from gpu_cluster.commands.files import new_file
+from gpu_cluster.commands.report.__main__ import figures_of
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import answering, say
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.inspection.extent import Extent
+from gpu_cluster.inspection.observed_cluster import gpu_nodes
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.platforms.base import Platform
+from gpu_rules.faults import Fault, FaultError
+from gpu_rules.printable import printable
+
+FILE = "evidence-{stack}.json"
+"""Name of the file with the evidence, if EVIDENCE names no other."""
+DAYS = 30
+"""Number of days for which evidence holds, if DAYS names no other."""
+
+
+def days(text: str) -> int:
+    """Return the number of days for which the evidence holds.
+
+    Args:
+        text: Value of the variable DAYS; empty for the default.
+
+    Raises:
+        EvidenceError: The text is not a number in the accepted range.
+    """
+    if not text:
+        return DAYS
+    if text.isascii() and text.isdecimal() and 1 <= int(text[:6]) <= LONGEST:
+        return int(text[:6])
+    cure = f"leave it out for {DAYS}"
+    raise EvidenceError(Fault("DAYS", printable(text, 40), f"1 to {LONGEST}", cure))
+
+
+def named_file(variable: str, limit: int, command: str) -> bytes:
+    """Return the content of a file that an environment variable names.
+
+    Args:
+        variable: The environment variable.
+        limit: Maximum number of bytes to read.
+        command: Command that writes such a file, for the error's cure.
+
+    Raises:
+        EvidenceError: No file is named, or it can't be read.
+    """
+    path = os.environ.get(variable, "")
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(limit)
+    except OSError as error:
+        found = f"{printable(path, 200)}, {error.strerror}" if path else "nothing"
+        cure = f"name it in {variable}; `{command}` writes one"
+        raise EvidenceError(Fault(variable, found, "a file that can be read", cure)) from None
+
+
+def require_clean(document: Document) -> None:
+    """Check that a stack is as its file says, and completely inspected.
+
+    Raises:
+        EvidenceError: Something drifted, is due or at fault, or was not inspected.
+    """
+    if document.outcome is Outcome.FAILED:
+        found = printable(document.cause)
+        raise EvidenceError(
+            Fault(f"stack {document.stack}", found, "no fault", "see `make status`")
+        )
+    if any(cluster.is_changed for cluster in document.clusters):
+        wanted, cure = "a stack as its file says", "run `make up`, then make the evidence"
+        found = status.last_line(document)
+        raise EvidenceError(Fault(f"stack {document.stack}", found, wanted, cure))
+
+
+async def _kubernetes(context: str) -> str:
+    async with connect(context) as client:
+        found = await client.request("GET", "", base="/version", version="")
+    return printable(str(found.get("gitVersion")), 100)
+
+
+def _versions(context: str, platform: Platform) -> dict[str, str]:
+    """Return the versions of the software that the evidence depends on, by name."""
+    found = {
+        "kubernetes": asyncio.run(_kubernetes(context)),
+        "pulumi": metadata.version("pulumi"),
+        f"chart {platform.chart}": platform.installation.version,
+    }
+    return {name: version for name, version in found.items() if version}
+
+
+def _figures(stack: Stack) -> tuple[Figure, ...]:
+    try:
+        with stack.unsalted():
+            found = select(stack).outputs().get("tests")
+        return tuple(collect.figures(figures_of(found.value if found else [])))
+    except (automation.CommandError, ValueError) as error:
+        cure = "see that the state can be read: `make env`"
+        fault = Fault("results of tests", printable(str(error), 500), "the stack's outputs", cure)
+        raise EvidenceError(fault) from None
+
+
+def made(stack: Stack, now: datetime, valid: int) -> Predicate:
+    """Return what the evidence of a stack says; the cluster and the state are read.
+
+    Args:
+        stack: The stack; its file has no faults.
+        now: Current time, UTC.
+        valid: Number of days for which the evidence holds.
+
+    Raises:
+        EvidenceError: The stack is not as its file says.
+        ClusterError: The cluster can't be reached.
+    """
+    extent = Extent.wanted()
+    if not extent.has_cluster:
+        cure = "unset GPU_CLUSTER_INSPECTION"
+        raise EvidenceError(Fault("inspection", extent, "the cluster inspected", cure))
+    require_clean(status.document_of(stack))
+    desired = resolve(stack.cluster, stack.name)
+    resources = [pool.resources for pool in desired.validation.pools]
+    nodes = asyncio.run(gpu_nodes(desired.context, resources))
+    return Predicate(
+        stack=stack.name,
+        made=f"{now:{TIME}}",
+        until=f"{now + timedelta(days=valid):{TIME}}",
+        inspected="all" if extent.has_hosts else "cluster",
+        versions=_versions(desired.context, desired.platform),
+        nodes=tuple(collect.entries(nodes, desired.validation)),
+        figures=_figures(stack),
+    )
+
+
+def main() -> None:
+    """Write the signed evidence of the stack; exit with 1 if it can't be made."""
+    stack = Stack.current()
+    with answering("evidence") as answer:
+        try:
+            valid = days(os.environ.get("DAYS", ""))
+            signer = envelope.signer(named_file("KEY", envelope.KEY_LIMIT, envelope.MAKE_KEY))
+            named = os.environ.get("EVIDENCE") or FILE.format(stack=stack.name)
+            path = new_file("EVIDENCE", named)
+            digest = hashlib.sha256(stack.file.read_bytes()).hexdigest()
+            predicate = made(stack, datetime.now(UTC), valid)
+        except FaultError as error:
+            sys.exit(str(error))
+        signed = statement(predicate, stack.file.name, digest)
+        replace_text(path, envelope.sign(signed.text(), signer))
+        counts = totals(predicate.nodes)
+        answer |= {"file": str(path), "key": signer.public_key.keyid, "gpus": counts}
+        say(f"evidence: {path}: {counted(counts)}, until {predicate.until}")
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return how many GPUs of how many ran a kernel, simulated a kernel or were deferred."""
+    parts = [f"{counts[kind]} {kind}" for kind in ("computed", "simulated", "deferred")]
+    return f"{counts['declared']} GPUs, {', '.join(p for p in parts if not p.startswith('0 '))}"
+
+
+if __name__ == "__main__":
+    main()

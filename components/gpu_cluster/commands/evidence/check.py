@@ -1,0 +1,192 @@
+"""Check without a network that signed evidence still holds: dates, stack file, and facts. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from gpu_cluster.commands.evidence.statement import (
+    EvidenceError,
+    NodeEvidence,
+    Predicate,
+    Statement,
+    moment,
+)
+from gpu_cluster.desired.validation import DesiredValidation, PoolValidation
+from gpu_cluster.nodes.record import SETTINGS
+from gpu_rules.faults import Fault
+
+SKEW = timedelta(minutes=5)
+"""Accepted difference between the clocks of two machines."""
+LONGEST = 366
+"""Maximum number of days for which evidence may hold."""
+AGAIN = "validate the stack again and make new evidence: `make validate`, `make evidence`"
+DISTRUST = "do not trust the file: whoever signed it did not write it with `make evidence`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """The stack as its file declares it now.
+
+    Attributes:
+        file: Name of the stack file.
+        sha256: Digest of the stack file.
+        validation: Desired validation of the stack.
+    """
+
+    stack: str
+    file: str
+    sha256: str
+    validation: DesiredValidation
+
+
+def require_holds(found: Statement, declared: Declared, now: datetime) -> None:
+    """Check that a statement holds for a stack at a time.
+
+    Dates are checked first, then the stack file, then facts: evidence that is too old is not
+    reported with all that has changed since.
+
+    Args:
+        found: The statement; its signature was verified.
+        declared: The stack as its file declares it now.
+        now: Current time, UTC.
+
+    Raises:
+        EvidenceError: Something does not hold; the error names it.
+    """
+    predicate = found.predicate
+    for faults in (
+        _dates(predicate, now),
+        _stack(found, declared),
+        _nodes(predicate, declared.validation),
+        _facts(predicate, declared.validation),
+        _figures(predicate, declared.validation),
+        _file(found, declared),
+    ):
+        if named := list(faults):
+            raise EvidenceError(*named)
+
+
+def _dates(found: Predicate, now: datetime) -> Iterator[Fault]:
+    made, until = moment(found.made), moment(found.until)
+    if made > now + SKEW:
+        cure = "set the clock of this machine, or of the one that made the evidence"
+        yield Fault("made", f"{found.made}, in the future", f"at most {now:%Y-%m-%dT%H:%MZ}", cure)
+    if until <= now:
+        yield Fault("until", f"{found.until}, which is over", f"later than {now:%Y-%m-%d}", AGAIN)
+    if not made < until <= made + timedelta(days=LONGEST):
+        wanted = f"after {found.made}, at most {LONGEST} days"
+        yield Fault("until", found.until, wanted, DISTRUST)
+    for node in found.nodes:
+        if node.since and moment(node.since) > made + SKEW:
+            place = f"node {node.name} since"
+            yield Fault(place, f"{node.since}, after the evidence", found.made, DISTRUST)
+
+
+def _stack(found: Statement, declared: Declared) -> Iterator[Fault]:
+    if found.predicate.stack != declared.stack:
+        cure = f"name the stack: STACK={found.predicate.stack}"
+        yield Fault("stack", found.predicate.stack, declared.stack, cure)
+    (subject,) = found.subject
+    if subject.name != declared.file:
+        yield Fault("subject", subject.name, declared.file, DISTRUST)
+
+
+def _file(found: Statement, declared: Declared) -> Iterator[Fault]:
+    (subject,) = found.subject
+    if subject.digest.sha256 != declared.sha256:
+        yield Fault(
+            f"digest of {declared.file}",
+            f"{subject.digest.sha256}, of another content",
+            f"{declared.sha256}, of the file as it is now",
+            f"check out the revision that was validated, or {AGAIN}",
+        )
+
+
+def _pool(name: str, pool: str, validation: DesiredValidation) -> PoolValidation | None:
+    """Return the pool that a node belongs to, or None if the stack has no such node."""
+    for each in validation.pools:
+        if name in (each.nodes or ()):
+            return each if pool == validation.pool_of.get(name, each.pool) else None
+    return next((p for p in validation.pools if p.nodes is None and p.pool == pool), None)
+
+
+def _nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+    names = Counter(node.name for node in found.nodes)
+    yield from (
+        Fault(f"node {name}", f"{count} entries", "one entry", DISTRUST)
+        for name, count in names.items()
+        if count > 1
+    )
+    for pool in validation.pools:
+        for name in pool.nodes or ():
+            if name not in names:
+                yield Fault(f"node {name}", "no entry", f"a node of pool {pool.pool}", AGAIN)
+        if pool.nodes is None and (n := sum(e.pool == pool.pool for e in found.nodes)) < pool.count:
+            yield Fault(f"pool {pool.pool}", f"{n} nodes", f"{pool.count} nodes", AGAIN)
+    uuids = Counter(uuid for node in found.nodes for uuid in _uuids(node))
+    yield from (
+        Fault(f"GPU {uuid}", f"{count} entries", "one entry: it is one device", DISTRUST)
+        for uuid, count in uuids.items()
+        if count > 1
+    )
+
+
+def _uuids(node: NodeEvidence) -> Iterator[str]:
+    for gpu, instances in node.devices.items():
+        yield gpu
+        yield from instances
+
+
+def _facts(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+    for node in found.nodes:
+        place = f"node {node.name}"
+        pool = _pool(node.name, node.pool, validation)
+        if pool is None:
+            yield Fault(place, f"pool {node.pool}", "a node of the stack's pools", AGAIN)
+            continue
+        if node.declared != pool.gpus:
+            yield Fault(place, f"{node.declared} GPUs declared", str(pool.gpus), AGAIN)
+        yield from _counts(node, place)
+        for key, value in pool.own.get(node.name, pool.settings).items():
+            fact = node.facts.get(SETTINGS + key)
+            if value and fact != value:
+                yield Fault(f"{place} {key}", fact or "nothing", f"{value}, as declared", AGAIN)
+
+
+def _counts(node: NodeEvidence, place: str) -> Iterator[Fault]:
+    """Yield a fault for numbers of GPUs that contradict each other or the UUIDs."""
+    ran = node.computed + node.simulated
+    if ran + node.deferred != node.declared or (node.computed and node.simulated):
+        counts = f"{node.computed} computed, {node.simulated} simulated, {node.deferred} deferred"
+        yield Fault(place, counts, f"{node.declared} in all, of one kind", DISTRUST)
+    elif not ran <= len(node.devices) <= node.declared or (ran and not node.since):
+        found = f"{len(node.devices)} UUIDs since {node.since or 'no time'}"
+        yield Fault(place, found, f"the UUIDs and the time of {ran} GPUs", DISTRUST)
+
+
+def _figures(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+    tests = {test.name: test for test in validation.measuring.tests}
+    names = {node.name for node in found.nodes}
+    for each in found.figures:
+        place = f"test {each.test} on {each.node}"
+        if each.test not in tests or each.node not in names:
+            yield Fault(place, "a result", "a test and a node of the stack", AGAIN)
+        elif each.minimum != tests[each.test].minimum:
+            wanted = str(tests[each.test].minimum)
+            yield Fault(f"{place} minimum", str(each.minimum), f"{wanted}, as declared", AGAIN)
+        elif not each.problem and not each.skipped and _is_below(each.figure, each.minimum):
+            yield Fault(place, f"{each.figure}, passed", f"at least {each.minimum}", DISTRUST)
+
+
+def _is_below(figure: float | None, minimum: float | None) -> bool:
+    return minimum is not None and (figure is None or figure < minimum)
+
+
+def totals(nodes: Iterable[NodeEvidence]) -> Mapping[str, int]:
+    """Return the total numbers of declared, computed, simulated and deferred GPUs, by name."""
+    kinds = ("declared", "computed", "simulated", "deferred")
+    listed = list(nodes)
+    return {kind: sum(int(getattr(node, kind)) for node in listed) for kind in kinds}

@@ -1,0 +1,606 @@
+"""The comment of a pull request about a change document, as Markdown for GitHub and GitLab.
+
+Pure functions. Names and texts of the document are untrusted, so the comment shows them in code
+spans and code blocks, where neither Markdown, HTML, mentions, nor GitLab's quick actions work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from gpu_cluster.change.document import (
+    ClusterChange,
+    Direction,
+    Document,
+    Gap,
+    Limit,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outage,
+    Outcome,
+    PodChange,
+    Problem,
+    Resource,
+    Restriction,
+    Statement,
+    stopping,
+)
+from gpu_cluster.change.names import and_more, counted, ranges
+from gpu_cluster.change.text import (
+    ABSENT,
+    at_a_time,
+    consequences,
+    is_validation,
+    loss_text,
+    move_text,
+    none_now,
+    numbers,
+    object_lines,
+    outage_steps,
+    outage_word,
+    pool_details,
+    statement_text,
+    told_apart,
+)
+from gpu_rules.printable import printable, printable_lines
+
+T = TypeVar("T")
+
+LIMIT = 60_000
+"""Largest comment in bytes. GitHub takes 65,536 characters (its answer 422, "Body is too long"),
+GitLab 1,000,000 (GitLab documentation, "Application limits", comments).
+"""
+ROWS = (300, 100, 30, 10, 3, 0)
+"""Numbers of rows per list that are tried until the comment fits `LIMIT`."""
+PODS = 10
+"""Maximum number of pods that are named above the folded details."""
+STATEMENTS = 5
+"""Maximum number of differences that are listed above the folded details."""
+WAVES = 5
+"""Maximum number of waves that are listed above the folded details."""
+GAPS = 5
+"""Maximum number of causes of an outage that are listed above the folded details."""
+LONGEST = 330
+"""Maximum number of characters of one name or value: a pod's name with its namespace has 317."""
+NAMES = 6
+"""Maximum number of names or ranges of a list above the folded details."""
+DUE = "still to do; `make up` does this"
+"""What is due, for a reader who does not know the word."""
+DETAIL = 1000
+"""Maximum number of characters of a text with several names or values."""
+EVICTED = "running pods are evicted, and new pods get none of these GPUs meanwhile"
+"""What an outage means for which nodes are drained, or their drivers replaced."""
+KEPT = "new pods get none of these GPUs meanwhile; running pods keep theirs"
+"""What an outage means that evicts no pod."""
+KERNEL = "a short CUDA program runs on each GPU; pods that use GPUs are not disturbed"
+"""What a validation is, for a reader who does not know the word."""
+REPORTED = (
+    "The pull request's own code reported this, also if it comes from a fork: if it changes the "
+    "program, read the code, too."
+)
+"""Who speaks in a comment about a simulated preview: nobody checked what the code wrote."""
+SIMULATED = "pods of the simulated cluster; `make preview` shows the pods of the real cluster"
+"""What a reader must know of pods after a preview on an embedded cluster."""
+MARK = re.compile(
+    r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
+)
+LABELS = ("gpus", "disruptive", "drift")
+"""Labels of a pull request: GPUs change, pods or nodes are disturbed, others changed something."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Preview from which a change document comes.
+
+    Attributes:
+        commit: Commit that was previewed. Empty: unknown.
+        base: Commit or branch that was deployed on a simulated cluster before the preview. Empty:
+            the preview is of the real stack.
+        run: URL of the web page of the CI run. Empty: none.
+    """
+
+    commit: str = ""
+    base: str = ""
+    run: str = ""
+
+
+def code(text: str, limit: int = LONGEST) -> str:
+    """Return a text as a code span, also inside a table."""
+    plain = printable(text, limit).replace("|", "\\|") or " "
+    fence = "`" * (max(map(len, re.findall(r"`+", plain)), default=0) + 1)
+    space = " " if plain.startswith("`") or plain.endswith("`") else ""
+    return f"{fence}{space}{plain}{space}{fence}"
+
+
+def block(text: str) -> str:
+    """Return a text as a code block; indented lines can't be quick actions of GitLab."""
+    plain = printable_lines(text, 4000)
+    fence = "`" * max(3, max(map(len, re.findall(r"`+", plain)), default=0) + 1)
+    body = "\n".join(f"  {line}" for line in plain.splitlines())
+    return f"{fence}text\n{body}\n{fence}"
+
+
+def mark(stack: str, labels: Iterable[str]) -> str:
+    """Return the hidden first line of a stack's comment; later runs find the comment by it."""
+    return f"<!-- gpu-cluster change: stack={_plain(stack)} labels={','.join(labels)} -->"
+
+
+def _plain(stack: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "_", stack)[:100] or "_"
+
+
+def labels(document: Document) -> tuple[str, ...]:
+    """Return which labels the pull request gets: `gpus`, `disruptive`, `drift`."""
+    clusters = document.clusters
+    counts = [cluster.gpus for cluster in clusters]
+    wanted = {
+        "gpus": any(each.before is not None and each.before != each.after for each in counts),
+        "disruptive": any(
+            cluster.pods or cluster.gaps or any(node.drained for node in cluster.nodes)
+            for cluster in clusters
+        ),
+        "drift": any(cluster.drift for cluster in clusters),
+    }
+    return tuple(name for name in LABELS if wanted[name])
+
+
+def is_silent(document: Document) -> bool:
+    """Return whether a document needs no comment: no change, no failure, no violated rule."""
+    return document.outcome is Outcome.UNCHANGED and not document.rules
+
+
+def rendered(document: Document, origin: Origin = Origin()) -> str:
+    """Return the Markdown comment about a change document, at most `LIMIT` bytes long."""
+    head = f"{mark(document.stack, labels(document))}\n"
+    for rows in ROWS:
+        text = head + "\n\n".join(_parts(document, origin, rows)) + "\n"
+        if len(text.encode()) <= LIMIT:
+            return text
+    return head + "\n\n".join([_title(document), *_cause(document)])[: LIMIT - len(head)]
+
+
+def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> str:
+    """Return an earlier comment, marked as outdated because the pull request changes nothing now.
+
+    Args:
+        body: The earlier comment.
+        origin: The newer preview.
+        gpus: Number of GPUs of the stack. None: unknown.
+    """
+    match = MARK.match(body)
+    stack = match["stack"] if match else "_"
+    rest = re.sub(r"\n<sub>This comment is .*</sub>\n*\Z", "\n", body.partition("\n")[2])
+    if "<summary>Outdated" in rest[:400]:
+        return body
+    commit = f" of commit {code(origin.commit[:12])}" if origin.commit else ""
+    count = "" if gpus is None else f": {counted(gpus, 'GPU')}, as before"
+    head = (
+        f"{mark(stack, ())}\n### Stack {code(stack)}: no changes any more\n\n"
+        f"The preview{commit} changes nothing{count}.\n\n"
+        "<details><summary>Outdated: what an earlier preview said</summary>\n\n"
+    )
+    kept = rest.encode()[: LIMIT - len(head.encode()) - 100].decode(errors="ignore")
+    if len(kept) < len(rest):
+        # A shortened comment may end inside a code block or inside `<details>`.
+        kept = block(kept)
+    return f"{head}{kept}\n</details>\n"
+
+
+def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
+    yield _title(document)
+    if document.move:
+        yield f"**{move_text(document.move, code)}.**"
+    yield from _cause(document)
+    for cluster in document.clusters:
+        if len(document.clusters) > 1:
+            yield f"**Cluster {code(cluster.name)}**"
+        if cluster.unknown:
+            yield f"Not known yet: {code(cluster.unknown, 1000)}"
+        yield "\n".join(_answers(cluster, simulated=bool(origin.base)))
+    yield from _rules(document, rows)
+    for cluster in document.clusters:
+        yield from _details(cluster, rows)
+    yield from _engine(document, rows)
+    yield _footer(document, origin)
+
+
+def _title(document: Document) -> str:
+    stack = code(document.stack)
+    if document.outcome is Outcome.FAILED:
+        return f"### Stack {stack}: the preview failed"
+    if document.outcome is Outcome.UNCHANGED:
+        return f"### Stack {stack}: no change"
+    words = list(dict.fromkeys(filter(None, map(outage_word, document.clusters))))
+    outage = "".join(f", **{word} meanwhile**" for word in words)
+    evicted = sum(p.loss is Loss.EVICTED for each in document.clusters for p in each.pods)
+    if evicted:
+        outage = f", **{counted(evicted, 'pod')} evicted**{outage}"
+    total = document.gpus
+    if total.before != total.after:
+        return f"### Stack {stack}: {numbers(total)} GPUs{outage}"
+    requested = "".join(f"; {text}" for text in _requested(document))
+    return f"### Stack {stack}: {total.after} GPUs, as before{requested}{outage}"
+
+
+def _requested(document: Document) -> Iterator[str]:
+    """Yield the amounts of each extended resource whose total changes, before and after."""
+    found: dict[str, list[Numbers]] = {}
+    for cluster in document.clusters:
+        for pool in cluster.pools:
+            for resource in pool.resources:
+                found.setdefault(resource.name, []).append(resource)
+    for name, each in list(found.items())[:GAPS]:
+        before = [resource.before for resource in each]
+        known = [number for number in before if number is not None]
+        total = Numbers(before=sum(known), after=sum(resource.after for resource in each))
+        if len(known) == len(before) and total.before != total.after:
+            yield f"{code(name)} {numbers(total)}"
+
+
+def _cause(document: Document) -> Iterator[str]:
+    """Yield why a preview failed, with its first 20 faults; nothing if it did not fail."""
+    if document.outcome is not Outcome.FAILED:
+        return
+    texts = dict.fromkeys(map(_placed, stopping(document.clusters, document.faults)))
+    shown = list(texts)[:20] or [document.cause]
+    more = [f"and {len(texts) - 20} more"] if len(texts) > 20 else []
+    text = "`make up` would fail in the same way, before it changes anything:\n\n"
+    yield text + block("\n".join([*shown, *more]))
+    if not document.clusters:
+        yield (
+            "**GPUs and pods**: unknown. The preview failed before it counted GPUs and inspected "
+            "pods."
+        )
+
+
+def _placed(problem: Problem) -> str:
+    place = f"{problem.file}:{problem.line}: " if problem.line else ""
+    return f"{place}{problem.text}"
+
+
+def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
+    """Yield the most important lines about a cluster: GPUs, pods, outages, versions."""
+    total = cluster.gpus
+    before = "unknown" if total.before is None else str(total.before)
+    yield f"- **GPUs**: {before} before, {total.after} after" + _list(
+        code(detail, DETAIL) for detail in pool_details(cluster)
+    )
+    yield f"- **Pods**: {_pods(cluster)}{f' ({SIMULATED})' if simulated else ''}"
+    yield f"- **Down meanwhile**: {_down(cluster)}"
+    if lasting := [each for each in cluster.limits if each.what is not Restriction.NOT_INSPECTED]:
+        more = [f"{len(lasting) - PODS} more"] if len(lasting) > PODS else []
+        yield f"- **After the run**: {'; '.join([*map(_limit, lasting[:PODS]), *more])}"
+    drained = [node for node in cluster.nodes if node.drained]
+    yield f"- **Drained nodes**: {_drained(drained, cluster)}"
+    again = [node for node in cluster.nodes if node.validated]
+    if again:
+        names = _names(node.node for node in again)
+        yield f"- **Will be validated** ({KERNEL}): {names}"
+    for version in cluster.versions[:PODS]:
+        down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
+        values = f"{code(version.was or 'not installed')} → {code(version.now or 'removed')}"
+        yield f"- **{_word(version.part)}**: {values} on {_names(version.where)}{down}"
+    others = _difference_words(told_apart(cluster))
+    if others:
+        first = "Also changed" if cluster.gaps or cluster.limits or cluster.versions else "Changed"
+        yield f"- **{first} in the stack file**: {others}"
+    if cluster.drift:
+        yield (
+            "- **Drift** (changed outside of this program since the last run; `make up` reverts "
+            "it): "
+            f"{_difference_words(cluster.drift, _drift_text)}"
+        )
+    due = _difference_words([each for each in cluster.due if not is_validation(each)])
+    if due:
+        yield f"- **Due** ({DUE}): {due}"
+    elif cluster.due:
+        yield f"- **Due** ({DUE}): the validations above"
+    for note in cluster.notes[:PODS]:
+        yield f"- {code(note)}"
+    if cluster.uninspected:
+        yield "- **Not inspected**: " + "; ".join(code(each) for each in cluster.uninspected[:5])
+    if cluster.maintenance:
+        names = _names(cluster.maintenance)
+        yield f"- **In maintenance**, neither touched nor counted: {names}"
+
+
+def _word(part: str) -> str:
+    """Return a software's name as Markdown; an untrusted chart name becomes a code span."""
+    head, _, name = part.partition(" ")
+    word = head if head.isalpha() and len(head) < 30 else "version"
+    word = word[:1].upper() + word[1:]
+    return f"{word} {code(name)}" if name else word
+
+
+def _list(items: Iterable[str]) -> str:
+    found = list(items)
+    return f" ({'; '.join(found)})" if found else ""
+
+
+def _pods(cluster: ClusterChange) -> str:
+    parts = []
+    for found in consequences(cluster):
+        named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
+        parts.append(f"**{loss_text(found)}**: {named}")
+    if not parts and cluster.unknown:
+        return "unknown, because the cluster was not inspected"
+    if text := none_now(cluster, _names):
+        parts.append(text)
+    if not parts:
+        seen = "none that was found" if cluster.uninspected else "none"
+        parts.append(f"{seen} is evicted or loses its GPUs")
+    return "; ".join([*parts, *map(_limit, _unknown(cluster))])
+
+
+def _unknown(cluster: ClusterChange) -> list[Limit]:
+    return [each for each in cluster.limits if each.what is Restriction.NOT_INSPECTED]
+
+
+def _pod(pod: PodChange) -> str:
+    gpus = f", {counted(pod.gpus, 'GPU')}" if pod.gpus else ", no GPU"
+    name = f"{pod.namespace}/{pod.name}"
+    escaped = "" if printable(name) == name else ", a name with escaped characters"
+    return f"{code(name)} (on {code(pod.node)}{gpus}{escaped})"
+
+
+def _down(cluster: ClusterChange) -> str:
+    """Return which GPUs are unavailable to pods for a part of the run, by steps of the run."""
+    if cluster.unknown:
+        return "unknown, because the cluster was not inspected"
+    unknown = list(map(_limit, _unknown(cluster)))
+    if not cluster.gaps:
+        if not unknown:
+            return "nothing" if cluster.limits else "nothing; every GPU stays usable"
+        seen = "no outage that was found" if cluster.uninspected else "no outage"
+        return "; ".join([seen, *unknown])
+    word = outage_word(cluster)
+    full = f"**{word}**, " if word else ""
+    steps = ["; ".join(map(_gone, gaps)) for gaps in outage_steps(cluster)]
+    if len(steps) == 1:
+        return "; ".join([f"{full}{steps[0]}", *unknown])
+    more = [f"{len(steps) - GAPS} more steps"] if len(steps) > GAPS else []
+    listed = (f"\n  {number}. {step}" for number, step in enumerate([*steps[:GAPS], *more], 1))
+    head = "; ".join([f"{full}{len(steps)} steps, one after the other", *unknown])
+    return head + "".join(listed)
+
+
+def _gone(gap: Gap) -> str:
+    gpus, names = counted(gap.gpus, "GPU"), _names(gap.nodes)
+    if gap.at_most == gap.gpus:
+        head = f"all {gpus} of {names} at the same time" if gap.gpus > 1 else f"{gpus} of {names}"
+    else:
+        head = f"at most {counted(gap.at_most, 'GPU')} at a time, {gap.gpus} of {names} in all"
+    return f"{head}: {code(gap.why, DETAIL)}; {EVICTED if gap.evicts else KEPT}"
+
+
+def _limit(limit: Limit) -> str:
+    """Return the restriction of GPUs that stay up but are not usable as before."""
+    of = f"{counted(limit.gpus, 'GPU')} of {_names(limit.nodes)}"
+    one = limit.gpus == 1
+    if limit.what is Restriction.LEAVES_POOL:
+        return f"the stack no longer offers the {of}"
+    if limit.what is Restriction.UNDECLARED:
+        return (
+            f"the stack file declares {counted(limit.gpus, 'GPU')} less on {_names(limit.nodes)}, "
+            "which no new pod gets any more; running pods keep theirs"
+        )
+    if limit.what is Restriction.TAINT:
+        taint = code(limit.detail)
+        return f"the {of} {'is' if one else 'are'} usable only by pods that tolerate {taint}"
+    if not limit.nodes:
+        return f"unknown: {code(limit.detail)}"
+    hosts = "whose host" if len(limit.nodes) == 1 else "whose hosts"
+    return (
+        f"unknown for {_names(limit.nodes)} ({counted(limit.gpus, 'GPU')}), {hosts} did not answer"
+    )
+
+
+def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
+    idle = [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT and n.wave is None]
+    first = (
+        f"first {_names(idle)}, without a drain, because no pod runs there; then " if idle else ""
+    )
+    if not nodes:
+        return f"none; changed without a drain: {_names(idle)}" if idle else "none"
+    waves: dict[int | None, list[str]] = {}
+    for node in nodes:
+        waves.setdefault(node.wave, []).append(node.node)
+    booted = sum(node.rebooted for node in nodes)
+    every = [f"{_names(names)}{at_a_time(len(names), cluster.at_once)}" for names in waves.values()]
+    more = f" and {len(every) - WAVES} more waves" if len(every) > WAVES else ""
+    text = ", then ".join(every[:WAVES]) + more
+    return f"{len(nodes)} ({first}{text})" + (f", {booted} rebooted" if booted else "")
+
+
+def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
+    """Return names as ranges in code spans; names that don't fit are only counted."""
+    every = ranges(names)
+    shown: list[str] = []
+    for name in every[:most]:
+        room -= len(name)
+        if shown and room < 0:
+            break
+        shown.append(code(name))
+    return ", ".join(shown) + and_more(len(every), len(shown))
+
+
+def _difference_words(
+    found: Iterable[Statement], text: Callable[[Statement], str] = statement_text
+) -> str:
+    """Return differences as one text, grouped by the nodes or hosts that they concern."""
+    every = list(found)
+    groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for each in every[:STATEMENTS]:
+        groups.setdefault((each.subject, each.names), []).append(code(text(each), DETAIL))
+    texts = [
+        f"{subject} {_names(names)}: {', '.join(parts)}"
+        for (subject, names), parts in groups.items()
+    ]
+    return "; ".join(texts) + and_more(len(every), STATEMENTS)
+
+
+def _drift_text(statement: Statement) -> str:
+    """Return the text about drift: the value that a run applied, and the observed value."""
+    if not statement.was and not statement.now:
+        return statement_text(statement)
+    was, now = statement.was or ABSENT, statement.now or ABSENT
+    return f"{statement.what}: {'' if was == 'as applied' else f'applied {was}, '}found {now}"
+
+
+def _folded(
+    title: str,
+    head: Sequence[str],
+    items: Sequence[T],
+    row: Callable[[T], Sequence[str]],
+    most: int,
+    note: str = "",
+) -> Iterator[str]:
+    """Yield a collapsed Markdown table; items after the first `most` are only counted."""
+    if not items:
+        return
+    lines = [
+        f"| {' | '.join(head)} |",
+        f"|{' --- |' * len(head)}",
+        *(f"| {' | '.join(row(item))} |" for item in items[:most]),
+    ]
+    more = f"\n\nand {len(items) - most} more" if len(items) > most else ""
+    body = "\n".join(lines) + more if most else "too many to list here"
+    yield f"<details><summary>{title} ({len(items)})</summary>\n\n{note}{body}\n\n</details>"
+
+
+def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
+    amounts = [
+        (pool.pool, name, found)
+        for pool in cluster.pools
+        for name, found in [("GPUs", pool.gpus), *((each.name, each) for each in pool.resources)]
+    ]
+    if any(found.before != found.after for _, _, found in amounts):
+        head: tuple[str, ...] = ("pool", "resource", "before", "after")
+        yield from _folded("GPUs by pool and resource", head, amounts, _amount, most)
+    if len(cluster.pods) > PODS:
+        head = ("namespace", "pod", "node", "GPUs", "what happens")
+        yield from _folded("Pods", head, cluster.pods, _pod_row, most)
+    head = ("nodes", "pool", "GPUs", "what happens")
+    yield from _folded("Nodes", head, _same_nodes(cluster.nodes), _node_row, most)
+    head = ("what", "names", "difference")
+    yield from _folded("Changes", head, cluster.changes, _statement_row, most)
+    yield from _folded("Drift", head, cluster.drift, _drift_row, most)
+    yield from _folded("Due", head, cluster.due, _statement_row, most)
+    title = "Files on hosts that may be written"
+    yield from _folded(title, ("hosts", "file"), cluster.files, _file_row, most)
+    yield from _folded("Warnings", ("line", "text"), cluster.warnings, _problem_row, most)
+
+
+def _amount(item: tuple[str, str, Numbers]) -> list[str]:
+    pool, name, found = item
+    before = "?" if found.before is None else str(found.before)
+    return [code(pool), code(name), before, str(found.after)]
+
+
+def _pod_row(pod: PodChange) -> list[str]:
+    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), _happens(pod)]
+
+
+def _happens(pod: PodChange) -> str:
+    """Return what happens to a pod, and why, such as `is evicted because …`."""
+    return loss_text([pod]).removeprefix("1 pod ")
+
+
+def _statement_row(statement: Statement) -> list[str]:
+    return [statement.subject, _names(statement.names, 20), code(statement_text(statement), DETAIL)]
+
+
+def _drift_row(statement: Statement) -> list[str]:
+    names, text = _names(statement.names, 20), _drift_text(statement)
+    return [statement.subject, names, code(text, DETAIL)]
+
+
+def _file_row(statement: Statement) -> list[str]:
+    return [_names(statement.names, 20), code(statement.what)]
+
+
+def _problem_row(problem: Problem) -> list[str]:
+    return [_at(problem), code(problem.text, 1000)]
+
+
+def _rule_row(problem: Problem) -> list[str]:
+    return [code(problem.rule), _at(problem), code(problem.text, 1000)]
+
+
+def _resource_row(resource: Resource) -> list[str]:
+    details = "<br>".join(map(code, resource.details))
+    return [resource.operation, code(resource.type), code(resource.name), details]
+
+
+def _at(problem: Problem) -> str:
+    return code(f"{problem.file}:{problem.line}") if problem.line else ""
+
+
+Same = tuple[str, str, str, tuple[str, ...]]
+"""Pool, GPUs and what happens, with the names of all nodes to which the same happens."""
+
+
+def _same_nodes(nodes: Iterable[NodeChange]) -> list[Same]:
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for node in nodes:
+        pool = node.pool or "no pool"
+        if node.was != node.pool:
+            pool = f"{node.was or 'no pool'} → {pool}"
+        gpus = numbers(node.gpus) if node.gpus else "?"
+        wave = f" in wave {node.wave}" if node.wave else ""
+        happens = [
+            f"drained{wave}" if node.drained else "",
+            "rebooted" if node.rebooted else "",
+            "will be validated" if node.validated else "",
+            "leaves the pool" if node.was and not node.pool else "",
+            "moves to another pool" if node.was and node.pool not in ("", node.was) else "",
+        ]
+        groups.setdefault((pool, gpus, ", ".join(filter(None, happens))), []).append(node.node)
+    return [(*key, tuple(names)) for key, names in groups.items()]
+
+
+def _node_row(same: Same) -> list[str]:
+    pool, gpus, happens, names = same
+    return [_names(names, len(names), 1000), code(pool), gpus, happens or "changed"]
+
+
+def _rules(document: Document, most: int) -> Iterator[str]:
+    broken = [rule for rule in document.rules if rule.mandatory]
+    if broken:
+        yield "**Mandatory rules are violated:**\n\n" + block("\n".join(map(_placed, broken[:20])))
+    advice = [rule for rule in document.rules if not rule.mandatory]
+    yield from _folded("Advice of the rules", ("rule", "line", "text"), advice, _rule_row, most)
+
+
+def _engine(document: Document, most: int) -> Iterator[str]:
+    if lines := list(object_lines(document)):
+        yield block("\n".join(lines))
+    head = ("operation", "type", "name", "change")
+    yield from _folded("The engine's resources", head, document.resources, _resource_row, most)
+
+
+def _footer(document: Document, origin: Origin) -> str:
+    parts = ["This comment is updated with each push."]
+    if origin.base:
+        parts.append(
+            f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
+            f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there. "
+            f"{REPORTED}"
+        )
+    elif origin.commit:
+        parts.append(f"Commit {code(origin.commit[:12])}, compared with the live cluster.")
+    if re.fullmatch(r"https://[A-Za-z0-9./_-]{1,300}", origin.run):
+        parts.append(f"[Run]({origin.run})")
+    return f"<sub>{' '.join(parts)}</sub>"
+
+
+def problems(document: Document) -> Iterator[Problem]:
+    """Yield the problems of a document whose line in the stack file is known."""
+    every = [*document.faults, *document.rules]
+    for cluster in document.clusters:
+        every += [*cluster.faults, *cluster.warnings]
+    yield from (each for each in dict.fromkeys(every) if each.line)

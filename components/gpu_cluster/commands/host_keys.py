@@ -1,0 +1,221 @@
+"""Program of `make host-keys`: scan host keys once, show them, and write the confirmed ones.
+
+The stack file declares new hosts without `hostKey`. The first run reads the key that each of these
+hosts presents, and prints its fingerprint with a code for the whole list. Somebody compares the
+fingerprints with those that the hosts' consoles show. The second run, with this code in CONFIRM,
+scans again and writes the keys only if they are the same. Nobody logs in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import hashlib
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic_core import PydanticCustomError
+
+from gpu_cluster.base.stack_option import stack_option
+from gpu_cluster.base.yaml_file import node_of
+from gpu_cluster.change.names import counted, short
+from gpu_cluster.commands.adoption.stack_text import settings_of
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import apart, refusals
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.loading.loader import load
+from gpu_cluster.loading.stack_file import KEY
+from gpu_cluster.settings.hosts.host import Host
+from gpu_cluster.settings.nodes.node_range import written_out
+from gpu_cluster.ssh.host_keys import NoHostKeyError, fingerprint_of, presented
+from gpu_cluster.ssh.unreached import PUBLIC_KEY
+from gpu_rules.faults import ConfigError, Fault, FaultError, InputError
+from gpu_rules.printable import printable
+
+DIGITS = 16
+"""Number of hexadecimal digits of the code that confirms a list of keys."""
+NOT_SCANNED = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+"""Key in place of a missing one, so that the rest of the stack file can be checked."""
+
+
+@dataclass(frozen=True)
+class Scanned:
+    """Result of the scan of one host.
+
+    Attributes:
+        key: Its public key, as a stack file declares it. Empty: the host was not scanned.
+        shown: Type and fingerprint of the key.
+        why: Why the host was not scanned. Empty: it was scanned.
+    """
+
+    host: Host
+    key: str = ""
+    shown: str = ""
+    why: str = ""
+
+
+def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ...]:
+    """Return the hosts without a host key, and the named hosts that have one.
+
+    Args:
+        settings: Content of `gpu-cluster:cluster`.
+        names: Names of hosts whose keys are scanned though the stack file declares keys.
+
+    Raises:
+        ConfigError: The settings have other faults than missing host keys.
+        FaultError: The stack file declares no host of this name.
+    """
+    filled: dict[str, Any] = copy.deepcopy(dict(settings))
+    hosts = filled.get("hosts")
+    items = [each for each in hosts if isinstance(each, dict)] if isinstance(hosts, list) else []
+    new = {each.get("name") for each in items if "hostKey" not in each}
+    for each in items:
+        each.setdefault("hostKey", NOT_SCANNED)
+    cluster = load(filled)
+    known = {host.name for host in cluster.hosts}
+    if strange := sorted(names - known):
+        found = f"no host {', '.join(map(short, strange))}"
+        raise FaultError(Fault("HOSTS", found, "names of hosts", "correct them"))
+    return tuple(host for host in cluster.hosts if host.name in new | names)
+
+
+async def scan(host: Host) -> Scanned:
+    """Scan the host key of one host, without a login."""
+    if host.bastion is not None:
+        why = f"behind a bastion; read {PUBLIC_KEY} on the host, and declare it as hostKey"
+        return Scanned(host, why=why)
+    try:
+        key = await presented((host.address, host.port))
+    except NoHostKeyError as error:
+        return Scanned(host, why=str(error))
+    return Scanned(host, key=key, shown=fingerprint_of(key))
+
+
+async def scanned(hosts: tuple[Host, ...]) -> list[Scanned]:
+    """Scan hosts in parallel; return the results in the order of the stack file."""
+    return list(await gather(scan, hosts))
+
+
+def code_of(found: list[Scanned]) -> str:
+    """Return the code that confirms exactly these keys of these hosts at these addresses."""
+    lines = sorted(f"{each.host.name} {each.host.address} {each.key}" for each in found if each.key)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
+
+
+def with_host_keys(text: str, keys: Mapping[str, str]) -> str:
+    """Return a stack file's text with the keys of hosts; everything else stays as it is.
+
+    Args:
+        text: The stack file.
+        keys: Public keys by the name of the host.
+
+    Raises:
+        FaultError: The text can't be changed without changing something else.
+    """
+    places = sorted(set(_places(text, keys)), reverse=True)
+    changed = text
+    for start, end, new in places:
+        changed = f"{changed[:start]}{new}{changed[end:]}"
+    expected: dict[str, Any] = copy.deepcopy(dict(settings_of(text)))
+    for host in expected.get("hosts", []):
+        if host["name"] in keys:
+            host["hostKey"] = keys[host["name"]]
+    if settings_of(changed) != expected:
+        found, wanted = "hosts in a form that can't be completed", "one mapping per host"
+        raise FaultError(Fault("hosts", found, wanted, "add the printed keys by hand"))
+    return changed
+
+
+def _places(text: str, keys: Mapping[str, str]) -> list[tuple[int, int, str]]:
+    """Return the parts of a stack file's text to replace: start, end, and the new text."""
+    node: yaml.Node | None = node_of(text)
+    for name in ("config", KEY, "hosts"):
+        node = _value(node, name)
+    found = []
+    for item in node.value if isinstance(node, yaml.SequenceNode) else ():
+        name_node, key_node = _value(item, "name"), _value(item, "hostKey")
+        if not isinstance(name_node, yaml.ScalarNode) or name_node.value not in keys:
+            continue
+        key = keys[name_node.value]
+        if key_node is not None:
+            found.append((key_node.start_mark.index, key_node.end_mark.index, key))
+        elif item.flow_style:
+            end = name_node.end_mark.index
+            found.append((end, end, f", hostKey: {key}"))
+        else:
+            end, column = (
+                text.find("\n", name_node.end_mark.index),
+                item.value[0][0].start_mark.column,
+            )
+            end = len(text) if end < 0 else end
+            found.append((end, end, f"\n{' ' * column}hostKey: {key}"))
+    return found
+
+
+def _value(node: yaml.Node | None, name: str) -> yaml.Node | None:
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next((value for key, value in node.value if key.value == name), None)
+
+
+def line(found: Scanned) -> str:
+    """Return a line with a host and its key's fingerprint, or why it was not scanned."""
+    host = found.host
+    place = f"{short(host.name)} ({printable(host.address)}:{host.port})"
+    if not found.key:
+        return f"{place}: not scanned: {printable(found.why)}"
+    if host.host_key == NOT_SCANNED:
+        return f"{place}: {found.shown}"
+    if host.host_key == found.key:
+        return f"{place}: {found.shown}, as declared"
+    return f"{place}: {found.shown}, declared is {fingerprint_of(host.host_key)}"
+
+
+def confirmation(stack: str, hosts: str, code: str) -> str:
+    """Return the command that confirms the keys of a scan.
+
+    Args:
+        hosts: Value of ``HOSTS`` in the scan; empty if it was not set.
+        code: Code that confirms these keys.
+    """
+    again = f" HOSTS={shlex.quote(hosts)}" if hosts else ""
+    return f"make host-keys{stack_option(stack)}{again} CONFIRM={code}"
+
+
+def main() -> None:
+    """Show the keys of new hosts, and write them if CONFIRM has their code; else exit with 1."""
+    stack = Stack.named()
+    with apart(), refusals():
+        try:
+            text = stack.file.read_text(encoding="utf-8")
+            chosen_by_user = os.environ.get("HOSTS", "")
+            names = frozenset(written_out(tuple(chosen_by_user.split())))
+            found = asyncio.run(scanned(chosen(settings_of(text), names)))
+            if not found:
+                print("host-keys: each host has its key; HOSTS=gpu-[1-2] scans these again")
+                return
+            print("\n".join(map(line, found)))
+            keys = {each.host.name: each.key for each in found if each.key}
+            code, given = code_of(found), os.environ.get("CONFIRM", "")
+            if keys and given == code:
+                stack.file.write_text(with_host_keys(text, keys), encoding="utf-8")
+                print(f"host-keys: {counted(len(keys), 'key')} written to {stack.file.name}")
+            elif keys:
+                print(
+                    f"compare each with `ssh-keygen -lf {PUBLIC_KEY}` on the host's console, then: "
+                    f"{confirmation(stack.name, chosen_by_user, code)}"
+                )
+        except (ConfigError, FaultError, InputError, PydanticCustomError) as error:
+            sys.exit(f"host-keys: {error}")
+    if given and given != code:
+        sys.exit("host-keys: CONFIRM is not the code of these keys: one has changed since; compare")
+    sys.exit(len(keys) != len(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,281 @@
+"""Program of `make leave STACK=…`: stop managing a cluster, or a part of it, without changing it.
+
+Releases, objects, labels, taints and files on hosts stay. The state, the annotations on nodes and
+the backups on hosts are removed. POOL=name releases only the nodes of a pool, HOSTS=gpu-[1-2] only
+the named hosts; both also remove the pool or hosts from the stack file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pulumi import automation
+
+from gpu_cluster.commands.adoption import leave
+from gpu_cluster.commands.adoption.leave import Handed
+from gpu_cluster.commands.adoption.stack_text import settings_of, with_sections
+from gpu_cluster.commands.contexts import require_context, require_own_state
+from gpu_cluster.commands.engine import select
+from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.left import Resources, name_of, of_host
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.state import export_state, remove_from_state
+from gpu_cluster.commands.watched import Answer, answering
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.pool import DesiredScheduling
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.rollout import DesiredMigLayouts
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.platforms.base import RUNTIME_CLASS
+from gpu_cluster.platforms.requests import Expected, HelmRelease
+from gpu_cluster.secrets import KEY_FILE
+from gpu_cluster.settings.nodes.node_range import expand
+from gpu_rules.faults import Fault, FaultError
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+PREFIX = "kubernetes:"
+VALIDATION = "-validation-"
+"""Part of the names of resources that are only used for the validation."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InCluster:
+    """Objects of the cluster that are recorded in a Pulumi state.
+
+    Attributes:
+        kept: Objects that stay in the cluster.
+        deleted: Objects that are deleted, because only the stack uses them.
+    """
+
+    releases: tuple[HelmRelease, ...]
+    kept: tuple[Expected, ...]
+    deleted: tuple[Expected, ...]
+
+
+def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
+    """Return the cluster's objects that a Pulumi state records."""
+    releases: list[HelmRelease] = []
+    kept: list[Expected] = []
+    deleted: list[Expected] = []
+    for resource in resources:
+        kind, outputs = resource["type"], resource.get("outputs") or {}
+        if kind == RELEASE:
+            name, namespace = outputs["name"], outputs["namespace"]
+            releases.append(HelmRelease(name=name, namespace=namespace))
+            kept.append(Expected("node.k8s.io/v1", "RuntimeClass", "", RUNTIME_CLASS))
+        elif kind.startswith(PREFIX) and "metadata" in outputs:
+            metadata = outputs["metadata"]
+            item = Expected(
+                outputs["apiVersion"],
+                outputs["kind"],
+                metadata.get("namespace") or "",
+                metadata["name"],
+            )
+            only_ours = VALIDATION in name_of(resource["urn"])
+            (deleted if only_ours else kept).append(item)
+    return InCluster(releases=tuple(releases), kept=tuple(kept), deleted=tuple(deleted))
+
+
+def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
+    """Return the URNs of a pool's Command resources, which set labels and validate nodes."""
+    ends = (f"-node-scheduling-{pool}", f"-validation-{pool}")
+    return [each["urn"] for each in resources if name_of(each["urn"]).endswith(ends)]
+
+
+def handed(
+    stack: str,
+    scheduling: DesiredScheduling,
+    layouts: DesiredMigLayouts,
+    pools: Collection[str] = (),
+) -> Handed:
+    """Return the annotations and field managers that `make leave` removes from nodes.
+
+    Args:
+        scheduling: Labels and taints of the stack's nodes.
+        layouts: MIG layouts of the stack's nodes.
+        pools: The pools to hand back. Empty: all.
+    """
+    managers = {pool.manager for pool in scheduling.pools if not pools or pool.pool in pools}
+    if not pools:
+        managers.add(layouts.manager)
+    return Handed(stack=stack, managers=frozenset(managers), pools=frozenset(pools))
+
+
+async def require_ready(context: str, given: Handed) -> None:
+    """Check, before anything is handed back, that no run left a change of a node unfinished.
+
+    Raises:
+        FaultError: An interrupted run left a change of a node unfinished.
+    """
+    async with connect(context) as client:
+        if faults := leave.unready(await client.list("nodes"), given):
+            raise FaultError(*faults)
+
+
+async def leave_cluster(context: str, given: Handed, objects: InCluster) -> list[str]:
+    """Stop managing the cluster's objects and nodes; return the names of the nodes.
+
+    Raises:
+        ClusterError: The API server refused a change.
+    """
+    async with connect(context) as client:
+        nodes = await leave.leave_nodes(client, given)
+        await leave.leave_releases(client, objects.releases)
+        await leave.leave_objects(client, objects.kept)
+        await leave.delete_objects(client, objects.deleted)
+    return nodes
+
+
+def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
+    """Remove records and backups from hosts, in parallel.
+
+    Raises:
+        FaultError: A host can't be reached, or rejects the login or the removal.
+    """
+
+    async def every() -> list[str]:
+        return list(await asyncio.gather(*(leave.leave_host(host, private_key) for host in hosts)))
+
+    problems = dict(zip(hosts, asyncio.run(every()), strict=True)) if hosts else {}
+    faults = [
+        Fault(
+            f"host {host.name}",
+            problem,
+            "a login, to remove the stack's records and backups",
+            "check that it is reachable; `make forget HOST=…` for a host that no longer exists",
+        )
+        for host, problem in problems.items()
+        if problem
+    ]
+    if faults:
+        raise FaultError(*faults)
+
+
+def private_key_of(selected: automation.Stack) -> str:
+    """Return the stack's SSH private key, from its configuration or from the key file."""
+    settings = selected.get_all_config()
+    if key := settings.get("gpu-cluster:sshPrivateKey"):
+        return str(key.value)
+    path = os.environ.get(KEY_FILE)
+    return Path(path).read_text(encoding="utf-8") if path else ""
+
+
+def take_out(stack: Stack, pool: str, hosts: Collection[str]) -> None:
+    """Remove a pool or hosts from the stack file, unless the file does not declare them."""
+    text = stack.file.read_text(encoding="utf-8")
+    settings = settings_of(text)
+    pools = [each for each in settings["pools"] if each.get("name") != pool]
+    listed = [each for each in settings.get("hosts", []) if each.get("name") not in hosts]
+    sections = {"pools": pools, "hosts": listed or None}
+    stack.file.write_text(with_sections(text, sections), encoding="utf-8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Part that is no longer managed: a pool, hosts, or the whole stack if both are empty."""
+
+    pool: str = ""
+    hosts: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the part of the stack as text for messages."""
+        named = [f"pool {self.pool}"] if self.pool else []
+        return " and ".join([*named, *(["hosts"] if self.hosts else [])]) or "the whole stack"
+
+    @property
+    def is_all(self) -> bool:
+        """Return True if the part is the whole stack."""
+        return not self.pool and not self.hosts
+
+
+def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
+    """Return the part that POOL or HOSTS names.
+
+    Raises:
+        FaultError: The stack has no such pool or host, or no pool would be left in the stack.
+    """
+    pool, text = environment.get("POOL", ""), environment.get("HOSTS", "")
+    parts = filter(None, map(str.strip, text.split(",")))
+    hosts = tuple(name for part in parts for name in expand(part))
+    pools = [each.name for each in stack.cluster.pools]
+    known = {host.name for host in stack.cluster.hosts}
+    if pool and (pool not in pools or len(pools) == 1):
+        found = "the only pool" if pool in pools else "no such pool"
+        raise FaultError(
+            Fault(
+                f"POOL={pool}",
+                found,
+                f"one of several pools: {', '.join(pools)}",
+                "leave POOL out to hand back everything",
+            )
+        )
+    if strange := sorted(set(hosts) - known):
+        raise FaultError(
+            Fault(f"HOSTS={text}", f"no host {strange[0]}", "hosts of the stack file", "correct it")
+        )
+    # Remove the hosts of the pool, too: the stack file must not declare hosts without a pool.
+    left = [each for each in stack.cluster.pools if each.name == pool]
+    members = {name for each in left for name in each.node_names}
+    of_nodes = tuple(host.name for host in stack.cluster.hosts if host.node in members)
+    return Part(pool=pool, hosts=tuple(dict.fromkeys((*hosts, *of_nodes))))
+
+
+def run(stack: Stack, part: Part, answer: Answer) -> None:
+    """Stop managing a part of the stack, or the whole stack.
+
+    Raises:
+        FaultError: A part could not be released. Parts that were released stay so; the Pulumi state
+        is kept.
+    """
+    require_context(stack)
+    require_own_state(stack)
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
+    desired, selected = resolve(stack.cluster, stack.name), select(stack)
+    exported = export_state(selected)
+    resources: Resources = (exported.deployment or {}).get("resources", [])
+    hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
+    of_cluster = bool(part.pool) or part.is_all
+    pools = [part.pool] if part.pool else []
+    given = handed(desired.stack, desired.scheduling, desired.layouts, pools)
+    if of_cluster:
+        asyncio.run(require_ready(desired.context, given))
+    leave_hosts(hosts, private_key_of(selected) if hosts else "")
+    nodes: list[str] = []
+    if of_cluster:
+        objects = in_cluster(resources if part.is_all else [])
+        nodes = asyncio.run(leave_cluster(desired.context, given, objects))
+    answer["nodes"], answer["hosts"] = nodes, [host.name for host in hosts]
+    if part.is_all:
+        selected.workspace.remove_stack(stack.name, force=True, preserve_config=True)
+    elif exported.deployment is not None:
+        gone = of_pool(resources, part.pool) if part.pool else []
+        gone += [urn for host in part.hosts for urn in of_host(resources, host)]
+        remove_from_state(selected, exported, gone)
+        take_out(stack, part.pool, part.hosts)
+
+
+def main() -> None:
+    """Stop managing the stack that `STACK` names, or a part of it; exit with 1 on failure."""
+    stack = Stack.current()
+    with answering("leave") as answer, stack.held("make leave"):
+        try:
+            part = chosen(stack, os.environ)
+            with stack.unsalted():
+                run(stack, part, answer)
+        except FaultError as error:
+            sys.exit(f"leave: the state was kept; fix the cause and run it again.\n{error}")
+        print(
+            f"leave: {part} handed back: {len(answer['nodes'])} nodes, {len(answer['hosts'])} "
+            "hosts; software, labels, taints and files stay as they are"
+        )
+
+
+if __name__ == "__main__":
+    main()

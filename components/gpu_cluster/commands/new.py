@@ -1,0 +1,282 @@
+"""Program of `make new STACK=…`: write a new stack file from a cluster, an inventory or answers.
+
+FROM_CLUSTER names a context of the kubeconfig; the running cluster is read as `make adopt` reads
+it. FROM_INVENTORY names an inventory of Ansible. Both together say most: the cluster has the GPUs,
+labels and software, the inventory has the addresses and users of hosts. What neither says is a
+comment in the file. No existing file is changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from gpu_cluster.commands.adoption.draft import (
+    Draft,
+    HostKeys,
+    Wanted,
+    from_cluster,
+    from_inventory,
+    from_nothing,
+    of_nodes,
+)
+from gpu_cluster.commands.adoption.machines import Found, Machine, find, places_of
+from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.commands.adoption.propose import propose
+from gpu_cluster.commands.adoption.read import read_cluster
+from gpu_cluster.commands.ansible.read import read
+from gpu_cluster.commands.contexts import asks
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import Answer, answering
+from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.nodes.node_range import expand
+from gpu_cluster.settings.platform import NAMES
+from gpu_cluster.ssh.host_keys import fingerprint_of, known, scanned
+from gpu_rules.faults import Fault, FaultError, show
+from gpu_rules.printable import printable
+
+# Names that Pulumi allows for a stack (pulumi/pulumi, sdk/go/common/tokens, ParseStackName).
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+_KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """Return the options; variables of `make` are their defaults."""
+    parser = argparse.ArgumentParser(prog="make new", description=__doc__)
+    for name, text in (
+        ("stack", "name of the new stack"),
+        ("from-cluster", "context of the kubeconfig of a running cluster"),
+        ("from-inventory", "inventory of Ansible: INI, YAML, or the output of ansible-inventory"),
+        ("context", "context of the kubeconfig, if no cluster is read"),
+        ("platform", f"one of {', '.join(NAMES)}"),
+        ("nodes", "nodes with GPUs, such as gpu-[1-4]; empty to find them"),
+        ("gpus", "number of GPUs of each node, if nothing else shows it"),
+        ("scan", "1 to take host keys from the network; compare their fingerprints"),
+    ):
+        variable = name.replace("-", "_").upper()
+        parser.add_argument(f"--{name}", default=os.environ.get(variable, ""), help=text)
+    return parser.parse_args(given)
+
+
+def answered(options: argparse.Namespace) -> None:
+    """Ask for the sources of the new stack file if no option names any."""
+    if options.from_cluster or options.from_inventory or options.nodes or not asks():
+        return
+    options.from_cluster = input("context of a running cluster (empty: none): ").strip()
+    options.from_inventory = input("file of an Ansible inventory (empty: none): ").strip()
+    if not options.from_cluster and not options.from_inventory:
+        options.nodes = input("nodes with GPUs, such as gpu-[1-4]: ").strip()
+
+
+def wanted_of(options: argparse.Namespace) -> Wanted:
+    """Return the settings of the new stack that the options contain.
+
+    Raises:
+        FaultError: An option has an invalid value.
+    """
+    if options.platform and options.platform not in NAMES:
+        raise _bad("PLATFORM", options.platform, f"one of {', '.join(NAMES)}")
+    if options.gpus and not re.fullmatch(r"[0-9]|1[0-6]", options.gpus):
+        raise _bad("GPUS", options.gpus, "a whole number from 0 to 16")
+    nodes = tuple(re.findall(r"(?:\[[^\]]*\]|[^,\s])+", options.nodes))
+    for pattern in nodes:
+        try:
+            expand(pattern)
+        except ValueError:
+            raise _bad("NODES", pattern, "names and ranges of nodes, such as gpu-[1-4]") from None
+    return Wanted(
+        context=options.context,
+        platform=options.platform,
+        gpus=int(options.gpus) if options.gpus else None,
+        nodes=nodes,
+    )
+
+
+def _bad(variable: str, found: str, wanted: str) -> FaultError:
+    return FaultError(Fault(variable, show(found), wanted, "correct it"))
+
+
+def file_of(name: str) -> Path:
+    """Return the path of a stack file that does not exist yet.
+
+    Raises:
+        FaultError: The name is not valid for a stack, or the stack already has a file.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise _bad("STACK", name, "the name of a stack: letters, digits, '-', '_' and '.'")
+    file = Stack(name).file
+    if file.exists():
+        raise FaultError(
+            Fault(
+                file.name,
+                "a file that exists",
+                "a new stack, since no file is overwritten",
+                f"choose another STACK, remove {file.name}, or use `make adopt STACK={name}`",
+            )
+        )
+    return file
+
+
+async def observed_of(context: str) -> ObservedCluster:
+    """Read a running cluster.
+
+    Raises:
+        ClusterError: The cluster can't be read.
+    """
+    async with connect(context) as client:
+        return await read_cluster(client)
+
+
+def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKeys:
+    """Return host keys from `known_hosts` files, and scanned keys if the user wants a scan."""
+    places = places_of(machines)
+    trusted = known((Path(file).expanduser() for file in _KNOWN_HOSTS), places)
+    # A machine behind a jump host can't be reached without a login to the jump host.
+    behind = {(each.address, each.port or 22) for each in machines if each.jump}
+    missing = [place for place in places if place not in trusted and place not in behind]
+    if missing and not options.scan and asks():
+        question = f"take {len(missing)} unknown host keys from the network? (y/N): "
+        options.scan = "1" if input(question).strip().lower() in ("y", "yes") else "0"
+    if options.scan != "1" or not missing:
+        return HostKeys(trusted=trusted)
+    found = asyncio.run(scanned(missing))
+    for (address, port), key in found.items():
+        print(printable(f"scanned: {address} port {port}: {fingerprint_of(key)}"))
+    return HostKeys(trusted=trusted, scanned=found)
+
+
+def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
+    """Return a stack file made from the cluster, the inventory or the answers.
+
+    Raises:
+        FaultError: A source can't be read, or nothing in it has GPUs.
+    """
+    chosen = tuple(name for pattern in wanted.nodes for name in expand(pattern))
+    found = _found(options.from_inventory, chosen) if options.from_inventory else None
+    if options.from_cluster:
+        return _of_cluster(options, wanted, found)
+    if found is not None:
+        return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
+    if wanted.nodes:
+        return from_nothing(wanted, options.stack)
+    raise FaultError(
+        Fault(
+            "make new",
+            "no source",
+            "a cluster, an inventory, or names of nodes",
+            "set FROM_CLUSTER=context, FROM_INVENTORY=file, or NODES=gpu-[1-4]",
+        )
+    )
+
+
+def _of_cluster(options: argparse.Namespace, wanted: Wanted, found: Found | None) -> Draft:
+    observed = asyncio.run(observed_of(options.from_cluster))
+    proposal = propose(observed, options.from_cluster)
+    if proposal.refused:
+        raise FaultError(*proposal.refused)
+    if "pools" not in proposal.settings:
+        if found is None:
+            raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
+        # The nodes advertise no GPUs yet, so only the inventory tells which nodes have GPUs.
+        wanted = replace(wanted, context=options.from_cluster)
+        return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
+    machines = of_nodes(observed) if found is None else found.machines
+    return from_cluster(observed, proposal, found, keys_of(machines, options))
+
+
+def _found(name: str, chosen: Sequence[str]) -> Found:
+    file = Path(name).expanduser()
+    found = find(read(file), chosen)
+    if not found.machines:
+        raise FaultError(_no_gpus(file.name))
+    return found
+
+
+def _no_gpus(where: str) -> Fault:
+    return Fault(
+        where,
+        "no machine with GPUs",
+        "a resource, a group, a variable or names that show which machines have GPUs",
+        "name them, without FROM_CLUSTER: NODES=gpu-[1-4]",
+    )
+
+
+def write(file: Path, text: str) -> Cluster:
+    """Write a new stack file and return its settings; the file is written only if it loads.
+
+    Raises:
+        ConfigError: The text has faults; nothing was written.
+        FileExistsError: Somebody else wrote the file meanwhile; it was not changed.
+    """
+    with tempfile.TemporaryDirectory(prefix="new-") as folder:
+        trial = Path(folder) / file.name
+        trial.write_text(text, encoding="utf-8")
+        cluster = load_stack_file(trial)
+    with file.open("x", encoding="utf-8") as opened:
+        opened.write(text)
+    return cluster
+
+
+def run(options: argparse.Namespace, answer: Answer) -> None:
+    """Write the stack file, and print what the user has to do next.
+
+    Args:
+        answer: The JSON document of the command; gets ``file``, ``gpus`` and ``hosts``.
+
+    Raises:
+        FaultError: An option or a source has a fault; nothing was written.
+    """
+    file = file_of(options.stack)
+    answered(options)
+    wanted = wanted_of(options)
+    if not options.from_cluster and not wanted.context and asks():
+        wanted = replace(
+            wanted, context=input("context of the kubeconfig (empty: later): ").strip()
+        )
+    draft = draft_of(options, wanted)
+    cluster = write(file, draft.text)
+    gpus = sum(pool.gpus for pool in cluster.pools)
+    answer |= {"file": file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
+    open_ = f", {len(draft.hosts)} more as comments" if draft.hosts else ""
+    print(f"new: {file.name}: {gpus} GPUs in pools, {len(cluster.hosts)} hosts{open_}")
+    for line in next_steps(options.stack, draft):
+        print(printable(line))
+
+
+def next_steps(stack: str, draft: Draft) -> list[str]:
+    """Return lines that tell the user what to do next."""
+    key = draft.key_files[0] if draft.key_files else "~/.ssh/id_ed25519"
+    quoted = key if re.fullmatch(r"[A-Za-z0-9_./~-]+", key) else shlex.quote(key)
+    passphrase = f"~/.gpu-cluster-{stack}.passphrase"
+    return [
+        f"next: read Pulumi.{stack}.yaml and its comments, then",
+        f"  test -e {passphrase} || (umask 077; head -c 32 /dev/urandom | base64 > {passphrase})",
+        f"  export PULUMI_CONFIG_PASSPHRASE_FILE={passphrase}",
+        f'  eval "$(make env STACK={stack})" && pulumi stack init {stack}',
+        f"  pulumi config set --secret gpu-cluster:sshPrivateKey < {quoted}",
+        f"  make preview STACK={stack}",
+    ]
+
+
+def main() -> None:
+    """Write the stack file of the stack that `STACK` names; exit with 1 if that fails."""
+    options = arguments()
+    with answering("new") as answer:
+        try:
+            run(options, answer)
+        except (FaultError, FileExistsError) as error:
+            sys.exit(f"new: nothing was written.\n{error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""Program of `make preview`: show what `make up` would change, checked by the policy pack.
+
+The program changes neither the cluster nor a host, and does not start the embedded cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpu_cluster.change.document import Document, Outcome, Problem
+from gpu_cluster.change.file import VARIABLE, replace_text
+from gpu_cluster.change.lines import StackFile, located
+from gpu_cluster.change.text import move_text, object_lines
+from gpu_cluster.commands.annotations import annotate
+from gpu_cluster.commands.change_document import EngineSteps, assembled
+from gpu_cluster.commands.contexts import require_context
+from gpu_cluster.commands.display import Display
+from gpu_cluster.commands.engine import POLICIES, move_of, select, stale
+from gpu_cluster.commands.failure import stop
+from gpu_cluster.commands.files import ROOT, new_file
+from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.state import export_state
+from gpu_cluster.commands.watched import Failed, apart, say, watched
+from gpu_rules.faults import ConfigError, FaultError
+
+
+@contextmanager
+def documents(folder: Path) -> Iterator[None]:
+    """Make the Pulumi program write its change documents to a folder while the context is open."""
+    kept = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if kept is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = kept
+
+
+def run(stack: Stack) -> Document:
+    """Preview the stack; return the change document, also if the preview failed."""
+    require_context(stack)
+    if cluster := embedded_cluster(stack):
+        cluster.require_running()
+        cluster.note_absent_machines()
+    selected = select(stack)
+    exported = export_state(selected)
+    move = move_of(stack, exported)
+    if move:
+        say(f"{move_text(move)}.")
+    display = Display(say, preview=True)
+    cause, steps = "", {}
+    with tempfile.TemporaryDirectory(dir=stack.scratch) as name, documents(Path(name)):
+        try:
+            result = watched(
+                selected.preview,
+                {},
+                display=display,
+                preview=True,
+                policy_packs=[POLICIES],
+                refresh=stale(stack, exported),
+            )
+            steps = {str(kind): count for kind, count in result.change_summary.items()}
+        except Failed as error:
+            cause = str(error)
+        found = [Document.read(path.read_bytes()) for path in sorted(Path(name).glob("*.json"))]
+    return assembled(
+        stack.name,
+        found,
+        EngineSteps(
+            resources=display.resources,
+            steps=steps,
+            rules=tuple(display.rules),
+            errors=tuple(display.errors),
+            cause=cause,
+            move=move,
+        ),
+        StackFile.read(stack.file),
+    )
+
+
+def previewed(stack: Stack) -> Document:
+    """Preview the stack; return a failed preview if the stack file has a fault."""
+    try:
+        with stack.unsalted():
+            return run(stack)
+    except ConfigError as error:
+        print(error, file=sys.stderr, flush=True)
+        faults = tuple(Problem(text=str(fault)) for fault in error.faults)
+        cause = f"{error.source}: {faults[0].text}"
+        document = Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults, cause=cause)
+        return located(document, StackFile.read(stack.file))
+
+
+def show(document: Document) -> None:
+    """Print changes that the program has not printed itself; exit with 1 if the preview failed."""
+    for line in object_lines(document):
+        say(line)
+    if document.outcome is Outcome.FAILED:
+        stop(f"preview: failed: {document.cause}")
+    steps = ", ".join(f"{count} {kind}" for kind, count in document.steps.items())
+    say(f"preview: {steps or 'no change'}")
+
+
+def main() -> None:
+    """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
+    stack = Stack.named()
+    with apart() as output:
+        try:
+            path = new_file(VARIABLE, named) if (named := os.environ.get(VARIABLE)) else None
+        except FaultError as error:
+            sys.exit(f"preview: {error}")
+        document = previewed(stack)
+        if path:
+            replace_text(path, document.write())
+        for line in annotate(document, os.environ, ROOT):
+            print(line, file=sys.stderr, flush=True)
+        try:
+            show(document)
+        finally:
+            if output:
+                output.write(document.write())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,38 @@
+"""Program of `make preview-secrets`: replace the secrets in this checkout's stack file.
+
+CI runs it before a preview. The secrets in the stack file are encrypted for deployments, with a
+secrets provider that previews can't use. The placeholders are the same as those of `make
+preview-state`, so that the preview shows no difference.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpu_cluster.commands.environment import variables
+from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.placeholders import placeholder
+from gpu_cluster.commands.preview_state import PROVIDER, pulumi, without_secrets
+from gpu_cluster.commands.stack import Stack
+from gpu_rules.faults import FaultError
+
+
+def main() -> None:
+    """Put placeholders into the stack file; exit with 1 if a placeholder could not be set."""
+    stack = Stack.current()
+    environment = {**os.environ, **variables(stack)}
+    provider = environment.get(PROVIDER, "passphrase")
+    text, names = without_secrets(stack.file.read_text(), provider)
+    stack.file.write_text(text)
+    try:
+        for name in names:
+            setting = ("config", "set", "--secret", name, "--stack", stack.name)
+            pulumi(ROOT, environment, *setting, text=placeholder(name))
+    except FaultError as error:
+        sys.exit(str(error))
+    print(f"preview-secrets: {len(names)} placeholders")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Program of `make status`: report drift, faults and due work without the engine.
+
+It only reads, with the rights of a preview, so a schedule can run it. JSON=1 prints the change
+document of previews (docs/reference/change.md). Rules and the engine's state are not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import pulumi
+
+from gpu_cluster.change.document import Document, Outcome, Problem, conclusion, stopping
+from gpu_cluster.change.lines import StackFile, located
+from gpu_cluster.change.names import counted, listed
+from gpu_cluster.change.text import health_text, statement_lines, told_apart
+from gpu_cluster.commands.annotations import annotate as annotate_lines
+from gpu_cluster.commands.failure import annotate
+from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.reading import reading
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import apart, say
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.hosts.observed.inspect import PROBE_KEY_FILE
+from gpu_cluster.inspection.extent import Extent
+from gpu_cluster.inspection.judgement import Inspection
+from gpu_cluster.inspection.observe import documented, inspect
+from gpu_cluster.secrets import KEY_FILE, key_of_file
+from gpu_rules.faults import ConfigError, Fault, FaultError
+from gpu_rules.printable import printable, printable_lines
+
+NAME = "gpu-cluster"
+"""Name of the component `GpuCluster` in the project's own program."""
+FAULT, DRIFT, LOST = 1, 2, 3
+"""Exit codes: a fault or an incomplete inspection; else lost GPUs (3); else drift (2)."""
+
+
+def key_of(hosts: Sequence[DesiredHost]) -> str | None:
+    """Return the hosts' SSH key; empty if the key of `make probe-key` is used, None without a key.
+
+    A key that the stack file holds encrypted is not used: only the engine can decrypt it.
+
+    Raises:
+        RunError: The key's file can't be read.
+    """
+    if key := key_of_file():
+        return key
+    return "" if os.environ.get(PROBE_KEY_FILE) or not hosts else None
+
+
+def incomplete(
+    hosts: Sequence[DesiredHost], inspection: Inspection, key: str | None
+) -> Iterator[str]:
+    """Yield a line for each omitted part of the inspection, with the reason."""
+    if hosts and key is None and Extent.wanted().has_hosts:
+        yield str(
+            Fault(
+                f"{len(hosts)} hosts",
+                "no SSH key for them",
+                "the file of a key",
+                f"name it in {PROBE_KEY_FILE} (`make probe-key`) or {KEY_FILE}, or leave hosts out "
+                "with GPU_CLUSTER_INSPECTION=cluster",
+            )
+        )
+    if inspection.unreachable:
+        yield inspection.unreachable
+    yield from (
+        f"host {name}: {why}" for name, why in inspection.difference.hosts.unreached.items()
+    )
+
+
+def document_of(stack: Stack) -> Document:
+    """Inspect the stack and return its change document; a fault is a failed outcome."""
+    file = StackFile.read(stack.file)
+    try:
+        # Nothing is installed, so whether a chart can be downloaded does not matter.
+        desired = replace(resolve(stack.cluster, stack.name), chart=None)
+        reading(stack)
+        if cluster := embedded_cluster(stack):
+            os.environ.update(cluster.variables())
+        key = key_of(desired.hosts)
+        inspection, change = inspect(NAME, desired, key, stack.file.name)
+    except (ConfigError, FaultError) as error:
+        return failed(stack, file, *map(str, error.faults))
+    except pulumi.RunError as error:
+        return failed(stack, file, str(error))
+    document = documented(change, stack.name, file)
+    return judged(document, [*incomplete(desired.hosts, inspection, key)])
+
+
+def failed(stack: Stack, file: StackFile, *texts: str) -> Document:
+    """Return the change document of a stack whose inspection could not start."""
+    faults = tuple(Problem(text=printable_lines(text)) for text in texts)
+    return judged(located(Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults), file))
+
+
+def judged(document: Document, missing: list[str] | None = None) -> Document:
+    """Return the change document of `make status`; failed after a fault or omitted inspection.
+
+    Args:
+        document: What the inspection found.
+        missing: What should have been inspected and was not, with the reason.
+    """
+    problems = stopping(document.clusters, document.faults)
+    if missing and problems:
+        document = with_uninspected(document, missing)
+    lacking = f"not inspected: {missing[0]}" if missing and not problems else ""
+    is_changed = document.outcome is Outcome.CHANGED
+    outcome, cause = conclusion(problems, is_changed=is_changed, cause=lacking)
+    update = {"command": "status", "outcome": outcome, "cause": printable(cause)}
+    return document.model_copy(update=update)
+
+
+def with_uninspected(document: Document, missing: Iterable[str]) -> Document:
+    """Return a document whose first cluster also names what should have been inspected."""
+    if not document.clusters:
+        return document
+    first, *others = document.clusters
+    every = tuple(dict.fromkeys((*first.uninspected, *map(printable, missing))))
+    clusters = (first.model_copy(update={"uninspected": every}), *others)
+    return document.model_copy(update={"clusters": clusters})
+
+
+def exit_code(document: Document) -> int:
+    """Return 1 on a fault or an incomplete inspection, else 3 on lost GPUs, 2 on drift, or 0."""
+    if document.outcome is Outcome.FAILED:
+        return FAULT
+    if any(cluster.lost for cluster in document.clusters):
+        return LOST
+    return DRIFT if any(cluster.drift for cluster in document.clusters) else 0
+
+
+def lines(document: Document) -> Iterator[str]:
+    """Yield the lines to print about a change document; the first and the last count the GPUs."""
+    if text := health_text(document.clusters):
+        yield text
+    for cluster in document.clusters:
+        yield from filter(None, [printable(cluster.unknown)])
+        yield from statement_lines("drift", cluster.drift)
+        yield from statement_lines("due", cluster.due)
+        yield from statement_lines("change", told_apart(cluster))
+        yield from (f"warning: {printable_lines(each.text)}" for each in cluster.warnings)
+        yield from (f"not inspected: {printable_lines(why)}" for why in cluster.uninspected)
+        if cluster.maintenance:
+            yield f"in maintenance, neither touched nor counted: {listed(cluster.maintenance)}"
+        yield from (f"fault: {printable_lines(each.text)}" for each in cluster.faults)
+    yield from (f"fault: {printable_lines(each.text)}" for each in document.faults)
+    if document.cause.startswith("not inspected: "):
+        yield f"fault: {document.cause}"
+    yield last_line(document)
+
+
+def last_line(document: Document) -> str:
+    """Return the line that counts the findings of each kind."""
+    found = document.clusters
+    faults = len(document.faults) + sum(len(cluster.faults) for cluster in found)
+    lost = sum(cluster.lost for cluster in found)
+    parts = [
+        health_text(found) or (f"{document.gpus.after} GPUs declared" if found else ""),
+        f"{lost} lost since the last run" if lost else "",
+        counted(faults, "fault") if faults else "",
+        "incomplete" if document.cause and not faults else "",
+    ]
+    for kind in ("drift", "due", "changes"):
+        number = sum(len(getattr(cluster, kind)) for cluster in found)
+        parts.append(f"{number} {kind}" if number else "")
+    is_well = not lost and not any(cluster.is_changed for cluster in found)
+    if not faults and not document.cause and is_well:
+        parts.append("nothing to do")
+    return f"status: stack {printable(document.stack)}: {', '.join(filter(None, parts))}"
+
+
+def main() -> None:
+    """Print the stack's status; exit with 1 on faults, with 2 on drift, else with 0."""
+    stack = Stack.named()
+    with apart() as output:
+        document = document_of(stack)
+        for line in annotate_lines(document, os.environ, ROOT):
+            print(line, file=sys.stderr, flush=True)
+        for line in lines(document):
+            say(line)
+        if output:
+            output.write(document.write())
+        code = exit_code(document)
+        if code:
+            annotate(document.cause or last_line(document))
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

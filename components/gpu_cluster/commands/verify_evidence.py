@@ -1,0 +1,85 @@
+"""Program of `make verify-evidence FILE=… PUBLIC=evidence.pub`: check evidence without a network.
+
+It needs the evidence, the public key of whoever made it, and the stack file in this folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from gpu_cluster.commands.evidence import envelope
+from gpu_cluster.commands.evidence.__main__ import counted, named_file
+from gpu_cluster.commands.evidence.check import Declared, require_holds, totals
+from gpu_cluster.commands.evidence.statement import LARGEST, EvidenceError, Statement, read
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import answering, say
+from gpu_cluster.desired.resolve import resolve
+from gpu_rules.faults import Fault, FaultError
+
+
+def require_computed(counts: Mapping[str, int]) -> None:
+    """Check that the evidence shows kernels that ran, and no simulated kernels.
+
+    Raises:
+        EvidenceError: A kernel was only simulated.
+    """
+    if counts["simulated"]:
+        found = f"{counts['simulated']} GPUs whose kernel was only simulated"
+        cure = "for the evidence of a lab: SIMULATED=1"
+        raise EvidenceError(Fault("GPUs", found, "kernels that ran", cure))
+
+
+def verified(text: bytes, key: bytes, stack: Stack, now: datetime, *, simulated: bool) -> Statement:
+    """Return the statement of evidence that holds.
+
+    Args:
+        text: Content of the evidence file.
+        key: Public key of whoever made the evidence, in PEM.
+        stack: The stack that the evidence must be about.
+        now: Current time, UTC.
+        simulated: True to accept kernels that were only simulated.
+
+    Raises:
+        EvidenceError: The evidence does not hold; the error says why.
+    """
+    found = read(envelope.verified(text, envelope.public_key(key)))
+    declared = Declared(
+        stack=stack.name,
+        file=stack.file.name,
+        sha256=hashlib.sha256(stack.file.read_bytes()).hexdigest(),
+        validation=resolve(stack.cluster, stack.name).validation,
+    )
+    require_holds(found, declared, now)
+    if not simulated:
+        require_computed(totals(found.predicate.nodes))
+    return found
+
+
+def main() -> None:
+    """Check the evidence; exit with 1 and the reason if it does not hold."""
+    stack = Stack.current()
+    with answering("verify-evidence") as answer:
+        try:
+            found = verified(
+                named_file("FILE", LARGEST + 1, "make evidence"),
+                named_file("PUBLIC", envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
+                stack,
+                datetime.now(UTC),
+                simulated=os.environ.get("SIMULATED") == "1",
+            )
+        except FaultError as error:
+            sys.exit(str(error))
+        predicate = found.predicate
+        answer["evidence"] = found.model_dump(mode="json", by_alias=True)
+        say(
+            f"verify-evidence: stack {predicate.stack}: {counted(totals(predicate.nodes))}, "
+            f"made {predicate.made}, holds until {predicate.until}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,298 @@
+"""Program of `make who`: which pods hold which GPUs, and how many are free; it only reads.
+
+If the cluster serves utilization as a custom metric, pods whose GPUs don't compute are marked idle.
+The rights of a preview are enough. JSON=1 prints the whole as data, VERBOSE=1 one line per pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpu_cluster.change.names import LONGEST, and_more, counted, listed
+from gpu_cluster.commands.node_table import WIDTH
+from gpu_cluster.commands.reading import reading
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.usage import Holder, Listed, NodeUsage, Usage, total, usage
+from gpu_cluster.commands.usage import listed as listed_objects
+from gpu_cluster.commands.utilization import holders, measured, merge, namespaces
+from gpu_cluster.commands.watched import apart, verbose
+from gpu_cluster.desired.pool import DesiredScheduling
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.desired.validation import DesiredValidation
+from gpu_cluster.kubernetes.api import Client, connect
+from gpu_rules.faults import FaultError
+from gpu_rules.printable import printable
+
+MOST = 60
+"""Maximum number of rows of a table; further rows are only counted."""
+SINGLE = 40
+"""Maximum number of holders with a line each; else those of one namespace on a node share one."""
+NAMED = 5
+"""Maximum number of waiting and of idle pods that are named; further pods are only counted."""
+REASONS = 3
+"""Maximum number of reasons for missing utilization that are printed."""
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+"""Units of an age with their seconds, the longest first."""
+
+
+async def observed(
+    context: str, stack: str, scheduling: DesiredScheduling, validation: DesiredValidation
+) -> Usage:
+    """Read from a stack's cluster who holds its GPUs, and how busy these are.
+
+    Args:
+        scheduling: Nodes of the stack's pools.
+        validation: GPU resources of the stack's pools.
+
+    Raises:
+        ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
+    """
+    async with connect(context) as client:
+        found = await listed_objects(client)
+        return await held(stack, scheduling, validation, client, found)
+
+
+async def held(
+    stack: str,
+    scheduling: DesiredScheduling,
+    validation: DesiredValidation,
+    client: Client,
+    found: Listed,
+) -> Usage:
+    """Return who holds the GPUs of a stack's cluster, and read how busy these are.
+
+    Args:
+        scheduling: Nodes of the stack's pools.
+        validation: GPU resources of the stack's pools.
+        found: Objects that were read from the cluster.
+    """
+    names = {name for pool in validation.pools for name in pool.resources}
+    shown = usage(stack, scheduling.pools, names, found, validation.pools)
+    busy = await measured(client, namespaces(shown))
+    return merge(shown, busy, datetime.now(UTC))
+
+
+def age(created: str, now: datetime) -> str:
+    """Return the time since an object was created, in its largest unit; `?` if it is unknown."""
+    try:
+        seconds = (now - datetime.fromisoformat(created)).total_seconds()
+    except (ValueError, TypeError):
+        return "?"
+    for length, unit in UNITS:
+        if seconds >= length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(0, seconds):.0f} s"
+
+
+def amounts(found: Mapping[str, int]) -> str:
+    """Return amounts by resource as text, such as `8 nvidia.com/gpu`; `-` for none."""
+    return (
+        ", ".join(f"{number} {printable(name, LONGEST)}" for name, number in found.items()) or "-"
+    )
+
+
+def tables(shown: Usage, now: datetime, *, single: bool = False) -> Iterator[Table]:
+    """Yield the table of nodes and, if anybody holds GPUs, the table of namespaces.
+
+    Nodes of one pool that nobody uses, and that advertise the same, share a row.
+
+    Args:
+        shown: Who holds which GPUs.
+        now: Time from which ages are counted.
+        single: Whether each pod gets a line, however many there are.
+    """
+    single = single or sum(len(node.holders) for node in shown.nodes) <= SINGLE
+    nodes = _table("node", "pool", "GPUs", "free", "held by")
+    rows = [_row(group, now, single=single) for group in _groups(shown.nodes)]
+    _fill(nodes, rows, None if single else MOST)
+    yield nodes
+    if shown.namespaces:
+        spaces = _table("namespace", "pods", "GPUs")
+        _fill(
+            spaces,
+            [
+                (printable(each.namespace, LONGEST), str(each.holders), amounts(each.amounts))
+                for each in shown.namespaces
+            ],
+            MOST,
+        )
+        yield spaces
+
+
+def _table(*columns: str) -> Table:
+    table = Table()
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _fill(table: Table, rows: Sequence[Sequence[str]], most: int | None) -> None:
+    """Add rows as plain text, so that no name is read as a style."""
+    for row in rows[:most]:
+        table.add_row(*map(Text, row))
+    if most is not None and (more := len(rows) - most) > 0:
+        table.add_row(f"and {more} more; JSON=1 lists all")
+
+
+def _groups(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
+    groups: dict[NodeUsage, list[NodeUsage]] = {}
+    for node in nodes:
+        same = node if node.holders else node.model_copy(update={"node": ""})
+        groups.setdefault(same, []).append(node)
+    return list(groups.values())
+
+
+def _row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
+    first = group[0]
+    names = listed([node.node for node in group])
+    gone = f"{sum(first.missing.values())} not advertised" if first.missing else ""
+    notes = ", ".join(filter(None, (first.closed, gone)))
+    return (
+        f"{names} ({notes})" if notes else names,
+        printable(first.pool, LONGEST),
+        amounts(total(node.gpus for node in group)),
+        str(sum(sum(node.free.values()) for node in group)),
+        "\n".join(
+            _each(first.holders, now, first.gpus) if single else _together(first.holders, now)
+        ),
+    )
+
+
+def _each(
+    holders: Iterable[Holder], now: datetime, advertised: Mapping[str, int] | None = None
+) -> Iterator[str]:
+    """Yield a line per holder.
+
+    Args:
+        holders: Pods and claims of one node.
+        now: Time from which ages are counted.
+        advertised: Devices that the node advertises, by resource. None: no holder is marked.
+    """
+    every = list(holders)
+    used = total(holder.amounts for holder in every)
+    for holder in every:
+        words = [amounts(holder.amounts), age(holder.created, now)]
+        if any(advertised is not None and advertised.get(kind, 0) < used[kind]
+               for kind in holder.amounts):  # fmt: skip
+            words.append("on GPUs that are not advertised any more")
+        if holder.claims:
+            words.append(f"by {listed(holder.claims)}")
+        if holder.kind == "ResourceClaim":
+            users = f"shared by {listed(holder.pods)}" if holder.pods else "used by no pod"
+            words.append(f"ResourceClaim, {users}")
+        if holder.state not in ("Running", "allocated"):
+            words.append(printable(holder.state, LONGEST))
+        if holder.idle:
+            words.append("idle")
+        elif holder.utilization:
+            words.append(f"{holder.utilization.percent:.3g} %")
+        yield f"{_name(holder)}: {', '.join(words)}"
+
+
+def _together(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
+    """Yield a line per namespace; a holder that is alone in its namespace is named."""
+    spaces: dict[str, list[Holder]] = {}
+    for holder in holders:
+        spaces.setdefault(holder.namespace, []).append(holder)
+    for space, own in spaces.items():
+        if len(own) == 1:
+            yield from _each(own, now)
+            continue
+        oldest = min((each.created for each in own if each.created), default="")
+        held = amounts(total(each.amounts for each in own))
+        pods = counted(len(own), "pod")
+        text = f"{printable(space, LONGEST)}: {pods}, {held}, oldest {age(oldest, now)}"
+        idle = sum(each.idle for each in own)
+        yield f"{text}, {idle} idle" if idle else text
+
+
+def _name(holder: Holder) -> str:
+    return f"{printable(holder.namespace, LONGEST)}/{printable(holder.name, LONGEST)}"
+
+
+def last_lines(shown: Usage) -> Iterator[str]:
+    """Yield what could not be read, pods that wait or are idle, and the line with the totals."""
+    for why in shown.uninspected:
+        yield f"not inspected: {printable(why)}; GPUs that these use are missing here"
+    if shown.waiting:
+        yield f"waiting for GPUs: {_named(shown.waiting)}"
+    yield from _utilization(shown)
+    declared = total(amount for node in shown.nodes for amount in (node.gpus, node.missing))
+    for resource, number in declared.items():
+        free = sum(node.free.get(resource, 0) for node in shown.nodes)
+        closed = sum(node.free.get(resource, 0) for node in shown.nodes if node.closed)
+        holding = sum(each.amounts.get(resource, 0) for n in shown.nodes for each in n.holders)
+        text = f"who: {printable(resource, LONGEST)}: {holding} of {number} held, {free} free"
+        text += f", of them {closed} on nodes that take no pods" if closed else ""
+        yield text + _missing(shown.nodes, resource)
+    if not declared:
+        yield "who: no node advertises a GPU"
+
+
+def _missing(nodes: Iterable[NodeUsage], resource: str) -> str:
+    """Return how many declared devices are not advertised, and where; empty if all are."""
+    gone = [(node.node, node.missing[resource]) for node in nodes if node.missing.get(resource)]
+    if not gone:
+        return ""
+    where = ", ".join(f"{printable(name, LONGEST)}: {number}" for name, number in gone[:NAMED])
+    total_gone = sum(number for _, number in gone)
+    return f", {total_gone} not advertised ({where}{and_more(len(gone), NAMED)})"
+
+
+def _utilization(shown: Usage) -> Iterator[str]:
+    """Yield the idle pods, what their values mean, and why values are missing."""
+    pods = [each for each in holders(shown) if each.kind == "Pod"]
+    if idle := [each for each in pods if each.idle]:
+        yield f"idle, 0 % used: {_named(idle)}"
+    if times := [each.utilization.at for each in pods if each.utilization]:
+        first = min(times).astimezone(UTC).isoformat(sep=" ", timespec="seconds")
+        yield (
+            f"utilization of {len(times)} of {counted(len(pods), 'pod')}, measured at {first} or "
+            "later: values of a moment, unless the metrics adapter averages them"
+        )
+    if shown.unmeasured:
+        reasons = "; ".join(map(printable, shown.unmeasured[:REASONS]))
+        yield f"no utilization: {reasons}{and_more(len(shown.unmeasured), REASONS)}"
+
+
+def _named(pods: Sequence[Holder]) -> str:
+    names = [f"{_name(each)} ({amounts(each.amounts)})" for each in pods[:NAMED]]
+    return f"{', '.join(names)}{and_more(len(pods), NAMED)}"
+
+
+def show(shown: Usage, now: datetime) -> None:
+    """Print the tables and the last lines."""
+    console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
+    for table in tables(shown, now, single=verbose()):
+        console.print(table)
+    for line in last_lines(shown):
+        print(line)
+
+
+def main() -> None:
+    """Print who holds the GPUs; exit with 1 if the cluster can't be read."""
+    stack = Stack.current()
+    with apart() as output:
+        try:
+            reading(stack)
+            desired = resolve(stack.cluster, stack.name)
+            shown = asyncio.run(
+                observed(desired.context, stack.name, desired.scheduling, desired.validation)
+            )
+        except FaultError as error:
+            sys.exit(f"who: {error}")
+        if output:
+            output.write(shown.model_dump_json(by_alias=True, indent=2) + "\n")
+        else:
+            show(shown, datetime.now(UTC))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Program of `make why POD=namespace/name`: say why a pod does not run, and what would help.
+
+The pod may be anybody's. Its name may also be that of a controller that can't create its pod. The
+role of previews is enough; the logs of containers are read if the role of the user allows it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+
+from gpu_cluster.commands.reading import reading
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import Answer, answering
+from gpu_cluster.kubernetes.api import Client, Json, connect
+from gpu_cluster.nodes.causes.cause import Around, Cause
+from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
+from gpu_cluster.nodes.causes.read import Reader
+from gpu_rules.faults import Fault, FaultError
+from gpu_rules.kube.names import is_dns_label, is_dns_subdomain
+from gpu_rules.kube.pod_resources import device_requests
+from gpu_rules.printable import printable
+
+UNKNOWN = "no cause found in its status, its events and the nodes"
+READY, SUCCEEDED = "its containers run and are ready", "it has ended without an error"
+
+
+def named(text: str) -> tuple[str, str]:
+    """Return namespace and name of the pod that `POD` names.
+
+    Raises:
+        FaultError: The text does not have the form `namespace/name`.
+    """
+    namespace, _, name = text.partition("/")
+    # Both become parts of URLs.
+    if not (is_dns_label(namespace) and is_dns_subdomain(name)):
+        raise FaultError(
+            Fault(
+                f"POD={printable(text, 120)}",
+                "no namespace and name of a pod",
+                "namespace/name",
+                "for example `make why POD=default/train`",
+            )
+        )
+    return namespace, name
+
+
+async def found(client: Client, namespace: str, name: str, answer: Answer) -> None:
+    """Read a pod and what explains it, and fill the answer.
+
+    Args:
+        namespace: Namespace of the pod.
+        name: Name of the pod, or of the controller that should create it.
+        answer: The JSON document; gets `pod`, `kind`, `cause`, `cure` and `unread`.
+
+    Raises:
+        FaultError: No such pod exists, and nothing names a reason.
+    """
+    reader = Reader(client)
+    # A preview's role may list pods, and not get one.
+    pods = await client.list(f"namespaces/{namespace}/pods", fieldSelector=f"metadata.name={name}")
+    if pods:
+        devices = bool(pods[0]["spec"].get("resourceClaims") or device_requests(pods[0]))
+        around = await reader.around(pods[0])
+        around = await reader.with_cluster(namespace, around, devices=devices)
+        cause, healthy = cause_of(pods[0], around), _healthy(pods[0])
+    else:
+        events = await reader.events(namespace)
+        around = await reader.with_cluster(namespace, Around(events=events))
+        cause, healthy = cause_of_missing(name, around), ""
+    answer["pod"], answer["unread"] = f"{namespace}/{name}", reader.refused
+    if cause is None and not pods:
+        raise FaultError(_absent(namespace, name, reader.refused))
+    answer |= _words(cause, healthy)
+
+
+def _words(cause: Cause | None, healthy: str) -> dict[str, str]:
+    if cause is None:
+        return {"kind": "", "cause": healthy or UNKNOWN, "cure": ""}
+    return {"kind": cause.kind.value, "cause": cause.text, "cure": cause.cure}
+
+
+def _healthy(pod: Json) -> str:
+    """Return that a pod runs or has succeeded; empty if it has done neither."""
+    status = pod.get("status") or {}
+    if status.get("phase") == "Succeeded":
+        return SUCCEEDED
+    states = status.get("containerStatuses") or []
+    return READY if states and all(each.get("ready") for each in states) else ""
+
+
+def _absent(namespace: str, name: str, unread: list[str]) -> Fault:
+    where = f", and {', '.join(unread)} can't be read with this role" if unread else ""
+    return Fault(
+        f"pod {namespace}/{name}",
+        f"no such pod, and no event of a controller that can't create it{where}",
+        "a pod, or the controller of one",
+        f"see `kubectl get pods -n {namespace}`; events are kept for an hour",
+    )
+
+
+def run(stack: Stack, answer: Answer) -> None:
+    """Explain the pod that `POD` names, and print the cause and the cure.
+
+    Raises:
+        FaultError: The pod or the cluster can't be read.
+    """
+    namespace, name = named(os.environ.get("POD", ""))
+    reading(stack)
+
+    async def read() -> None:
+        async with connect(stack.cluster.kubernetes.context) as client:
+            await found(client, namespace, name, answer)
+
+    asyncio.run(read())
+    print(f"pod {answer['pod']}: {answer['cause']}")
+    if answer["cure"]:
+        print(f"cure: {answer['cure']}")
+    if answer["unread"]:
+        print(f"not read, since the role does not allow it: {', '.join(answer['unread'])}")
+
+
+def main() -> None:
+    """Explain a pod of the cluster of the stack that `STACK` names; exit with 1 if it can't be."""
+    stack = Stack.current()
+    with answering("why") as answer:
+        try:
+            run(stack, answer)
+        except FaultError as error:
+            sys.exit(f"why: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Program that waits until the driver's DaemonSets are ready, and reports why pods are not."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.nodes.causes.cause import Cause
+from gpu_cluster.nodes.causes.cures import LOADED
+from gpu_cluster.nodes.causes.pod import cause_of
+from gpu_cluster.nodes.causes.read import explained, is_ready, refused_daemons
+from gpu_cluster.program import main
+from gpu_rules.faults import Fault
+
+INTERVAL = 0.5
+TOLD = 10.0
+"""Seconds between two progress messages."""
+EXPLAINED = 10
+"""Maximum number of pods that are explained; other pods are only counted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstallersRequest:
+    """Driver installers to wait for.
+
+    Attributes:
+        namespace: Namespace of the DaemonSets.
+        daemon_sets: Names of the DaemonSets.
+        timeout_seconds: Seconds until all of their pods must be ready.
+    """
+
+    context: str
+    namespace: str
+    daemon_sets: tuple[str, ...]
+    timeout_seconds: int
+
+
+async def _pods(client: Client, item: Json) -> list[Json]:
+    selector = ",".join(f"{k}={v}" for k, v in item["spec"]["selector"]["matchLabels"].items())
+    url = f"namespaces/{item['metadata']['namespace']}/pods"
+    return await client.list(url, labelSelector=selector)
+
+
+async def wait(wanted: InstallersRequest) -> Json:
+    """Wait until every pod of the DaemonSets is ready.
+
+    Raises:
+        ClusterError: The time limit has passed, or a pod reports that a driver is already loaded.
+            The error lists the first pods that are not ready, with node and cause.
+    """
+    deadline, told = time.monotonic() + wanted.timeout_seconds, time.monotonic()
+    async with connect(wanted.context) as client:
+        while True:
+            items = [
+                await client.request(
+                    "GET",
+                    f"namespaces/{wanted.namespace}/daemonsets/{name}",
+                    base="/apis/apps",
+                )
+                for name in wanted.daemon_sets
+            ]
+            late = [item for item in items if not _ready(item)]
+            if not late:
+                return {"ready": sum(item["status"]["numberReady"] for item in items)}
+            listed = await gather(lambda item: _pods(client, item), late)
+            pods = [pod for of_one in listed for pod in of_one if not is_ready(pod)]
+            loaded = any(LOADED in str(cause_of(pod)) for pod in pods)
+            if loaded or time.monotonic() > deadline:
+                raise ClusterError(*_explain(late, await causes(client, wanted.namespace, pods)))
+            if time.monotonic() - told > TOLD:
+                told = time.monotonic()
+                for place, cause in await causes(client, wanted.namespace, pods):
+                    print(f"{place}: waits: {cause}", file=sys.stderr)
+            await asyncio.sleep(INTERVAL)
+
+
+def _ready(item: Json) -> bool:
+    status = item.get("status") or {}
+    wanted: int = status.get("desiredNumberScheduled", 0)
+    seen: int = status.get("observedGeneration", 0)
+    counts = (status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
+    return seen == item["metadata"]["generation"] and wanted > 0 and set(counts) == {wanted}
+
+
+async def causes(client: Client, namespace: str, pods: list[Json]) -> list[tuple[str, Cause]]:
+    """Return why pods are not ready, each cause with its node, from status, events and logs.
+
+    If there are no pods, return why DaemonSets of the namespace can't create pods.
+    """
+    if not pods:
+        return [
+            (f"namespace {namespace}", each) for each in await refused_daemons(client, namespace)
+        ]
+    found = await gather(lambda pod: explained(client, pod), pods[:EXPLAINED])
+    nodes = [f"node {pod['spec'].get('nodeName') or 'none'}" for pod in pods]
+    return [(node, cause) for node, cause in zip(nodes, found, strict=False) if cause]
+
+
+def _explain(late: list[Json], found: list[tuple[str, Cause]]) -> Iterator[Fault]:
+    for place, cause in sorted(set(found), key=str):
+        yield Fault(place, cause.text, "the driver installed", cause.cure or "see the pod's log")
+    for item in late:
+        status, metadata = item.get("status") or {}, item["metadata"]
+        ready, wanted = status.get("numberReady", 0), status.get("desiredNumberScheduled", 0)
+        yield Fault(
+            f"DaemonSet {metadata['namespace']}/{metadata['name']}",
+            f"{ready} of {wanted} pods ready",
+            "one on each of the pool's nodes",
+            "`kubectl describe` it",
+        )
+
+
+if __name__ == "__main__":
+    main(InstallersRequest, {"wait": wait})

@@ -1,0 +1,104 @@
+"""Component that enforces the GPU rules at admission, and sets GPU quotas of namespaces.
+
+The component owns the ValidatingAdmissionPolicies with their bindings, and one ResourceQuota in
+each namespace with a declared quota.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pulumi
+
+from gpu_cluster.kubernetes.labels import LABELS
+from gpu_cluster.manifest import Manifest
+from gpu_cluster.settings.guardrails import GuardrailsSettings, Quota
+from gpu_rules.admission import ACTIONS, Enforcement, manifests
+from gpu_rules.rules import Context
+from gpu_rules.rules.claims import OF_A_CLASS
+
+QUOTA: Final = "gpu-cluster"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GuardrailsArgs:
+    """Arguments of the component `Guardrails`.
+
+    Attributes:
+        context: Facts about the stack that the rules use.
+        own: Namespaces of the stack and its platform whose pods are privileged.
+        guardrails: Section `guardrails` of the settings.
+    """
+
+    context: Context
+    own: frozenset[str]
+    guardrails: GuardrailsSettings
+
+
+def enforcement(args: GuardrailsArgs) -> Enforcement:
+    """Return the settings of the policies: their action and the namespaces that they exempt.
+
+    Exempt are the declared namespaces, kube-system, and the namespaces of the stack's own
+    components, whose pods are privileged and see all GPUs.
+    """
+    declared = args.guardrails
+    excluded = {"kube-system", *args.own, *declared.excluded_namespaces}
+    return Enforcement(
+        actions=ACTIONS[declared.mode],
+        failure_policy=declared.failure_policy.capitalize(),
+        excluded=tuple(sorted(excluded)),
+    )
+
+
+def quota(declared: Quota) -> dict[str, Any]:
+    """Return the ResourceQuota of a namespace.
+
+    Kubernetes counts extended resources only with the prefix `requests.`; devices of claims are
+    counted by device class under a separate name (v1.34.4
+    pkg/quota/v1/evaluator/core/{pods,resource_claims}.go).
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {
+            "name": QUOTA,
+            "namespace": declared.namespace,
+            "labels": LABELS,
+        },
+        "spec": {
+            "hard": {
+                name if name.endswith(OF_A_CLASS) else f"requests.{name}": str(count)
+                for name, count in sorted(declared.resources.items())
+            }
+        },
+    }
+
+
+class Guardrails(pulumi.ComponentResource):
+    """The GPU rules in the cluster: admission policies, bindings and quotas."""
+
+    TYPE = "gpucluster:index:Guardrails"
+
+    def __init__(
+        self, name: str, args: GuardrailsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Declare the policies, bindings and quotas."""
+        super().__init__(self.TYPE, name, None, opts)
+        made: list[pulumi.Resource] = []
+        for manifest in manifests(args.context, enforcement(args)):
+            part = f"{name}-{manifest['metadata']['name']}"
+            needed: list[pulumi.Resource] = []
+            if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
+                # A binding enforces its policy, so all policies are created before the binding and
+                # deleted after it.
+                part, needed = f"{part}-binding", list(made)
+            options = pulumi.ResourceOptions(parent=self, depends_on=needed)
+            made.append(Manifest(part, manifest, options))
+        for declared in args.guardrails.quotas:
+            Manifest(
+                f"{name}-quota-{declared.namespace}",
+                quota(declared),
+                pulumi.ResourceOptions(parent=self),
+            )
+        self.register_outputs({})

@@ -1,0 +1,228 @@
+"""Component that creates a cluster: `kubeadm init`, the network add-on, `kubeadm join`.
+
+The component owns the cluster's etcd. Destroying the component loses the etcd data, so the engine
+refuses that until `kubernetesPackages.init.protect` is false. It also owns one context in this
+machine's kubeconfig. It supports a single control-plane host, which a rollout upgrades.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi_kubernetes as k8s
+import yaml
+from pulumi_command import local
+
+from gpu_cluster.charts.extra_values import plain
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
+from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.hosts.command import HostsArgs, answer, host_commands
+from gpu_cluster.hosts.kubeadm.access import ACCESS, Access, Administrator
+from gpu_cluster.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from gpu_cluster.hosts.kubeadm.scripts import (
+    JOINING,
+    access_script,
+    init_script,
+    join_script,
+    member_seconds,
+)
+from gpu_cluster.manifest import Manifest
+from gpu_cluster.operation import run_program
+from gpu_cluster.provider import kubernetes_provider
+from gpu_cluster.requests import write
+from gpu_cluster.settings.chart_source import ChartSource
+
+UNKNOWN = (
+    "this stack creates its cluster, which does not exist yet: the preview can't know its token "
+    "and its "
+    "kubeconfig, how its API server responds to each object, and how many GPUs its nodes advertise"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeadmClusterArgs:
+    """Arguments of the component `KubeadmCluster`.
+
+    Attributes:
+        cluster: The cluster to create.
+        hosts: Access to the hosts; its field `after` has the preceding command of each host.
+        there: Whether the kubeconfig of the machine that runs Pulumi has the cluster's context.
+    """
+
+    cluster: DesiredKubeadmCluster
+    hosts: HostsArgs
+    there: bool = True
+
+
+class KubeadmCluster(pulumi.ComponentResource):
+    """A cluster created with kubeadm: first the control plane, then network add-on and nodes."""
+
+    TYPE = "gpucluster:index:KubeadmCluster"
+
+    provider: pulumi.ProviderResource
+    kubeconfig: pulumi.Output[str]
+    token: pulumi.Output[str]
+    nodes: Mapping[str, pulumi.Resource]
+
+    def __init__(
+        self, name: str, args: KubeadmClusterArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        """Declare control plane, kubeconfig context, network add-on and joining nodes."""
+        super().__init__(self.TYPE, name, None, opts)
+        cluster, hosts = args.cluster, args.hosts
+        first, init = cluster.first, cluster.init
+        nodes = [host.node for host in cluster.joining]
+        initialized = host_commands(
+            self, f"{name}-init", (first,), hosts, init_script, member_seconds,
+            more=pulumi.ResourceOptions(protect=init.protect),
+        )  # fmt: skip
+        access = host_commands(
+            self, f"{name}-access", (first,),
+            replace(hosts, after=initialized, findings=_waiting(cluster, hosts.findings)),
+            lambda host: access_script(host, nodes), lambda _: 0,
+            more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
+        )  # fmt: skip
+        said = answer(access[first.name], first.name, ACCESS, first.name, init.endpoint)
+        context_name = cluster.context
+        self.token = said.apply(lambda found: found.token)
+        self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
+        context = self._context(name, cluster.context, said, args.there)
+        self.provider = kubernetes_provider(
+            f"{name}-kubernetes",
+            context.stdout.apply(lambda _: context_name),
+            cluster.identifier,
+            pulumi.ResourceOptions(parent=self, depends_on=[context]),
+        )
+        network = self._network(f"{name}-network", cluster, initialized[first.name])
+
+        def join(host: DesiredHost) -> pulumi.Output[str]:
+            hosts.copies.want(host, JOINING)
+            return said.apply(lambda found: join_script(host, found.token, found.hashes))
+
+        joined = host_commands(
+            self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
+            more=pulumi.ResourceOptions(depends_on=network),
+            # A new join token, created for a new host, must not change the hosts that have joined.
+            kept=["stdin"],
+        )  # fmt: skip
+        self.nodes = {**initialized, **joined}
+        self.register_outputs({})
+
+    def _context(
+        self, name: str, context: str, said: pulumi.Output[Access], there: bool
+    ) -> local.Command:
+        """Declare the cluster's context in the local kubeconfig; a missing context is rewritten."""
+        gone = Finding(
+            kind=Kind.DUE,
+            subject=Subject.OBJECT,
+            name=f"context {context}",
+            aspect=Aspect.REASON,
+            key="not on this machine",
+            first=True,
+        )
+
+        def request(found: Access) -> str:
+            return write(KubeconfigRequest(context=context, administrator=found.administrator))
+
+        return run_program(
+            f"{name}-kubeconfig",
+            "kubeconfig",
+            "apply",
+            said.apply(request),
+            pulumi.ResourceOptions(parent=self),
+            findings=() if there else (gone,),
+            delete="undo",
+        )
+
+    def _network(
+        self, name: str, cluster: DesiredKubeadmCluster, control_plane: pulumi.Resource
+    ) -> list[pulumi.Resource]:
+        """Declare the network add-on.
+
+        The add-on's resources are marked as deleted with the control plane, so that destroying the
+        cluster does not delete them first.
+        """
+        network = cluster.init.network
+        options = pulumi.ResourceOptions(
+            parent=self, provider=self.provider, deleted_with=control_plane
+        )
+        if network.manifest is not None:
+            made: list[pulumi.Resource] = []
+            for manifest in manifests(network.manifest):
+                meta = manifest["metadata"]
+                words = (name, manifest["kind"].lower(), meta.get("namespace", ""), meta["name"])
+                made.append(Manifest("-".join(filter(None, words)), manifest, options))
+            return made
+        chart = network.chart
+        if chart is None:
+            return []
+        source = ChartSource(cluster.charts, chart.chart, chart.repository, chart.version)
+        return [
+            k8s.helm.v3.Release(
+                name,
+                k8s.helm.v3.ReleaseArgs(
+                    name=chart.chart,
+                    namespace=chart.namespace,
+                    values=plain(chart.values),
+                    # The add-on's pods only start once nodes accept them, and nodes only become
+                    # Ready with the add-on.
+                    skip_await=True,
+                    **source.arguments,
+                ),
+                # After a refused destroy, Pulumi would forget the release, and Helm rejects a name
+                # that is in use.
+                pulumi.ResourceOptions.merge(
+                    options, pulumi.ResourceOptions(protect=cluster.init.protect)
+                ),
+            )
+        ]
+
+
+def _waiting(
+    cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
+) -> dict[str, Findings]:
+    """Return the findings about hosts that never joined, which need a new join token."""
+    found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
+    waiting = tuple(finding for finding in found if finding.first)
+    return {cluster.first.name: waiting} if waiting else {}
+
+
+def manifests(path: str) -> list[dict[str, Any]]:
+    """Return the Kubernetes objects in a YAML file of the project.
+
+    Raises:
+        RunError: The file can't be read, or a document in it is not a Kubernetes object.
+    """
+    place = f"kubernetesPackages.init.network.manifest {path}"
+    try:
+        found = list(filter(None, yaml.safe_load_all(Path(path).read_text())))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise pulumi.RunError(
+            f"{place}: found no manifests ({error}); wanted: a file of YAML in the project; "
+            "cure: correct the path or the file"
+        ) from None
+    for one in found:
+        if not (isinstance(one, dict) and {"apiVersion", "kind", "metadata"} <= one.keys()):
+            raise pulumi.RunError(
+                f"{place}: found a document that isn't an object; wanted: apiVersion, kind and "
+                "metadata; cure: correct the file"
+            )
+    return found
+
+
+def kubeconfig(administrator: Administrator, context: str) -> str:
+    """Return a complete kubeconfig with one context."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": context, "cluster": administrator.cluster}],
+        "users": [{"name": context, "user": administrator.user}],
+        "contexts": [{"name": context, "context": {"cluster": context, "user": context}}],
+        "current-context": context,
+    }
+    return yaml.safe_dump(document, sort_keys=False)

@@ -1,0 +1,154 @@
+"""Configuration files for kubeadm, written as JSON, which is valid YAML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gpu_cluster.charts.extra_values import plain
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.kubeadm_init import Init
+from gpu_cluster.settings.hosts.kubernetes_packages import Join
+from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
+
+SOCKETS: Mapping[Engine, str] = {
+    Engine.CONTAINERD: "unix:///var/run/containerd/containerd.sock",
+    Engine.DOCKER: "unix:///var/run/cri-dockerd.sock",
+    Engine.CRI_O: "unix:///var/run/crio/crio.sock",
+}
+"""Sockets of the container engines.
+
+Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants_unix.go. The socket is always set,
+because kubeadm refuses to choose between two, and Docker installs containerd's socket, too
+(app/util/runtime/runtime.go).
+"""
+PLACE = "@TOKEN@"
+"""Placeholder in an InitConfiguration that the host replaces by the token that it creates."""
+LIFE = "24h0m0s"
+"""Lifetime of a new cluster's token: kubeadm's default.
+
+Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants.go, DefaultTokenDuration.
+"""
+
+
+def join_configuration(
+    version: str,
+    join: Join,
+    host: DesiredHost,
+    token: str,
+    engine: Engine,
+    more: Mapping[str, Any] | None = None,
+) -> str:
+    """Return a JoinConfiguration, which is a secret because it contains the token.
+
+    Args:
+        version: Version of Kubernetes.
+        join: The cluster to join.
+        host: The host that joins.
+        token: Bootstrap token.
+        engine: The host's container engine.
+        more: Additional fields of `nodeRegistration`.
+    """
+    registration = {**plain(more or {}), **_registration(host, engine)}
+    document = {
+        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "kind": "JoinConfiguration",
+        "discovery": {
+            "bootstrapToken": {
+                "token": token,
+                "apiServerEndpoint": join.endpoint,
+                "caCertHashes": list(join.ca_cert_hashes),
+            }
+        },
+        "nodeRegistration": registration,
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def init_configuration(
+    version: str, init: Init, host: DesiredHost, runtime: RuntimeSettings
+) -> str:
+    """Return the configuration for `kubeadm init` as YAML documents.
+
+    The documents contain no secret: the placeholder `PLACE` stands for the bootstrap token. Source:
+    kubernetes v1.34 cmd/kubeadm/app/apis/kubeadm/v1beta4/types.go.
+
+    Args:
+        version: Version of Kubernetes.
+        init: Declared settings of the cluster.
+        host: The control-plane host.
+        runtime: Settings of the host's container engine.
+    """
+    port = int(init.endpoint.rpartition(":")[2])
+    local: dict[str, Any] = {"bindPort": port}
+    if init.advertise_address:
+        local |= {"advertiseAddress": init.advertise_address}
+    registration = {**plain(init.node_registration), **_registration(host, runtime.engine)}
+    if host.role is Role.GPU_CONTROL_PLANE:
+        registration["taints"] = []
+    initialize = {
+        **_initialize(version),
+        "localAPIEndpoint": local,
+        "nodeRegistration": registration,
+        "skipPhases": list(init.skip_phases),
+    }
+    subnets = {"podSubnet": init.pod_subnet, "serviceSubnet": init.service_subnet}
+    cluster = {
+        **plain(init.cluster_configuration),
+        **_cluster(version),
+        "controlPlaneEndpoint": init.endpoint,
+        "networking": subnets,
+    }
+    kubelet = {
+        **plain(init.kubelet_configuration),
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "cgroupDriver": "systemd" if runtime.systemd_cgroup else "cgroupfs",
+    }
+    return _documents(initialize, cluster, kubelet)
+
+
+def token_configuration(version: str) -> str:
+    """Return the configuration for `kubeadm token create`.
+
+    The configuration contains the Kubernetes version, because kubeadm otherwise looks it up on the
+    internet (kubernetes v1.34 cmd/kubeadm/app/util/version.go).
+    """
+    return _documents(_initialize(version), _cluster(version))
+
+
+def _initialize(version: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "kind": "InitConfiguration",
+        "bootstrapTokens": [{"token": PLACE, "ttl": LIFE}],
+    }
+
+
+def _cluster(version: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "kind": "ClusterConfiguration",
+        "kubernetesVersion": f"v{version}",
+    }
+
+
+def _documents(*documents: dict[str, Any]) -> str:
+    return "\n---\n".join(json.dumps(one, indent=1) for one in documents) + "\n"
+
+
+def _registration(host: DesiredHost, engine: Engine) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": host.node}
+    if engine in SOCKETS:
+        found["criSocket"] = SOCKETS[engine]
+    return found
+
+
+def _api(version: str) -> str:
+    """Return the API version of kubeadm's configuration: v1beta4 since Kubernetes 1.31.
+
+    Source: kubeadm reference.
+    """
+    return "v1beta4" if int(version.split(".")[1]) >= 31 else "v1beta3"

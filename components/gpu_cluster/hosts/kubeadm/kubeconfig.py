@@ -1,0 +1,188 @@
+"""Program that writes the context of a cluster created by the stack: actions `apply` and `undo`.
+
+The program owns one context, with a cluster and a user, in the kubeconfig file that kubectl would
+write to: the first file in `KUBECONFIG`, else `~/.kube/config`. It does not overwrite a context of
+the same name that it did not write. When it removes the context and nothing else is in the file, it
+deletes the file.
+Input: a `KubeconfigRequest`. No other fields of a kubeconfig can be passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpu_cluster.hosts.kubeadm.access import Administrator, check_key
+from gpu_cluster.kubernetes.api import ClusterError, Json
+from gpu_cluster.program import main
+from gpu_rules.faults import Fault
+
+OURS = "gpu-cluster/"
+"""Prefix of the cluster's and the user's name; the context's name follows."""
+LOCK_SECONDS = 20
+"""Seconds to wait for another program that is changing the file."""
+EMPTY: Json = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubeconfigRequest:
+    """Context of a cluster that the stack creates.
+
+    Attributes:
+        context: Name of the context.
+        administrator: Access to the cluster.
+    """
+
+    context: str
+    administrator: Administrator
+
+
+Change = Callable[[KubeconfigRequest], Coroutine[Any, Any, Json]]
+
+
+def path() -> Path:
+    """Return the file that kubectl writes to (k8s.io/client-go v0.34 tools/clientcmd/config.go)."""
+    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+
+
+def exclusive(change: Change) -> Change:
+    """Return a function that changes the kubeconfig while it holds the file's lock.
+
+    The lock is kubectl's: a file with the suffix `.lock` that must not exist (k8s.io/client-go
+    v0.34 tools/clientcmd/loader.go, lockFile). If the file exists, kubectl fails, but this function
+    waits.
+    """
+
+    async def locked(wanted: KubeconfigRequest) -> Json:
+        lock = path().with_name(f"{path().name}.lock")
+        await _take(lock)
+        try:
+            return await change(wanted)
+        finally:
+            lock.unlink(missing_ok=True)
+
+    return locked
+
+
+async def _take(lock: Path) -> None:
+    lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    end = time.monotonic() + LOCK_SECONDS
+    while True:
+        try:
+            os.close(os.open(lock, os.O_CREAT | os.O_EXCL, 0))
+            return
+        except FileExistsError:
+            if time.monotonic() > end:
+                raise ClusterError(
+                    Fault(
+                        str(lock),
+                        f"another program's lock, for {LOCK_SECONDS} s",
+                        "none",
+                        "wait for kubectl to end; remove the file if none runs",
+                    )
+                ) from None
+        await asyncio.sleep(0.1)
+
+
+def is_there(context: str) -> bool:
+    """Return whether a file of this machine's kubeconfig has the context."""
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
+    files = [Path(name) for name in named if name] or [path()]
+    return any(_named(_read(file), "contexts", context) for file in files)
+
+
+@exclusive
+async def apply(wanted: KubeconfigRequest) -> Json:
+    """Write the context.
+
+    Raises:
+        FaultError: The client key is not valid, a context of that name belongs to somebody else, or
+            the file can't be read.
+    """
+    name, given = wanted.context, wanted.administrator
+    check_key(given)
+    file, ours = path(), OURS + name
+    found = _read(file)
+    there = _named(found, "contexts", name)
+    if there and there["context"].get("cluster") != ours:
+        raise ClusterError(
+            Fault(
+                f"{file}, context {name}",
+                "a context that this stack didn't write",
+                "none of that name",
+                "declare another kubernetes.context, or rename that one",
+            )
+        )
+    written = {**EMPTY, **found, "current-context": found.get("current-context") or name}
+    entries = {
+        "clusters": {"name": ours, "cluster": given.cluster},
+        "users": {"name": ours, "user": given.user},
+        "contexts": {"name": name, "context": {"cluster": ours, "user": ours}},
+    }
+    for kind, entry in entries.items():
+        others = [other for other in written[kind] or [] if other["name"] != entry["name"]]
+        written[kind] = [*others, entry]
+    _write(file, written)
+    return {"context": name}
+
+
+@exclusive
+async def undo(wanted: KubeconfigRequest) -> Json:
+    """Remove the context, and delete the kubeconfig file if nothing else is in it."""
+    name, file = wanted.context, path()
+    ours, found = OURS + name, _read(file)
+    there = _named(found, "contexts", name)
+    if not there or there["context"].get("cluster") != ours:
+        return {}
+    for kind, entry in (("clusters", ours), ("users", ours), ("contexts", name)):
+        found[kind] = [other for other in found.get(kind) or [] if other["name"] != entry]
+    if found.get("current-context") == name:
+        found["current-context"] = ""
+    # A symbolic link is the user's choice of a location, so it is kept.
+    if file.is_symlink() or any(found[kind] for kind in ("clusters", "users", "contexts")):
+        _write(file, found)
+    else:
+        file.unlink()
+    return {}
+
+
+def _named(document: Json, kind: str, name: str) -> dict[str, Any] | None:
+    return next((entry for entry in document.get(kind) or [] if entry.get("name") == name), None)
+
+
+def _read(file: Path) -> Json:
+    try:
+        found = yaml.safe_load(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ClusterError(
+            Fault(str(file), f"no kubeconfig ({type(error).__name__})", "one", "correct the file")
+        ) from None
+    return found if isinstance(found, dict) else {}
+
+
+def _write(file: Path, document: Json) -> None:
+    """Write the kubeconfig file atomically by a rename, following a symbolic link.
+
+    Only the owner can read the file, because it contains a key.
+    """
+    target = file.resolve()
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = target.with_name(f"{target.name}.gpu-cluster-new")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as stream:
+        yaml.safe_dump(document, stream, sort_keys=False)
+    draft.replace(target)
+
+
+if __name__ == "__main__":
+    main(KubeconfigRequest, {"apply": apply, "undo": undo})

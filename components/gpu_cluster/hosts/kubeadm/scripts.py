@@ -1,0 +1,107 @@
+"""Scripts of phase `cluster`: a host creates the stack's cluster, or joins it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.hosts.kubeadm.configuration import (
+    SOCKETS,
+    init_configuration,
+    join_configuration,
+    token_configuration,
+)
+from gpu_cluster.hosts.phases import PACKAGE_LIBRARY, common
+from gpu_cluster.hosts.script import COMMON, Bundle, Declaration, assemble, library
+from gpu_cluster.settings.hosts.kubeadm_init import Init
+from gpu_cluster.settings.hosts.kubernetes_packages import Join
+
+LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
+MEMBER = Bundle("init", ("library/init",))
+ACCESS = Bundle("access", ("library/access",))
+JOINING = (LIBRARY, MEMBER)
+"""Bundles that the script of a joining host reads."""
+RESET_LIMIT = 300
+"""Seconds for `kubeadm reset` (`steps/library/joined.sh`)."""
+
+
+def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
+    """Return the script that runs `kubeadm init` on the single control-plane host.
+
+    Args:
+        host: The control-plane host.
+        inline: Whether the script contains the text of its files, as in `assemble`.
+    """
+    init, runtime = _init(host), host.sections.runtime
+    version = host.sections.kubernetes_packages.version or ""
+    settings = {
+        **_settings(host, "init"),
+        "GC_INIT": init_configuration(version, init, host, runtime),
+    }
+    return assemble(settings, {}, (LIBRARY, MEMBER), inline=inline)
+
+
+def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Declaration:
+    """Return the script of a joining host, which is a secret because it contains the token.
+
+    Args:
+        host: The host that joins.
+        token: Bootstrap token that `access_script` printed.
+        hashes: Hashes of the cluster's authority, each `sha256:…`.
+    """
+    init, runtime = _init(host), host.sections.runtime
+    join = Join(endpoint=init.endpoint, ca_cert_hashes=hashes)
+    version, more = host.sections.kubernetes_packages.version or "", init.node_registration
+    settings = {
+        **_settings(host, "join"),
+        "GC_JOIN": join_configuration(version, join, host, token, runtime.engine, more),
+        "GC_JOIN_LIMIT": str(init.timeout_seconds),
+    }
+    return assemble(settings, {}, JOINING)
+
+
+def access_script(
+    host: DesiredHost, joining: Iterable[str], *, inline: bool = False
+) -> Declaration:
+    """Return the script that prints a join token, CA hashes and the administrator's kubeconfig.
+
+    The script contains the names of the joining nodes, so that it runs again if a host is added.
+
+    Args:
+        host: The control-plane host.
+        joining: Names of the nodes that join.
+        inline: Whether the script contains the text of its files, as in `assemble`.
+    """
+    version = host.sections.kubernetes_packages.version or ""
+    settings = {
+        **_settings(host, "init"),
+        "GC_PHASE": "access",
+        "GC_TOKEN": token_configuration(version),
+        "GC_NODES": " ".join(joining),
+    }
+    return assemble(settings, {}, (LIBRARY, MEMBER, ACCESS), inline=inline)
+
+
+def member_seconds(host: DesiredHost) -> int:
+    """Return kubeadm's time limit in seconds, including a reset after a run that was killed."""
+    return _init(host).timeout_seconds + RESET_LIMIT
+
+
+def _init(host: DesiredHost) -> Init:
+    init = host.sections.kubernetes_packages.init
+    if init is None:
+        raise ValueError("kubernetesPackages.init: found none")
+    return init
+
+
+def _settings(host: DesiredHost, member: str) -> dict[str, str]:
+    init, engine = _init(host), host.sections.runtime.engine
+    return {
+        "GC_PHASE": "cluster",
+        **common(host, remove=host.sections.packages.remove),
+        "GC_MEMBER": member,
+        "GC_NODE": host.node,
+        "GC_MEMBER_LIMIT": str(init.timeout_seconds),
+        "GC_CRI_SOCKET": SOCKETS.get(engine, ""),
+        "GC_JOIN_ENDPOINT": init.endpoint,
+    }

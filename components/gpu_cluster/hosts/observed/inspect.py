@@ -1,0 +1,159 @@
+"""Read-only inspection of hosts over SSH: one connection and one command per host, in parallel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+import asyncssh
+
+from gpu_cluster.desired.host import Target
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.probe import LONGEST, PROBE, probe
+from gpu_cluster.ssh.client import Endpoint, connect, run, shell
+from gpu_cluster.ssh.keys import read_key
+from gpu_cluster.ssh.unreached import unreached
+from gpu_rules.faults import Fault, FaultError
+from gpu_rules.printable import printable
+
+PROBE_LIMIT = 10.0
+"""Seconds for one host: connection, login and probe together."""
+AT_ONCE = 64
+"""Maximum number of hosts that are inspected in parallel."""
+PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
+"""Environment variable with the file of the probe's own SSH key.
+
+Hosts restrict this key to the probe (`make probe-key`). It is used in preference to the stack's
+key, so that previews can run with this key alone.
+"""
+
+
+Tunnel = asyncssh.SSHClientConnection | HostFacts | None
+"""A connection to a bastion, the reason why there is none, or None without a bastion."""
+
+
+async def observe_hosts(
+    hosts: Sequence[Target],
+    private_key: str,
+    limit: float = PROBE_LIMIT,
+    registries: Sequence[str] = (),
+) -> dict[str, HostFacts]:
+    """Inspect all hosts in parallel, and return the facts of each host by name.
+
+    Each host's key is checked against its `host_key`. A host that can't be inspected never raises:
+    the reason is in the `error` of its facts. No SSH configuration, agent or known_hosts file of
+    the user or the system is read.
+
+    Args:
+        hosts: Hosts to inspect. Hosts with the same bastion share one connection to the bastion.
+        private_key: SSH private key.
+        limit: Seconds for each host, and for the connection to a bastion.
+        registries: Registries (`host:port`) that each host tries to reach.
+    """
+    if not hosts:
+        return {}
+    try:
+        key = read_key(private_key)
+    except ValueError as error:
+        broken = HostFacts(error=f"the SSH private key can't be read: {error}", refused=True)
+        return {host.name: broken for host in hosts}
+    gate = asyncio.Semaphore(AT_ONCE)
+    asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
+    async with contextlib.AsyncExitStack() as connections:
+        tunnels = await _tunnels(hosts, key, limit, connections)
+
+        async def inspected(host: Target) -> HostFacts:
+            tunnel = tunnels[host.bastion] if host.bastion is not None else None
+            if isinstance(tunnel, HostFacts):
+                return tunnel
+            async with gate:
+                return await _probe(host, key, tunnel, limit, asked)
+
+        answers = await asyncio.gather(*map(inspected, hosts))
+    return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
+
+
+async def _tunnels(
+    hosts: Sequence[Target],
+    key: asyncssh.SSHKey,
+    limit: float,
+    connections: contextlib.AsyncExitStack,
+) -> dict[Endpoint, Tunnel]:
+    """Open one SSH connection to each bastion of the hosts; the exit stack closes it."""
+
+    async def dial(bastion: Endpoint) -> Tunnel:
+        try:
+            async with asyncio.timeout(limit):
+                return await connections.enter_async_context(connect(bastion, key, None))
+        except (OSError, asyncssh.Error, TimeoutError) as error:
+            return _failure(error, bastion, limit, "bastion: ")
+
+    bastions = list({host.bastion for host in hosts if host.bastion is not None})
+    dialled = await asyncio.gather(*map(dial, bastions))
+    return dict(zip(bastions, dialled, strict=True))
+
+
+def inspecting_key(private_key: str) -> str:
+    """Return the SSH key for the inspection: the probe's own key if it is configured.
+
+    Args:
+        private_key: The stack's SSH private key.
+
+    Raises:
+        FaultError: The key can't be read.
+    """
+    path = os.environ.get(PROBE_KEY_FILE)
+    try:
+        text = Path(path).read_text() if path else private_key
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unusable(f"{PROBE_KEY_FILE}: {error}") from None
+    try:
+        read_key(text)
+    except ValueError as error:
+        raise _unusable(str(error)) from None
+    return text
+
+
+def _unusable(found: str) -> FaultError:
+    return FaultError(
+        Fault(
+            "SSH private key (gpu-cluster:sshPrivateKey, or the file that the environment names)",
+            found,
+            "one in the format of OpenSSH or PEM, without a passphrase",
+            "`ssh-keygen -t ed25519 -N '' -f stack_key`, its public half on the hosts, "
+            "`pulumi config set --secret gpu-cluster:sshPrivateKey < stack_key`",
+        )
+    )
+
+
+async def _probe(
+    host: Target,
+    key: asyncssh.SSHKey,
+    tunnel: asyncssh.SSHClientConnection | None,
+    limit: float,
+    asked: str,
+) -> HostFacts:
+    try:
+        async with asyncio.timeout(limit), connect(host, key, tunnel) as connection:
+            answered = await run(connection, shell(host, limit), f"{asked}{probe()}", PROBE)
+        if answered.status == 0:
+            return answered.read()
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        return _failure(error, host, limit)
+    last = (answered.errors or ["no message"])[-1]
+    found = f"the probe ended with status {answered.status}: {last}"
+    return HostFacts(error=printable(found, LONGEST))
+
+
+def _failure(error: BaseException, to: Endpoint, limit: float, where: str = "") -> HostFacts:
+    why = unreached(error, to, limit)
+    return HostFacts(
+        error=printable(where + why.found, LONGEST),
+        wanted=why.wanted,
+        cure=printable(why.cure),
+        refused=why.refused,
+    )

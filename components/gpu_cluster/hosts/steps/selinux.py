@@ -1,0 +1,15 @@
+"""Step that sets the mode of SELinux."""
+
+from __future__ import annotations
+
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.hosts.step import Given, Step
+from gpu_cluster.settings.hosts.system import Selinux
+
+
+def _given(host: DesiredHost) -> Given | None:
+    mode = host.sections.system.selinux
+    return None if mode is Selinux.LEAVE else Given(settings={"GC_SELINUX": mode.value})
+
+
+STEP = Step(given=_given, after="proxy", writes=("/etc/selinux/config",))

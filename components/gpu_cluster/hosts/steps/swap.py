@@ -1,0 +1,13 @@
+"""Step that turns swap off, as the kubelet requires."""
+
+from __future__ import annotations
+
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.hosts.step import Given, Step
+
+
+def _given(host: DesiredHost) -> Given | None:
+    return Given() if host.sections.system.swap_off else None
+
+
+STEP = Step(given=_given, writes=("/etc/fstab",))

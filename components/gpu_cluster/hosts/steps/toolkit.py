@@ -1,0 +1,96 @@
+"""Step that installs the NVIDIA Container Toolkit and checks its settings for the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.host_facts import UNREAD, HostFacts
+from gpu_cluster.hosts.step import NO_VERSION, Given, Phase, Step, below_floor, fault, said
+from gpu_cluster.settings.hosts.runtime import ToolkitSource
+from gpu_rules.facts.floors import Software, floor
+from gpu_rules.faults import Fault, FaultSeverity
+
+PACKAGES = (
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+)
+"""Packages of the toolkit, which must have the same version, or apt takes the newest ones.
+
+Source: NVIDIA Container Toolkit installation guide.
+"""
+
+
+def _given(host: DesiredHost) -> Given:
+    runtime, toolkit = host.sections.runtime, host.sections.runtime.toolkit
+    by_packages = toolkit.source is ToolkitSource.PACKAGE
+    sources = (("apt", toolkit.apt), ("dnf", toolkit.dnf)) if by_packages else ()
+    return Given(
+        settings={
+            "GC_CHECK_IMAGE": runtime.check_image or "",
+            "GC_TOOLKIT_SOURCE": toolkit.source.value,
+            "GC_TOOLKIT_FLOOR": floor(Software.TOOLKIT).fixed,
+            "GC_DEFAULT_RUNTIME": runtime.default_runtime.value,
+            "GC_DEVICES_BY_ENVIRONMENT": said(runtime.devices_by_environment),
+            "GC_TOOLKIT_PACKAGES": _packages(toolkit.version),
+        },
+        repositories=tuple((manager, PACKAGES[0], *one.row) for manager, one in sources),
+        runs=2 if by_packages else 0,
+    )
+
+
+def _packages(version: str | None) -> str:
+    if version is None:
+        return PACKAGES[0]
+    return " ".join(f"{name}={version}" for name in PACKAGES)
+
+
+def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    if not (host.role.has_gpus and host.uses_toolkit):
+        return
+    if facts.foreign:
+        cure = "configure the NVIDIA runtime as its documentation describes, without runtime here"
+        known = "containerd, Docker or CRI-O of packages, K3s or RKE2"
+        has = f"{' and '.join(facts.foreign)}, with its own container engine"
+        yield fault(host, has, known, cure)
+    toolkit = host.sections.runtime.toolkit
+    by_us = toolkit.source is ToolkitSource.PACKAGE
+    wanted = f"{floor(Software.TOOLKIT).fixed} or later"
+    if facts.toolkit is None and not by_us:
+        cure = "install nvidia-container-toolkit, or declare runtime.toolkit.source: package"
+        yield fault(host, "no nvidia-ctk", wanted, cure)
+    if facts.toolkit == UNREAD and not by_us:
+        yield fault(host, "nvidia-ctk without a version", wanted, NO_VERSION)
+    there = (toolkit.version if by_us else None) or facts.toolkit or ""
+    yield from below_floor(host, Software.TOOLKIT, there, FaultSeverity.ERROR)
+    if facts.runtime_mode == "legacy":
+        yield _legacy(host)
+
+
+def _legacy(host: DesiredHost) -> Fault:
+    """Return a warning about the runtime mode `legacy`.
+
+    In this mode a hook adds devices without the engine's knowledge, so containers can lose them
+    (NVIDIA/nvidia-container-toolkit#48). In mode `auto` the toolkit generates CDI specifications
+    since 1.18, which is older than the required version (its CHANGELOG, v1.18.0-rc.1, "Default to
+    jit-cdi mode"; internal/info/auto.go).
+    """
+    return fault(
+        host,
+        "mode legacy of nvidia-container-runtime: running containers lose their GPUs when systemd "
+        "reloads its units, as package upgrades make it do",
+        "mode auto, which takes CDI",
+        "`nvidia-ctk config --in-place --set nvidia-container-runtime.mode=auto` on the host",
+        FaultSeverity.WARNING,
+    )
+
+
+STEP = Step(
+    given=_given,
+    phase=Phase.RUNTIME,
+    disrupts=("GC_DEFAULT_RUNTIME", "GC_DEVICES_BY_ENVIRONMENT", "GC_TOOLKIT_PACKAGES"),
+    judge=_judge,
+    writes=("/etc/nvidia-container-runtime/config.toml",),
+)

@@ -1,0 +1,60 @@
+"""Helpers to run the inspection's asynchronous work inside the program, with time limits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import traceback
+from collections.abc import Awaitable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from gpu_rules.printable import printable
+
+T = TypeVar("T")
+
+LIMIT = 60
+"""Seconds for each part of the inspection; a part that takes longer counts as not inspected."""
+
+
+def completed(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine in a new thread with its own event loop, and return its result.
+
+    The coroutine sees the caller's context variables. A thread is needed because the SDK runs the
+    program inside its own event loop, which can't be entered again. The result is returned before
+    the thread has ended, so a thread that waits for a slow name server delays nothing.
+
+    Raises:
+        Exception: The coroutine raised it.
+    """
+    result: Future[T] = Future()
+
+    async def run() -> None:
+        try:
+            result.set_result(await work)
+        except BaseException as error:
+            result.set_exception(error)
+
+    here = contextvars.copy_context()
+    threading.Thread(target=here.run, args=(asyncio.run, run()), daemon=True).start()
+    return result.result()
+
+
+async def bounded(part: str, work: Awaitable[T], nothing: T) -> tuple[T, str]:
+    """Return the result of `work` and an empty text, or `nothing` and the error; never raise.
+
+    Args:
+        part: Name of the inspected part, such as the cluster, for the error text.
+        work: Awaitable that returns the result.
+        nothing: Fallback if the work fails or takes longer than `LIMIT`.
+    """
+    limit = asyncio.timeout(LIMIT)
+    try:
+        async with limit:
+            return await work, ""
+    except Exception as error:
+        if limit.expired():
+            return nothing, f"the inspection of the {part} took longer than {LIMIT} s"
+        why = printable(traceback.format_exception_only(error)[-1].strip())
+        return nothing, f"the inspection of the {part} failed: {why}"

@@ -1,0 +1,591 @@
+"""Build the change document: what a run would change in a cluster. Pure functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from gpu_cluster.change.document import (
+    Cause,
+    ClusterChange,
+    Direction,
+    Down,
+    Gap,
+    Limit,
+    Loss,
+    NodeChange,
+    Numbers,
+    Outage,
+    PodChange,
+    PoolChange,
+    Problem,
+    ResourceNumbers,
+    Restriction,
+    Statement,
+    UnusableGpus,
+    VersionChange,
+)
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.nodes import DesiredNodes
+from gpu_cluster.desired.rollout import DesiredRollout
+from gpu_cluster.desired.validation import DesiredValidation
+from gpu_cluster.findings import PATHS, Aspect, Finding, Kind, Subject, is_setting
+from gpu_cluster.hosts.compatibility import version
+from gpu_cluster.hosts.difference import every_file, files
+from gpu_cluster.inspection.difference import Difference
+from gpu_cluster.inspection.judgement import Inspection
+from gpu_cluster.inspection.losses import IN_CONTAINER, PLATFORM, new_taint
+from gpu_cluster.kubernetes.gather import CONCURRENCY
+from gpu_cluster.nodes.difference import NodeGpus
+from gpu_cluster.platforms.base import Platform
+from gpu_cluster.platforms.discovery import SECTIONS
+from gpu_cluster.rollout import plan
+from gpu_cluster.settings.hosts.driver import DriverSettings, DriverSource
+from gpu_cluster.settings.nodes.node_range import natural_order
+from gpu_rules.facts.parts import operator_part
+from gpu_rules.printable import printable
+
+DIGESTED: Mapping[str, str] = {
+    "mig": "pools[].mig",
+    "registry": "registry.*",
+    "validation.command": "validation.command",
+    "driver": "driver.*",
+    "runtime": "runtime.*",
+    "driverInstaller": "driverInstaller.*",
+} | {key: f"{key}.*" for key in SECTIONS}
+"""Settings of which a node keeps only a digest (`gpu_cluster.desired.resolve`), by their paths."""
+REASONS = 2
+"""Maximum number of stack file edits that the reason for a drain names."""
+Wave = tuple[Sequence[str], int]
+"""Nodes that are changed together, and how many of them are out of use at the same time."""
+_DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeCollector:
+    """Collector of what a run would change in a cluster, from the settings and the inspection.
+
+    Attributes:
+        platform: Platform that advertises the GPUs.
+        validation: Pools and tests to validate.
+        rollout: Limits of changes that make nodes unavailable.
+        maintenance: Hosts and nodes in maintenance, as written in the stack file.
+        inspection: Result of the inspection.
+    """
+
+    hosts: tuple[DesiredHost, ...]
+    nodes: DesiredNodes
+    platform: Platform
+    validation: DesiredValidation
+    rollout: DesiredRollout
+    maintenance: tuple[str, ...]
+    inspection: Inspection
+
+    def change(self, name: str) -> ClusterChange:
+        """Return the change document's part about the cluster.
+
+        Args:
+            name: Name of the component `GpuCluster`.
+        """
+        difference = self._difference
+        gaps, health = tuple(self._gaps()), self.inspection.health
+        return ClusterChange(
+            name=name,
+            unknown=difference.unknown,
+            pools=tuple(self._pools()),
+            nodes=tuple(self._changed_nodes()),
+            at_once=self.rollout.max_unavailable,
+            pods=tuple(_pods(difference)),
+            gaps=gaps,
+            down=self._down(gaps),
+            limits=tuple(self._limits()),
+            versions=tuple(self._versions()),
+            files=tuple(self._files()),
+            changes=_statements(difference.of(Kind.CHANGE)),
+            drift=_statements(difference.of(Kind.DRIFT)),
+            due=_statements(difference.of(Kind.DUE)),
+            usable=sum(each.usable for each in health) if health else None,
+            unusable=tuple(
+                UnusableGpus(
+                    node=printable(each.node),
+                    gpus=each.declared - each.usable,
+                    lost=each.lost,
+                    why=each.why,
+                )
+                for each in health
+                if each.usable < each.declared
+            ),
+            faults=tuple(
+                Problem(text=text) for text in (*self.inspection.problems, *_blockers(difference))
+            ),
+            warnings=tuple(
+                Problem(text=text, mandatory=False) for text in self.inspection.warnings
+            ),
+            uninspected=tuple(_uninspected(self.inspection)),
+            notes=tuple(_notes(difference)),
+            maintenance=self.maintenance,
+        )
+
+    @property
+    def _difference(self) -> Difference:
+        return self.inspection.difference
+
+    @cached_property
+    def _nodes(self) -> dict[str, NodeGpus]:
+        """Return the inspected nodes of pools, by name."""
+        return {node.node: node for node in self._difference.scheduling.nodes}
+
+    def _files(self) -> Iterator[Statement]:
+        """Yield the configuration files that the run may write, each with its hosts."""
+        found: dict[str, list[str]] = {}
+        for host in self.hosts:
+            for path in files(host, self._difference.hosts.by_host.get(host.name, ())):
+                found.setdefault(path, []).append(host.name)
+        if removed := self._difference.removed:
+            for path in every_file():
+                found.setdefault(path, []).extend(removed)
+        for path, names in sorted(found.items()):
+            yield Statement(
+                subject="host", names=tuple(map(printable, names)), aspect=Aspect.VALUE, key=path
+            )
+
+    def _pools(self) -> Iterator[PoolChange]:
+        offers: dict[str, dict[str, int]] = {}
+        for part in self.validation.pools:
+            count = len(part.nodes) if part.nodes is not None else part.count
+            pool = next((self.validation.pool_of[n] for n in part.nodes or ()
+                         if n in self.validation.pool_of), part.pool)  # fmt: skip
+            into = offers.setdefault(pool, {})
+            for resource, amount in part.resources.items():
+                into[resource] = into.get(resource, 0) + amount * count
+        before: dict[str, dict[str, int]] = {}
+        for node in self._difference.scheduling.nodes:
+            if node.was:
+                into = before.setdefault(node.was, {})
+                for resource, amount in node.advertised.items():
+                    into[resource] = into.get(resource, 0) + amount
+        for pool_gpus in self._difference.gpus:
+            was, now = before.get(pool_gpus.pool, {}), offers.get(pool_gpus.pool, {})
+            names = [name for name in sorted({*was, *now}) if was.get(name) or now.get(name)]
+            inspected = pool_gpus.before is not None
+            yield PoolChange(
+                pool=pool_gpus.pool,
+                gpus=Numbers(before=pool_gpus.before, after=pool_gpus.after),
+                resources=tuple(
+                    ResourceNumbers(
+                        name=name,
+                        before=was.get(name, 0) if inspected else None,
+                        after=now.get(name, 0),
+                    )
+                    for name in names
+                ),
+            )
+
+    def _changed_nodes(self) -> Iterator[NodeChange]:
+        """Yield the nodes that change pools or GPUs, or are drained, rebooted or validated."""
+        validated = {finding.name for finding in self._difference.validation.findings}
+        outages = self._outages()
+        rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
+        for name in dict.fromkeys((*self._nodes, *outages, *sorted(validated, key=natural_order))):
+            node = self._nodes.get(name)
+            made = outages.get(name) or NodeChange(node=name)
+            made = made.model_copy(update={"validated": name in validated or name in rolled})
+            if node is not None:
+                gpus = Numbers(before=node.before, after=node.after)
+                made = made.model_copy(update={"was": node.was, "pool": node.pool, "gpus": gpus})
+            same = node is None or (node.was == node.pool and node.before == node.after)
+            if not same or made.validated or made.outage:
+                yield made
+
+    def _outages(self) -> dict[str, NodeChange]:
+        """Return the nodes that the run takes out of use temporarily, by name."""
+        found: dict[str, NodeChange] = {}
+        rolled = plan.waves(self._difference.rollout)
+        booting = {change.host.node for change in self._difference.rollout.nodes if change.boot}
+        for number, names in enumerate(rolled, 1):
+            for name in names:
+                found[name] = NodeChange(
+                    node=name,
+                    outage=Outage.ROLLOUT,
+                    wave=number,
+                    drained=True,
+                    rebooted=name in booting and self.rollout.boots,
+                )
+        for name in self._rebooted():
+            made = found.get(name, NodeChange(node=name, outage=Outage.REBOOT, drained=True))
+            found[name] = made.model_copy(update={"rebooted": True})
+        layouts = self._difference.layouts
+        drained = [name for name in layouts.names if layouts.view(name).evicts]
+        for name in layouts.names:
+            wave = None if name not in drained else 1 if name == drained[0] else 2
+            found.setdefault(
+                name,
+                NodeChange(node=name, outage=Outage.MIG_LAYOUT, wave=wave, drained=name in drained),
+            )
+        return found
+
+    def _rebooted(self) -> list[str]:
+        """Return the nodes whose hosts the run reboots since an earlier run left that to do."""
+        if not self.rollout.boots:
+            return []
+        return [host.node for host in self.hosts if host.name in self._difference.hosts.reboot]
+
+    def _gaps(self) -> Iterator[Gap]:
+        """Yield the gaps: which GPUs are unavailable during a part of the run, and why."""
+        difference, by_node = self._difference, self._gpus_by_node
+
+        def gap(
+            why: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
+        ) -> Iterator[Gap]:
+            if total := sum(by_node.get(name, 0) for name in names):
+                yield Gap(
+                    why=printable(why),
+                    nodes=tuple(names),
+                    gpus=total,
+                    at_most=_at_most(names, waves, by_node),
+                    evicts=evicts,
+                )
+
+        rolled = self._rollout_waves()
+        drivers = {
+            where: f"driver {was or 'not installed'} → {now}" for where, was, now in self._drivers()
+        }
+        reasons: dict[str, list[str]] = {}
+        for change in difference.rollout.nodes:
+            words = _reasons(change, difference, drivers.get(change.host.name, ""))
+            reasons.setdefault("; ".join(words), []).append(change.host.node)
+        # Nodes without a runtime have no GPUs until the new platform runs, also after their turn.
+        undone = {each.host.node for each in difference.rollout.nodes if each.undoes_runtime}
+        for why, names in reasons.items():
+            at_once: list[Wave] = [(names, len(names))]
+            yield from gap(f"drained for {why}", names, at_once if undone & {*names} else rolled)
+        rebooted = self._rebooted()
+        yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
+        mig_waves = self._layout_waves()
+        layouts: dict[str, list[str]] = {}
+        for name in difference.layouts.names:
+            layouts.setdefault(_told(difference.layouts.changes[name]), []).append(name)
+        for why, names in layouts.items():
+            yield from gap(why, names, mig_waves)
+        found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
+        containers = [
+            each.name
+            for each in found
+            if is_setting(each, *IN_CONTAINER) and self._driver_of(each.name).in_container
+        ]
+        replaced = [each for each in found if is_setting(each, PLATFORM)]
+        if replaced:
+            names = [each.name for each in replaced]
+            why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
+            yield from gap(why, names, [(names, len(names))], evicts=bool(containers))
+            return
+        if containers:
+            names = list(dict.fromkeys(containers))
+            most = self.platform.parallel_drivers(len(names))
+            pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
+            yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
+        # Nodes with GPUs that are excluded by index have a plugin of their own.
+        excluded = {
+            name
+            for pool in self.platform.site.pools
+            for name, devices in pool.unhealthy_devices.items()
+            if devices.index
+        }
+        restarted = [each.name for each in found if is_setting(each, *SECTIONS)]
+        restarted += [n.node for n in self._nodes.values() if n.was and n.before != n.after
+                      and n.node in excluded]  # fmt: skip
+        if difference.platform.chart:
+            restarted = [name for name, count in by_node.items() if count]
+        if restarted:
+            why = f"the pods of {self.platform.chart} restart, node by node"
+            names = list(dict.fromkeys(restarted))
+            yield from gap(why, names, [(names, 1)], evicts=False)
+
+    @cached_property
+    def _gpus_by_node(self) -> dict[str, int]:
+        """Return the number of GPUs of each node before the run."""
+        gpus = {pool.pool: pool.gpus for pool in self.validation.pools}
+        declared = {
+            name: gpus.get(pool.pool, 0)
+            for pool in self.validation.pools
+            for name in pool.nodes or ()
+        }
+        return declared | {name: node.before for name, node in self._nodes.items()}
+
+    def _rollout_waves(self) -> list[Wave]:
+        """Return the waves of the hosts' rollout, each with the number of nodes down at a time."""
+        return [
+            (names, self.rollout.max_unavailable) for names in plan.waves(self._difference.rollout)
+        ]
+
+    def _layout_waves(self) -> list[Wave]:
+        """Return the waves of MIG changes: one node without pods, the others, nodes with pods."""
+        layouts = self._difference.layouts
+        idle = [name for name in layouts.names if not layouts.view(name).evicts]
+        busy = [name for name in layouts.names if layouts.view(name).evicts]
+        at_once = self.rollout.max_unavailable
+        return [(idle[:1], 1), (idle[1:], CONCURRENCY), (busy[:1], 1), (busy[1:], at_once)]
+
+    def _down(self, gaps: Sequence[Gap]) -> Down | None:
+        """Return how many GPUs the run takes down in all, and at most at the same time."""
+        if not gaps:
+            return None
+        nodes = tuple(dict.fromkeys(name for gap in gaps for name in gap.nodes))
+        # One rollout can cause several gaps, because its hosts can have different edits. So the
+        # maximum is also computed over the waves of the rollout and of the MIG changes.
+        steps = [
+            _at_most(nodes, waves, self._gpus_by_node)
+            for waves in (self._rollout_waves(), self._layout_waves())
+            if waves
+        ]
+        return Down(
+            nodes=nodes,
+            gpus=sum(self._gpus_by_node.get(name, 0) for name in nodes),
+            at_most=max(*(gap.at_most for gap in gaps), *steps),
+        )
+
+    def _limits(self) -> Iterator[Limit]:
+        """Yield GPUs that no step takes down, but that end undeclared, tainted or uninspected."""
+        difference = self._difference
+        gone = {n.node: n.before for n in self._nodes.values() if n.was and n.before and not n.pool}
+        if gone:
+            yield Limit(what=Restriction.LEAVES_POOL, nodes=tuple(gone), gpus=sum(gone.values()))
+        fewer = {
+            n.node: n.before - n.after
+            for n in self._nodes.values()
+            if n.pool and n.after < n.before
+        }
+        if fewer:
+            yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
+        tainted: dict[str, list[str]] = {}
+        for finding in difference.scheduling.findings:
+            new = new_taint(finding)
+            if new is not None and new.is_hard:
+                tainted.setdefault(str(new), []).append(finding.name)
+        by_node = self._gpus_by_node
+        for taint, names in tainted.items():
+            if total := sum(by_node.get(name, 0) for name in names):
+                what = Restriction.TAINT
+                yield Limit(what=what, nodes=tuple(names), gpus=total, detail=printable(taint))
+        if self.inspection.unreachable:
+            what, why = Restriction.NOT_INSPECTED, printable(self.inspection.unreachable)
+            yield Limit(what=what, nodes=(), gpus=sum(by_node.values()), detail=why)
+        unreached = difference.hosts.unreached
+        names = [host.node for host in self.hosts if host.name in unreached]
+        if total := sum(by_node.get(name, 0) for name in names):
+            yield Limit(what=Restriction.NOT_INSPECTED, nodes=tuple(names), gpus=total)
+
+    def _versions(self) -> Iterator[VersionChange]:
+        difference = self._difference
+        for finding in difference.platform.chart:
+            part = f"chart {self.platform.chart}"
+            yield _version(part, (finding.name.removeprefix("release "),), finding.was, finding.now)
+        made = difference.rollout.upgraded
+        if made:
+            server = difference.rollout.server.removeprefix("v")
+            yield _version("Kubernetes control plane", (made.host,), server, made.version)
+        pairs: dict[tuple[str, str, str], list[str]] = {}
+        for node, was, now in self._drivers():
+            pairs.setdefault(("driver", was, now), []).append(node)
+        for change in difference.rollout.changes:
+            for step in change.steps:
+                if step.versions and step.step != "driver":
+                    pairs.setdefault((step.step, *step.versions), []).append(change.host.name)
+        for (part, was, now), names in pairs.items():
+            yield _version(part, tuple(names), was, now)
+
+    def _driver_of(self, node: str) -> DriverSettings:
+        change = self._nodes.get(node)
+        return self.nodes.driver_of(node, (change and change.pool) or "")
+
+    def _drivers(self) -> Iterator[tuple[str, str, str]]:
+        """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
+        hosts = {host.node: host for host in self.hosts}
+        names = [node for node, each in self._nodes.items() if each.pool and each.after]
+        for name in dict.fromkeys((*names, *(host.node for host in self.hosts if host.gpus))):
+            host = hosts.get(name)
+            wanted = _driver(self._driver_of(name), host, self.platform.version)
+            facts = self.inspection.hosts.get(host.name) if host else None
+            loaded = (facts.driver if facts and not facts.error else "") or ""
+            was = loaded or self.inspection.drivers.get(name, "")
+            known = bool(facts and not facts.error) or bool(was)
+            left = host is not None and host.name in self._difference.rollout.left
+            if wanted and known and not left and was != wanted and not was.startswith(f"{wanted}."):
+                yield (host.name if host else name), was, wanted
+
+
+def _blockers(difference: Difference) -> Iterator[str]:
+    """Yield the reasons why nodes can't be drained or must not be changed."""
+    yield from plan.blockers(difference.rollout)
+    for name in difference.layouts.names:
+        yield from plan.blocked(name, difference.layouts.view(name))
+
+
+def _notes(difference: Difference) -> Iterator[str]:
+    """Yield notes about skipped hosts and nodes, blocking PodDisruptionBudgets, and other hosts."""
+    rollout, layouts = difference.rollout, difference.layouts
+    for host, why in rollout.left.items():
+        yield printable(f"host {host} left alone: {why}")
+    for name, why in layouts.left.items():
+        yield printable(f"node {name} left alone: {why}")
+    rolled = {change.host.node: rollout.views[change.host.node] for change in rollout.nodes}
+    views = {**rolled, **{name: layouts.view(name) for name in layouts.names}}
+    for name, view in views.items():
+        if view.budgets:
+            budgets = ", ".join(view.budgets)
+            yield printable(f"node {name}: waits until PodDisruptionBudget {budgets} allows it")
+    others = [
+        change.host.name for change in rollout.changes if change.host.node not in rollout.views
+    ]
+    if others:
+        yield printable(f"changed immediately, not in the cluster: {', '.join(others)}")
+
+
+def _uninspected(inspection: Inspection) -> Iterator[str]:
+    if inspection.unreachable:
+        yield inspection.unreachable
+    for host, why in inspection.difference.hosts.unreached.items():
+        yield printable(f"host {host}: {why}")
+
+
+def _pods(difference: Difference) -> Iterator[PodChange]:
+    rollout, layouts = difference.rollout, difference.layouts
+    rolled = {change.host.node: rollout.views[change.host.node] for change in rollout.nodes}
+    views = {**rolled, **{name: layouts.view(name) for name in layouts.names}}
+    named: set[tuple[str, str]] = set()
+    for node, view in views.items():
+        for pod in view.pods:
+            named.add((pod.namespace, pod.name))
+            yield PodChange(
+                namespace=pod.namespace,
+                name=pod.name,
+                node=node,
+                gpus=pod.gpus,
+                loss=Loss.EVICTED,
+                cause=Cause.DRAIN,
+            )
+    for lost in difference.losses:
+        pod = lost.pod
+        if (pod.namespace, pod.name) not in named:
+            yield PodChange(
+                namespace=pod.namespace,
+                name=pod.name,
+                node=lost.node,
+                gpus=pod.gpus,
+                loss=lost.loss,
+                cause=lost.cause,
+            )
+
+
+def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, int]) -> int:
+    """Return the largest number of GPUs of the named nodes that the waves take down together."""
+    chosen = set(names)
+    return max(
+        sum(sorted((by_node.get(n, 0) for n in wave if n in chosen), reverse=True)[:at_once])
+        for wave, at_once in waves
+    )
+
+
+def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
+    """Return the reasons to drain a node: a new driver version, and edited settings of its host.
+
+    Args:
+        change: Change of the host in the rollout.
+        difference: What the run changes.
+        driver: Old and new version of the driver. Empty: the driver does not change.
+    """
+    edits = [
+        _told(_worded(each))
+        for each in difference.hosts.by_host.get(change.host.name, ())
+        if each.kind is Kind.CHANGE and not each.first and each.aspect is not Aspect.STEP
+    ]
+    by_driver = [driver] if driver and any(s.step == "driver" for s in change.steps) else []
+    others = [step.text for step in change.steps if step.step != "driver"]
+    if by_driver and not others:
+        return by_driver
+    return [*by_driver, *(edits[:REASONS] if edits else others)]
+
+
+def _driver(driver: DriverSettings, host: DesiredHost | None, chart: str) -> str:
+    """Return the version of the driver that the run installs; empty if it installs none."""
+    if driver.source is DriverSource.PREINSTALLED or (driver.by_preparation and host is None):
+        return ""
+    if driver.managed_by_operator and not driver.version:
+        return operator_part(chart, "driver")
+    return driver.version or ""
+
+
+def _version(part: str, where: tuple[str, ...], was: str, now: str) -> VersionChange:
+    before, after = version(was.removeprefix("v")), version(now.removeprefix("v"))
+    direction = Direction.OTHER
+    if before and after and before != after:
+        direction = Direction.UPGRADE if after > before else Direction.DOWNGRADE
+    return VersionChange(
+        part=part,
+        where=tuple(map(printable, where)),
+        was=printable(was),
+        now=printable(now),
+        direction=direction,
+    )
+
+
+def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+    """Return one statement for all findings with equal text; digests are replaced by words."""
+    names: dict[Finding, list[str]] = {}
+    for finding in map(_worded, _moves(findings)):
+        named = names.setdefault(replace(finding, name=""), [])
+        if finding.name not in named:
+            named.append(finding.name)
+    return tuple(
+        Statement(
+            subject=finding.subject.value,
+            names=tuple(map(printable, named)),
+            aspect=finding.aspect,
+            key=printable(finding.key),
+            was=printable(finding.was),
+            now=printable(finding.now),
+            first=finding.first,
+        )
+        for finding, named in names.items()
+    )
+
+
+def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Yield findings; join the finding about a node's old pool and that about its new pool."""
+    every = tuple(findings)
+    pools = [each for each in every if (each.subject, each.aspect) == (Subject.NODE, Aspect.POOL)]
+    was = {each.name: each.was.partition(",")[0] for each in pools if each.was}
+    now = {each.name: each.now for each in pools if each.now}
+    for finding in every:
+        if finding not in pools:
+            yield finding
+        elif finding.now or finding.name not in now:
+            name = finding.name
+            yield replace(finding, was=was.get(name, ""), now=now.get(name, ""))
+
+
+def _told(finding: Finding) -> str:
+    """Return a finding as text without its host or node: `driver.version 570.1 → 580.2`."""
+    if not finding.was and not finding.now:
+        return finding.what
+    return f"{finding.what} {finding.was or 'not declared'} → {finding.now or 'not declared'}"
+
+
+def _worded(finding: Finding) -> Finding:
+    """Return a finding that names the stack file's setting, and words in place of a digest."""
+    if finding.aspect is Aspect.SCRIPT:
+        return replace(finding, key="", was="", now="")
+    if finding.aspect not in (Aspect.RECORDED, Aspect.SETTING):
+        return finding
+    if finding.key in PATHS:
+        finding = replace(finding, aspect=Aspect.SETTING, key=PATHS[finding.key])
+    digests = [bool(_DIGEST.fullmatch(value)) for value in (finding.was, finding.now) if value]
+    if finding.kind is not Kind.CHANGE or not any(digests):
+        return finding
+    path = DIGESTED.get(finding.key, finding.key)
+    if finding.subject is Subject.NODE and finding.key in DIGESTED:
+        return replace(finding, key=path, was="", now="")
+    was, now = ("" if _DIGEST.fullmatch(v) else v for v in (finding.was, finding.now))
+    return replace(finding, key=path, was=was, now=now)

@@ -1,0 +1,113 @@
+"""Warnings about versions past their end of support or below a security floor. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from datetime import date
+
+from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.desired.nodes import DesiredNodes
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.observed.hardware import place
+from gpu_cluster.kubernetes.resources import DRIVER_LABEL
+from gpu_cluster.settings.support import ended, supported
+from gpu_rules.facts.floors import Software, below, wanted
+from gpu_rules.faults import Fault, FaultSeverity
+from gpu_rules.printable import shortened
+
+Members = Mapping[str, list[Mapping[str, str]]]
+"""Labels of each pool's nodes, by pool name."""
+
+HOSTNAME = "kubernetes.io/hostname"
+_NAMED = 8
+_CURES = {
+    "kubernetes": "upgrade the cluster (docs/explanation/rollout.md)",
+    "containerd": "upgrade it; a distribution may still fix its own package",
+    "driver": "declare a supported branch in driver.version",
+}
+
+
+def outlived(
+    context: str,
+    nodes: DesiredNodes,
+    hosts: Sequence[DesiredHost],
+    facts: Mapping[str, HostFacts],
+    kubernetes: str,
+    members: Members,
+    today: date,
+) -> Iterator[Fault]:
+    """Yield warnings about unsupported versions and about drivers below the security floor.
+
+    Hosts or nodes with the same version share a warning. Simulated hosts are skipped, because they
+    run no real software.
+
+    Args:
+        facts: Facts of the inspected hosts, by name.
+        kubernetes: Version of the cluster. Empty if it was not inspected.
+        members: Labels of each pool's nodes.
+        today: Current date; a version whose last day is before this date is unsupported.
+    """
+    package = hosts[0].sections.kubernetes_packages.version if hosts else None
+    drivers = nodes.driver_versions
+    yield from _ended(f"cluster {context}", "kubernetes", kubernetes, "Kubernetes", today)
+    if package and package != kubernetes.removeprefix("v"):
+        yield from _ended("kubernetesPackages.version", "kubernetes", package, "", today)
+    for version, where in drivers.items():
+        yield from _ended(where, "driver", version, "driver", today)
+    yield from _hosts(facts, drivers, today)
+    inspected = {host.node for host in hosts if host.name in facts}
+    yield from _nodes(members, inspected, drivers, today)
+
+
+def _hosts(
+    facts: Mapping[str, HostFacts], declared: Container[str], today: date
+) -> Iterator[Fault]:
+    found: dict[tuple[str, str], list[str]] = {}
+    for name, host in facts.items():
+        for part, version in _versions(host):
+            if part != "driver" or version not in declared:
+                found.setdefault((part, version), []).append(name)
+    for (part, version), names in found.items():
+        yield from _ended(place(names), part, version, part, today)
+
+
+def _versions(host: HostFacts) -> Iterable[tuple[str, str]]:
+    if host.error or host.simulated:
+        return ()
+    found = (
+        (host.os, host.os_version),
+        ("containerd", host.containerd),
+        ("driver", host.driver),
+    )
+    return ((part, version) for part, version in found if version)
+
+
+def _nodes(
+    members: Members, inspected: set[str], declared: Container[str], today: date
+) -> Iterator[Fault]:
+    """Yield warnings about drivers that labels name, for nodes whose hosts were not inspected."""
+    found: dict[str, set[str]] = {}
+    for labels in (labels for pool in members.values() for labels in pool):
+        node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER_LABEL, "")
+        if node and version and node not in inspected:
+            found.setdefault(version, set()).add(node)
+    for version, nodes in found.items():
+        where = _place(sorted(nodes))
+        if border := below(Software.DRIVER, version):
+            fixed = wanted(Software.DRIVER, version, border)
+            cure = f"install or declare that version: {border}"
+            yield Fault(where, f"driver {version}", fixed, cure, FaultSeverity.WARNING)
+        if version not in declared:
+            yield from _ended(where, "driver", version, "driver", today)
+
+
+def _place(nodes: list[str]) -> str:
+    return f"node{'s' if nodes[1:] else ''} {shortened(nodes, _NAMED)}"
+
+
+def _ended(where: str, part: str, version: str, title: str, today: date) -> Iterator[Fault]:
+    if gone := ended(part, version, today):
+        fixed = f"one that gets fixes: {', '.join(supported(part, today))}"
+        found = f"{title} {version}, whose {gone}".lstrip()
+        cure = _CURES.get(part, "upgrade the system")
+        yield Fault(where, found, fixed, cure, FaultSeverity.WARNING)

@@ -1,0 +1,292 @@
+"""Inspection of hosts and cluster before any resource is declared; it changes nothing.
+
+Hosts and cluster are inspected in parallel, each within a time limit. If something can't be
+reached, the preview reports that and goes on; a contradiction to the settings stops the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pulumi
+
+from gpu_cluster.change.document import ClusterChange, Document, conclusion, stopping
+from gpu_cluster.change.file import Inspected, write
+from gpu_cluster.change.lines import StackFile, located
+from gpu_cluster.change.text import lines
+from gpu_cluster.desired.host import DesiredHost, working
+from gpu_cluster.desired.question import Question
+from gpu_cluster.desired.resolve import Desired
+from gpu_cluster.desired.rollout import DesiredRollout
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.kubeadm.component import UNKNOWN
+from gpu_cluster.hosts.kubeadm.kubeconfig import is_there
+from gpu_cluster.hosts.observed.inspect import inspecting_key, observe_hosts
+from gpu_cluster.hosts.observed.table import table
+from gpu_cluster.inspection import losses, removed
+from gpu_cluster.inspection.bounds import bounded, completed
+from gpu_cluster.inspection.document import ChangeCollector
+from gpu_cluster.inspection.extent import EXTENT, Extent
+from gpu_cluster.inspection.judgement import Inspection, Seen, judged, with_busy, with_losses
+from gpu_cluster.inspection.observed_cluster import ClusterSeen, observe_cluster
+from gpu_cluster.inspection.plans import Ask, planned_mig_layouts, planned_rollout
+from gpu_cluster.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
+from gpu_cluster.rollout.inspect import NodesSeen, observe_nodes
+from gpu_rules.faults import Fault, FaultError
+from gpu_rules.printable import printable_lines
+
+RESTING = "in maintenance, not inspected"
+
+
+def inspect(
+    name: str,
+    desired: Desired,
+    private_key: str | None,
+    source: str = "",
+    unknown: str = "",
+    recorded: Sequence[str] = (),
+) -> tuple[Inspection, ClusterChange]:
+    """Inspect hosts and cluster; return the result, and what a run would change.
+
+    This works without the Pulumi engine.
+
+    Args:
+        name: Name of the component `GpuCluster`.
+        desired: Desired state.
+        private_key: SSH private key of the hosts. None: it is not known, so the hosts are not
+            inspected.
+        source: Name of the settings in messages. Empty: the stack file.
+        unknown: Why the cluster can't be inspected yet. Empty: it can.
+        recorded: Names of the hosts that an earlier run prepared, from the stack's state.
+
+    Raises:
+        RunError: No kubeconfig has the context.
+    """
+    extent = Extent.wanted()
+    there = not unknown and (desired.kubeadm is None or is_there(desired.context))
+    if there and extent.has_cluster:
+        require_context(desired.context, desired.stack, source)
+    asked = desired.question if there else None
+    seen = observe(desired.hosts, desired.registries, asked, private_key, extent)
+    inspection = judged(desired, replace(seen, recorded=tuple(recorded)))
+    # A run can repair a cluster that the stack makes; any other cluster must answer.
+    must_answer = there and extent.has_cluster and desired.kubeadm is None
+    if is_lost := must_answer and seen.cluster.nodes is None:
+        why = seen.cluster.unreachable or _lost(desired.context, seen.reasons)
+        inspection = replace(inspection, problems=(printable_lines(why), *inspection.problems))
+    reason = "" if there else unknown or UNKNOWN
+    differing = replace(inspection.difference, context=there, unknown=reason)
+    inspection = replace(inspection, difference=differing)
+    if extent is not Extent.OFF and there and not is_lost:
+        ask = nodes_of(desired.rollout)
+        drained = ask if extent is Extent.ALL else _unseen
+        inspection = with_plans(
+            desired.hosts, desired.rollout, inspection, seen.cluster, drained, ask
+        )
+    inspection = with_busy(inspection, seen.cluster.refused)
+    if extent.has_cluster and there and not is_lost:
+        pods = losses.question(
+            desired.context,
+            inspection.difference,
+            desired.scheduling.pools,
+            desired.hosts,
+            desired.nodes,
+            desired.platform.site.platform,
+            boots=desired.rollout.boots,
+        )
+        inspection = _with_losses(pods, inspection, desired.platform.site.platform)
+    collector = ChangeCollector(
+        hosts=desired.hosts,
+        nodes=desired.nodes,
+        platform=desired.platform,
+        validation=desired.validation,
+        rollout=desired.rollout,
+        maintenance=desired.maintenance,
+        inspection=inspection,
+    )
+    change = collector.change(name)
+    if skipped := extent.skipped:
+        every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
+        change = change.model_copy(update={"uninspected": every})
+    return inspection, change
+
+
+def observe(
+    declared: Sequence[DesiredHost],
+    registries: Sequence[str],
+    question: Question | None,
+    private_key: str | None,
+    extent: Extent,
+) -> Seen:
+    """Inspect hosts and cluster in parallel.
+
+    Args:
+        declared: Hosts of the stack.
+        registries: Registries (`host:port`) that the hosts must reach.
+        question: What to inspect in the cluster. None: the cluster does not exist yet.
+        private_key: SSH private key of the hosts. None: it is not known yet, so the hosts are not
+            inspected.
+        extent: Parts to inspect.
+    """
+    hosts = working(declared) if extent.has_hosts and private_key is not None else ()
+    asked = question if extent.has_cluster else None
+    problems: tuple[str, ...] = ()
+    try:
+        key = inspecting_key(private_key or "") if hosts else ""
+    except FaultError as error:
+        hosts, key, problems = (), "", (str(error),)
+
+    async def every() -> Seen:
+        (found, why), (facts, reason) = await asyncio.gather(
+            bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
+            bounded("hosts", observe_hosts(hosts, key, registries=registries), {}),
+        )
+        reasons = "; ".join(filter(None, (why, reason)))
+        return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
+
+    return completed(every())
+
+
+def _lost(context: str, why: str) -> str:
+    """Return the fault of a cluster of which nothing was inspected."""
+    cure = (
+        f"check that its API server answers here: `kubectl --context {context} get nodes`; "
+        f"{EXTENT}=hosts leaves the cluster out of a preview"
+    )
+    return str(Fault(f"cluster {context}", why, "an answer of its API server", cure))
+
+
+async def _nothing() -> ClusterSeen:
+    return ClusterSeen()
+
+
+def tell(change: ClusterChange, stack: str, source: str) -> None:
+    """Log what the run would change, write the change document, and stop a run that would fail.
+
+    This is the gate of a run: nothing of the cluster is declared before it.
+
+    The document is a JSON file with all changes that the run would make. It is written to the path
+    in the environment variable that `gpu_cluster.change.file.VARIABLE` names, if there is one.
+
+    Args:
+        change: What the run would change.
+        source: Name of the settings in messages. Empty: the stack file.
+
+    Raises:
+        RunError: The inspection found a fault that would stop the run.
+    """
+    document = documented(change, stack, StackFile.read(Path(source or f"Pulumi.{stack}.yaml")))
+    problems = stopping([change])
+    if change.is_changed or not problems:
+        pulumi.log.info("\n".join(lines(change)))
+    write(document, change.name)
+    if problems:
+        raise Inspected("\n".join(problem.text for problem in problems))
+
+
+def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
+    """Return the change document of an inspected cluster.
+
+    Args:
+        change: What a run would change.
+        file: Lines of the stack file.
+    """
+    outcome, cause = conclusion(stopping([change]), is_changed=change.is_changed)
+    return located(Document(stack=stack, outcome=outcome, clusters=(change,), cause=cause), file)
+
+
+def show_hosts(
+    hosts: Sequence[DesiredHost],
+    inspection: Inspection,
+    origins: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Log a table of the hosts that are new or can't be inspected; with VERBOSE=1 of all hosts."""
+    resting = {host.name: HostFacts(error=RESTING) for host in hosts if host.in_maintenance}
+    new = {finding.name for finding in inspection.difference.hosts.findings if finding.first}
+    verbose = os.environ.get("VERBOSE") == "1"
+    shown = {
+        name: facts
+        for name, facts in inspection.hosts.items()
+        if facts.error or name in new or verbose
+    }
+    if text := table(hosts, shown | (resting if verbose else {}), origins):
+        pulumi.log.info(f"hosts\n{text}")
+    for warning in inspection.warnings:
+        pulumi.log.warn(warning)
+
+
+def require_context(context: str, stack: str, source: str = "") -> None:
+    """Check that a kubeconfig has the context; whether the cluster responds is not checked.
+
+    Raises:
+        RunError: No kubeconfig has the context. The cure in the message differs for an embedded
+            cluster.
+    """
+    fault = missing_context(context, source or f"Pulumi.{stack}.yaml")
+    if fault and given_kubeconfig() is None and context == f"gpu-cluster-{stack}":
+        fault = replace(fault, cure=f"run `make start STACK={stack}`, which starts this cluster")
+    if fault:
+        raise pulumi.RunError(str(fault))
+
+
+def with_plans(
+    hosts: Sequence[DesiredHost],
+    rollout: DesiredRollout,
+    inspection: Inspection,
+    cluster: ClusterSeen,
+    pods: Ask,
+    ask: Ask,
+) -> Inspection:
+    """Return the inspection with the plans of the rollout and of the MIG layout changes.
+
+    It is a fault if pods run on the node of a removed host.
+
+    Args:
+        rollout: Settings for taking nodes out of use.
+        cluster: The inspected cluster.
+        pods: Inspects nodes whose hosts change.
+        ask: Inspects nodes whose MIG layout changes.
+    """
+    waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
+    layouts, reason = planned_mig_layouts(rollout, cluster.layouts, ask)
+    gone = inspection.difference.removed
+    seen = pods([*gone.values()]) if gone else NodesSeen()
+    faults = tuple(map(str, removed.undrained(gone, seen.views, rollout.context)))
+    return replace(
+        inspection,
+        problems=(*inspection.problems, *faults),
+        unreachable="; ".join(
+            filter(None, (inspection.unreachable, why, reason, printable_lines(seen.unreachable)))
+        ),
+        difference=replace(inspection.difference, rollout=waves, layouts=layouts),
+    )
+
+
+def _with_losses(asked: losses.LossesQuestion, inspection: Inspection, platform: str) -> Inspection:
+    """Return the inspection plus the pods that are evicted or lose their GPUs without a rollout."""
+    seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
+    return replace(
+        with_losses(inspection, seen, platform),
+        unreachable="; ".join(filter(None, (inspection.unreachable, why, seen.unreachable))),
+    )
+
+
+def _unseen(_: list[str]) -> NodesSeen:
+    return NodesSeen(unreachable="the pods of nodes that change were not inspected")
+
+
+def nodes_of(rollout: DesiredRollout) -> Ask:
+    """Return a function that gets the names of nodes and inspects these nodes in the cluster."""
+
+    def ask(names: list[str]) -> NodesSeen:
+        work = bounded(
+            "rollout", observe_nodes(rollout.context, names, rollout.consent), NodesSeen()
+        )
+        seen, reason = completed(work)
+        return replace(seen, unreachable=reason) if reason else seen
+
+    return ask

@@ -1,0 +1,268 @@
+"""Read-only inspection of the cluster: missing objects, and differences from the settings."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpu_cluster.charts.availability import fetched
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.desired.question import Question
+from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.findings import Finding, Findings
+from gpu_cluster.kubernetes import grammar
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
+from gpu_cluster.nodes import applied, record
+from gpu_cluster.nodes.difference import SchedulingDifference, compare
+from gpu_cluster.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
+from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.platforms.requests import PresenceRequest
+from gpu_cluster.release.definitions import outdated
+from gpu_cluster.release.difference import PlatformDifference, missing_objects
+from gpu_cluster.release.difference import compare as platform_difference
+from gpu_cluster.release.helm_record import newest
+from gpu_cluster.release.inspect import surroundings
+from gpu_cluster.release.objects import lacking
+from gpu_cluster.rollout import mig_targets
+from gpu_cluster.settings.nodes.node_range import ranges
+from gpu_cluster.validation.difference import ValidationDifference
+from gpu_cluster.validation.health import NodeHealth
+from gpu_cluster.validation.inspect import PoolSeen, observe_pool
+from gpu_rules.faults import Fault
+from gpu_rules.printable import printable, shortened
+
+NAMED = 5
+"""Maximum number of groups of nodes that a message names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSeen:
+    """Inspected state of a cluster.
+
+    Attributes:
+        unreachable: Why the inspection is incomplete. Empty: the inspection is complete.
+        problems: Texts of problems that must stop the run.
+        nodes: Names of all nodes. None: the nodes could not be listed.
+        cordoned: Nodes that an earlier run of this program left cordoned.
+        unschedulable: Nodes of the pools that were cordoned outside of this program.
+        members: Labels of each pool's nodes.
+        kernels: Kernel of each node.
+        scheduling: Differences of nodes' labels and taints.
+        validation: Nodes that must be validated.
+        platform: Differences of the GPU platform.
+        prepared: By node, the host that was prepared before the node's last validation.
+        deferred: By node, the pods that hold GPUs which no run has validated.
+        refused: By node, the pods because of which the node's validation would fail.
+        health: GPUs of each validated node.
+        layouts: Findings about nodes that get another MIG layout, by node.
+        kept_layouts: MIG layouts that stay, because the platform changes none, by node.
+        surroundings: Facts that `gpu_cluster.platforms.validate_cluster` checks. None: not
+            inspected.
+        chart: Why the platform's chart can't be used. Empty: the chart is the declared one.
+    """
+
+    unreachable: str = ""
+    problems: tuple[str, ...] = ()
+    nodes: tuple[str, ...] | None = None
+    cordoned: tuple[str, ...] = ()
+    unschedulable: tuple[str, ...] = ()
+    members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
+    kernels: Mapping[str, str] = field(default_factory=dict)
+    scheduling: SchedulingDifference | None = None
+    validation: ValidationDifference = field(default_factory=ValidationDifference)
+    platform: PlatformDifference = field(default_factory=PlatformDifference)
+    prepared: Mapping[str, str] = field(default_factory=dict)
+    deferred: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, str] = field(default_factory=dict)
+    health: tuple[NodeHealth, ...] = ()
+    layouts: Mapping[str, Finding] = field(default_factory=dict)
+    kept_layouts: Mapping[str, str] = field(default_factory=dict)
+    surroundings: Surroundings | None = None
+    chart: str = ""
+
+
+async def observe_validation(
+    client: Client, nodes: list[Json], pools: Iterable[PoolValidation], daemon_sets: list[Json]
+) -> list[PoolSeen]:
+    """Return the validation of each pool whose nodes are all in the cluster.
+
+    Nodes with excluded GPUs form a separate pool here, so each validation request has its own
+    nodes.
+    """
+    found = []
+    for pool in pools:
+        try:
+            members = pool_members(nodes, pool)
+        except ClusterError:
+            continue  # The scheduling check of the whole pool reports this error.
+        found.append(await observe_pool(client, members, pool, daemon_sets))
+    return found
+
+
+def validation_difference(seen: Iterable[PoolSeen]) -> ValidationDifference:
+    """Return which nodes must be validated."""
+    pools: dict[str, Findings] = {}
+    for each in seen:
+        if found := each.findings:
+            pools[each.pool.pool] = (*pools.get(each.pool.pool, ()), *found)
+    return ValidationDifference(pools=pools)
+
+
+def deferrals(seen: Iterable[PoolSeen]) -> dict[str, str]:
+    """Return which pods hold GPUs that no run has validated yet, by node."""
+    return {node: text for each in seen for node, text in each.deferred.items()}
+
+
+async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
+    """Return the differences of the installed GPU platform's chart; empty if none is installed."""
+    if wanted.release is None:
+        return missing_objects(await lacking(client, wanted))
+    kept = await newest(client, wanted.release)
+    if kept is None:
+        return PlatformDifference()
+    lacks = await lacking(client, wanted)
+    return platform_difference(str(wanted.release), kept, lacks, wanted.version)
+
+
+async def nodes_by_name(context: str) -> dict[str, Json]:
+    """Return all Node objects by name.
+
+    Raises:
+        ClusterError: The cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+
+
+async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[Json]:
+    """Return all Node objects, with the devices of a DRA driver counted if a pool needs them.
+
+    Args:
+        resources: Extended resources of each pool.
+
+    Raises:
+        ClusterError: The cluster can't be reached.
+    """
+    async with connect(context) as client:
+        return await with_devices(client, await client.list("nodes"), resources)
+
+
+async def observe_cluster(asked: Question) -> ClusterSeen:
+    """Inspect the cluster and, in parallel, fetch the platform's chart and compare it."""
+    if asked.chart is None:
+        return await _observe(asked)
+    seen, chart = await asyncio.gather(_observe(asked), fetched(asked.chart))
+    if chart.contents is None or chart.problem or seen.unreachable:
+        return replace(seen, chart=chart.problem)
+    try:
+        async with connect(asked.context) as client:
+            old = await outdated(client, chart.contents, asked.chart, asked.presence.release)
+    except ClusterError as error:
+        return replace(seen, unreachable=str(error))
+    return replace(seen, problems=(*seen.problems, *map(str, old)))
+
+
+async def _observe(asked: Question) -> ClusterSeen:
+    """Inspect nodes, their validation and other objects; after an error, return what was found."""
+    seen = ClusterSeen()
+    try:
+        async with connect(asked.context) as client:
+            nodes = await with_devices(
+                client, await client.list("nodes"), [p.resources for p in asked.validation]
+            )
+            seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
+            around = await surroundings(
+                client,
+                nodes,
+                asked.endpoints,
+                asked.own,
+                asked.service_address,
+                asked.manager,
+            )
+            seen = with_members(replace(seen, surroundings=around), nodes, asked)
+            try:
+                seen = replace(seen, platform=await _platform(client, asked.presence))
+            except grammar.IllFormed as error:
+                problem = f"{asked.presence.release}: {error}"
+                seen = replace(seen, problems=(*seen.problems, problem))
+            if asked.validation:
+                sets = await client.list("daemonsets", base="/apis/apps")
+                pools = await observe_validation(client, nodes, asked.validation, sets)
+                due = validation_difference(pools)
+                refused = {node: text for each in pools for node, text in each.refused.items()}
+                well = tuple(one for pool in pools for one in pool.health)
+                seen = replace(seen, validation=due, deferred=deferrals(pools), health=well)
+                seen = replace(seen, refused=refused)
+    except ClusterError as error:
+        seen = replace(seen, unreachable=str(error))
+    return seen
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
+    """Return the nodes that this program cordoned for another reason than a MIG layout change."""
+    return tuple(
+        _name(node)
+        for node in nodes
+        if CORDONED in node["metadata"].get("annotations", {}) and not mig_targets.begun(node)
+    )
+
+
+def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
+    """Add the results about the pools' nodes to the inspected state of the cluster."""
+    members: dict[str, list[Json]] = {}
+    problems: list[str] = []
+    for pool in asked.scheduling:
+        try:
+            members[pool.pool] = pool_members(nodes, pool)
+        except ClusterError as error:
+            problems.append(str(error))
+    for pool in asked.scheduling:
+        problems += map(str, _of_other_stacks(members.get(pool.pool, ()), pool))
+    every = [node for pool in members.values() for node in pool]
+    records = {_name(node): kept for node in nodes if (kept := record.decode(node))}
+    by_rule = {
+        pool: sum(records[_name(node)].declared for node in listed if _name(node) in records)
+        for pool, listed in members.items()
+        if pool in asked.by_rule
+    }
+    return replace(
+        seen,
+        problems=tuple(problems),
+        scheduling=compare(nodes, members, asked.scheduling, by_rule),
+        prepared={node: kept.host for node, kept in records.items() if kept.host},
+        layouts={} if problems else mig_targets.differences(nodes, asked.layouts),
+        kept_layouts=mig_targets.kept(nodes, asked.layouts),
+        members={
+            pool: [node["metadata"].get("labels", {}) for node in listed]
+            for pool, listed in members.items()
+        },
+        unschedulable=tuple(cordoned_by_others(every)),
+        kernels={
+            _name(node): str(
+                (node.get("status", {}).get("nodeInfo") or {}).get("kernelVersion", "")
+            )
+            for node in nodes
+        },
+    )
+
+
+def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fault]:
+    """Yield a fault for each stack that has pools with some of a pool's nodes."""
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        for other in applied.of_other_stacks(node, pool.stack):
+            found.setdefault(other.stack, []).append(_name(node))
+    for stack, names in found.items():
+        yield Fault(
+            f"pool {pool.pool}: node {shortened([*ranges(names)], NAMED)}",
+            f"nodes of stack {printable(stack, 80)}",
+            "nodes of one stack: two would change their labels and taints in turn",
+            "take them out of that stack and run `make up` for it, or hand them back with "
+            "`make leave`; if that is the earlier name of this stack, rename it back "
+            "(`pulumi stack rename`)",
+        )

@@ -1,0 +1,87 @@
+"""Events of pods and controllers as the API server returns them. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu_cluster.kubernetes.api import Json
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """An event of an object.
+
+    Attributes:
+        at: Time at which the event was last seen, in RFC 3339.
+        reason: Reason, such as `FailedScheduling`.
+        message: Message of the component that reported the event.
+        kind: Kind of the object.
+        uid: UID of the object.
+        part: Part of the object, such as `spec.containers{main}`.
+    """
+
+    at: str
+    reason: str
+    message: str
+    kind: str
+    name: str
+    uid: str = ""
+    part: str = ""
+
+
+def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
+    """Return events, the newest first.
+
+    Who may write events in a namespace speaks for objects of that namespace only: an event about an
+    object elsewhere is left out. Events about cluster-wide objects are in `default`.
+
+    Args:
+        items: Events (core/v1).
+        uid: UID of an object; events of other objects are left out. Empty: all events.
+    """
+    events = [
+        Event(
+            at=_seen(item),
+            reason=str(item.get("reason") or ""),
+            message=str(item.get("message") or ""),
+            kind=str(_object(item).get("kind") or ""),
+            name=str(_object(item).get("name") or ""),
+            uid=str(_object(item).get("uid") or ""),
+            part=str(_object(item).get("fieldPath") or ""),
+        )
+        for item in items
+        if _speaks_for_its_object(item) and (not uid or _object(item).get("uid") == uid)
+    ]
+    return sorted(events, key=lambda event: event.at, reverse=True)
+
+
+def newest(events: Iterable[Event], *reasons: str) -> Event | None:
+    """Return the first of the events whose reason is one of the given reasons, or None."""
+    return next((event for event in events if event.reason in reasons), None)
+
+
+def _speaks_for_its_object(item: Json) -> bool:
+    own = (item.get("metadata") or {}).get("namespace") or "default"
+    return own == (_object(item).get("namespace") or "default")
+
+
+def _object(item: Json) -> Json:
+    return item.get("involvedObject") or {}
+
+
+def _seen(item: Json) -> str:
+    """Return when an event was last seen.
+
+    The scheduler writes `eventTime` and `series`; the kubelet writes `lastTimestamp`
+    (k8s.io/api v0.34.4 core/v1/types.go, Event).
+    """
+    series = item.get("series") or {}
+    times = (
+        series.get("lastObservedTime"),
+        item.get("lastTimestamp"),
+        item.get("eventTime"),
+        item.get("firstTimestamp"),
+        (item.get("metadata") or {}).get("creationTimestamp"),
+    )
+    return max((str(time) for time in times if time), default="")

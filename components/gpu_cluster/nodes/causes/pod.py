@@ -1,0 +1,284 @@
+"""Find the cause why a pod does not run, or was not created. Pure functions.
+
+Sources: kubernetes v1.34.4 pkg/kubelet/events/event.go (reasons of events),
+pkg/kubelet/lifecycle/predicate.go and pkg/kubelet/cm/admission/errors.go (admission),
+pkg/kubelet/eviction/helpers.go, pkg/kubelet/preemption/preemption.go and
+pkg/scheduler/framework/preemption/preemption.go, pkg/controller/controller_utils.go
+(`FailedCreate`); k8s.io/apiserver v0.34.4 pkg/admission/plugin/resourcequota/controller.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.nodes.causes import containers
+from gpu_cluster.nodes.causes.cause import Around, Cause, Kind, shown
+from gpu_cluster.nodes.causes.cures import QUOTA, cure_of, refusal_cure
+from gpu_cluster.nodes.causes.events import Event, newest, newest_first
+from gpu_cluster.nodes.causes.scheduling import unscheduled
+from gpu_rules.printable import printable, shortened
+
+ADMISSION = re.compile(
+    r"UnexpectedAdmissionError|OutOf\S+|Node(Affinity|Name|Ports|UnschedulableTaint)|"
+    r"TopologyAffinityError|TaintToleration|SMTAlignmentError|Pod\w*NotSupported|PodOS\w+|"
+    r"InvalidNodeInfo|UnknownReason|UnexpectedPredicateFailureType|NodeShutdown|Prohibited\w+"
+)
+"""Values of `status.reason` of pods that a kubelet did not admit."""
+# Reasons of events that keep a scheduled pod's containers from starting, with the kind of cause.
+_BEFORE_START = {
+    "FailedCreatePodSandBox": Kind.SANDBOX,
+    "FailedPodSandBoxStatus": Kind.SANDBOX,
+    "NetworkNotReady": Kind.SANDBOX,
+    "FailedMount": Kind.MOUNT,
+    "FailedAttachVolume": Kind.MOUNT,
+    "FailedMapVolume": Kind.MOUNT,
+    "FailedPrepareDynamicResources": Kind.CLAIM,
+    "FailedCreatePodContainer": Kind.CONTAINER,
+}
+_CURES = {
+    Kind.SANDBOX: "see the container runtime's log on the node",
+    Kind.MOUNT: "create the volume's source in the pod's namespace, or correct its name",
+    Kind.CLAIM: "see the log of the DRA driver's pod on this node",
+    Kind.CONTAINER: "see the container runtime's log on the node",
+}
+_DISRUPTED = {
+    "PreemptionByScheduler": Kind.PREEMPTION,
+    "EvictionByEvictionAPI": Kind.EVICTION,
+    "DeletionByTaintManager": Kind.EVICTION,
+    "DeletionByDeviceTaintManager": Kind.EVICTION,
+    "DeletionByPodGC": Kind.EVICTION,
+    "TerminationByKubelet": Kind.EVICTION,
+}
+"""Reasons of the condition `DisruptionTarget` (k8s.io/api v0.34.4 core/v1/types.go)."""
+_AGAIN = "its controller creates a new pod; a pod without a controller must be created again"
+CREATE = "FailedCreate"
+"""Reason of events about pods that a controller can't create."""
+
+
+def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B008 -- it is frozen
+    """Return the cause why a pod does not run; None if it runs, has succeeded or just starts.
+
+    A pod that the kubelet preempted has a cause, even if its program ended without an error.
+
+    Args:
+        around: Events of the pod, and other objects of the cluster.
+    """
+    status = pod.get("status") or {}
+    events = newest_first(around.events, str(_meta(pod).get("uid") or ""))
+    if status.get("phase") == "Succeeded":
+        return _preempted(events)
+    if cause := _disrupted(pod, events) or _rejected(status) or _too_late(status):
+        return cause
+    if _meta(pod).get("deletionTimestamp"):
+        return _deleting(pod)
+    if not pod["spec"].get("nodeName"):
+        return unscheduled(pod, around, events)
+    return (
+        _node(pod, around, "Unknown")
+        or containers.waiting(pod)
+        or _ended_by_probe(pod, events)
+        or containers.crash(pod, around.logs)
+        or _node(pod, around, "False")
+        or _before_start(pod, events)
+        or _unhealthy(pod, events)
+    )
+
+
+def _meta(pod: Json) -> Json:
+    return pod.get("metadata") or {}
+
+
+def _preempted(events: Sequence[Event]) -> Cause | None:
+    """Return a cause if the kubelet preempted a pod whose program then ended without an error."""
+    event = newest(events, "Preempting")
+    if event is None:
+        return None
+    text = f"preempted by the kubelet: {shown(event.message)}"
+    return Cause(kind=Kind.PREEMPTION, text=text, cure=_AGAIN)
+
+
+def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return a cause if the pod was evicted or preempted, else None."""
+    status = pod.get("status") or {}
+    reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
+    if reason == "Evicted":
+        cure = f"free the resource on the node, or request what the pod uses; {_AGAIN}"
+        return Cause(
+            kind=Kind.EVICTION, text=f"evicted by the kubelet: {shown(message)}", cure=cure
+        )
+    if reason == "Preempting":
+        return Cause(kind=Kind.PREEMPTION, text=f"preempted: {shown(message)}", cure=_AGAIN)
+    for condition in status.get("conditions") or []:
+        why = str(condition.get("reason") or "")
+        if condition["type"] != "DisruptionTarget" or condition["status"] != "True":
+            continue
+        kind = _DISRUPTED.get(why, Kind.EVICTION)
+        said = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
+        text = said.message if said else condition.get("message") or message
+        word = "preempted" if kind is Kind.PREEMPTION else "evicted"
+        cure = f"give it a higher PriorityClass; {_AGAIN}" if word == "preempted" else _AGAIN
+        return Cause(kind=kind, text=f"{word} ({shown(why)}): {shown(text)}", cure=cure)
+    return None
+
+
+def _rejected(status: Json) -> Cause | None:
+    """Return a cause if the kubelet did not admit the pod, else None."""
+    reason = str(status.get("reason") or "")
+    if status.get("phase") != "Failed" or not ADMISSION.fullmatch(reason):
+        return None
+    message = str(status.get("message") or "")
+    cure = cure_of(message, "delete the pod, and its controller creates a new one")
+    text = f"not admitted by the kubelet, {shown(reason)}: {shown(message)}"
+    return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
+
+
+def _too_late(status: Json) -> Cause | None:
+    """Return a cause if the pod ran longer than its `activeDeadlineSeconds`, else None."""
+    if status.get("reason") != "DeadlineExceeded":
+        return None
+    return Cause(
+        kind=Kind.DEADLINE,
+        text=f"ended by the kubelet, DeadlineExceeded: {shown(status.get('message'))}",
+        cure="raise activeDeadlineSeconds, or see the pod's events for what it waited",
+    )
+
+
+def _node(pod: Json, around: Around, ready: str) -> Cause | None:
+    """Return a cause if the condition Ready of the pod's node has the status `ready`, else None."""
+    name = pod["spec"]["nodeName"]
+    for node in around.nodes:
+        if node["metadata"]["name"] != name:
+            continue
+        for condition in (node.get("status") or {}).get("conditions") or []:
+            if condition["type"] == "Ready" and condition["status"] == ready:
+                said = shown(condition.get("message"))
+                text = f"its node {printable(name, 120)} is not ready: {said}"
+                return Cause(kind=Kind.NODE, text=text, cure="see the node's kubelet")
+    return None
+
+
+def _deleting(pod: Json) -> Cause:
+    held = _meta(pod).get("finalizers") or []
+    names = shortened([printable(str(name), 120) for name in held], 3)
+    return Cause(
+        kind=Kind.DELETION,
+        text=f"is being deleted{f' and waits for its finalizers: {names}' if held else ''}",
+        cure="see the controllers of the finalizers" if held else "see the node's kubelet",
+    )
+
+
+def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return the newest event that keeps a pod's containers from being created, or None.
+
+    If a container of the pod has run since, the event is out of date and is ignored.
+    """
+    statuses = containers.statuses(pod)
+    if any(containers.is_running(each) or containers.ended(each) for each in statuses):
+        return None
+    event = newest(events, *_BEFORE_START)
+    if event is None:
+        return None
+    kind = _BEFORE_START[event.reason]
+    return Cause(
+        kind=kind,
+        text=f"{event.reason}: {shown(event.message)}",
+        cure=cure_of(event.message, _CURES[kind]),
+    )
+
+
+def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return a cause if a probe ended the last run of a container that does not run, else None."""
+    for status in containers.crashed(pod):
+        probe = _ending_probe(status, events)
+        if not probe:
+            continue
+        failures = (each for each in events if each.message.lower().startswith(f"{probe} probe "))
+        event = newest(failures, "Unhealthy")
+        said = f": {shown(event.message)}" if event else ""
+        return Cause(
+            kind=Kind.PROBE,
+            text=f"container {shown(status['name'])} is ended by its probe again and again{said}",
+            cure="see the container's log; correct the probe if the container only needs longer",
+        )
+    return None
+
+
+def _ending_probe(status: Json, events: Sequence[Event]) -> str:
+    """Return which probe ended the last run of a container, `liveness` or `startup`, or "".
+
+    The kubelet reports an event `Killing` then (pkg/kubelet/kuberuntime/kuberuntime_manager.go).
+    After 25 such events of a pod it reports only one in five minutes (k8s.io/client-go v0.36.3,
+    tools/record/events_cache.go). So if no event reports the start of the last run, the newest
+    event about an earlier run counts.
+    """
+    name = str(status["name"])
+    started = str((containers.ended(status) or {}).get("startedAt") or "")
+    part = f"spec.containers{{{name}}}"
+    start = newest((each for each in events if each.part == part), "Started")
+    pattern = rf"Container {re.escape(name)} failed (liveness|startup) probe"
+    for each in events:
+        killed = re.match(pattern, each.message) if each.reason == "Killing" else None
+        if killed and (each.at >= started or start is None or start.at < started):
+            return killed[1]
+    return ""
+
+
+def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:
+    """Return a cause if the pod's containers run but are not ready, else None."""
+    running = [each for each in containers.statuses(pod) if containers.is_running(each)]
+    if all(each.get("ready") for each in running):
+        return None
+    event = newest(events, "Unhealthy")
+    if event is None:
+        return None
+    cure = "see the container's log"
+    return Cause(kind=Kind.PROBE, text=f"is not ready: {shown(event.message)}", cure=cure)
+
+
+def cause_of_missing(name: str, around: Around) -> Cause | None:
+    """Return the cause why a pod was not created, or None.
+
+    Args:
+        name: Name of the pod, or of the controller that should create it.
+        around: Events of the namespace, and its quotas.
+    """
+    for event in newest_first(around.events):
+        same = event.name == name or name.startswith(f"{event.name}-")
+        if event.reason == CREATE and (same or event.name.startswith(f"{name}-")):
+            return _refused(event)
+    return _used_up(around.quotas)
+
+
+def not_created(event: Event) -> Cause | None:
+    """Return the cause from the event of a controller that can't create pods, or None."""
+    return _refused(event) if event.reason == CREATE else None
+
+
+def _refused(event: Event) -> Cause:
+    message = event.message
+    text = f"{event.kind} {printable(event.name, 120)} can't create it: {shown(message)}"
+    kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION
+    return Cause(kind=kind, text=text, cure=refusal_cure(message))
+
+
+def _used_up(quotas: Sequence[Json]) -> Cause | None:
+    """Return a cause that names the used-up ResourceQuotas, or None.
+
+    It helps if the controller's event is gone: the API server keeps events for one hour.
+    """
+    full = [
+        f"{printable(quota['metadata']['name'], 120)} ({printable(name, 120)} {shown(used)} of "
+        f"{shown(hard)})"
+        for quota in quotas
+        for name, hard in ((quota.get("status") or {}).get("hard") or {}).items()
+        if (used := ((quota.get("status") or {}).get("used") or {}).get(name)) == hard
+    ]
+    if not full:
+        return None
+    return Cause(
+        kind=Kind.QUOTA,
+        text=f"no such pod; ResourceQuotas of its namespace are used up: {shortened(full, 3)}",
+        cure="raise the ResourceQuota, or end pods that use it up",
+    )

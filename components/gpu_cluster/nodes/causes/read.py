@@ -1,0 +1,190 @@
+"""Read the objects that explain why pods do not run, as far as the user's RBAC role allows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+from gpu_cluster.kubernetes.api import Client, Json, Refused
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.managers import MANAGERS
+from gpu_cluster.nodes.causes import containers
+from gpu_cluster.nodes.causes.cause import Around, Cause, last_line
+from gpu_cluster.nodes.causes.events import newest_first
+from gpu_cluster.nodes.causes.pod import CREATE, cause_of, not_created
+from gpu_cluster.nodes.drain import owner_of
+from gpu_cluster.nodes.gpu_holders import list_pods
+from gpu_rules.printable import printable
+
+FORBIDDEN, ABSENT = 403, 404
+"""HTTP statuses: 403 (RBAC forbids the request), and 404 (no such object or kind)."""
+LOG_LINES, LOG_BYTES = 20, 16 * 1024
+"""Maximum number of lines and bytes of a container's log that are read."""
+NO_LOG = "unable to retrieve container logs for "
+"""Words of a kubelet in place of the log of a container that it removed (kubernetes v1.36.3,
+pkg/kubelet/kuberuntime/kuberuntime_container.go).
+"""
+CAUSES = 3
+"""Maximum number of pods that one message explains."""
+
+
+@dataclass
+class Reader:
+    """Reader of events, logs and lists; it notes the requests that the user's role forbids.
+
+    Attributes:
+        refused: What the API server refused to show.
+    """
+
+    client: Client
+    refused: list[str] = field(default_factory=list)
+
+    async def listed(self, url: str, *, base: str = "", **params: str) -> tuple[Json, ...]:
+        """List objects; return an empty list if RBAC forbids it or the kind does not exist."""
+        try:
+            if url == "pods" and not params:
+                return tuple(await list_pods(self.client))
+            return tuple(await self.client.list(url, base=base, **params))
+        except Refused as error:
+            if error.code not in (FORBIDDEN, ABSENT):
+                raise
+            if error.code == FORBIDDEN:
+                self._note(url.rpartition("/")[2])
+            return ()
+
+    async def events(self, namespace: str, **selected: str) -> tuple[Json, ...]:
+        """Return events of one namespace, or of all namespaces if `namespace` is empty.
+
+        Args:
+            selected: Field selector: names of event fields, with `_` for `.`, and their values.
+        """
+        fields = ",".join(f"{key.replace('_', '.')}={value}" for key, value in selected.items())
+        url = f"namespaces/{namespace}/events" if namespace else "events"
+        return await self.listed(url, **({"fieldSelector": fields} if fields else {}))
+
+    async def log(self, pod: Json, container: str) -> str:
+        """Return the last log line of a container that ended; empty if there is no log."""
+        meta = pod["metadata"]
+        url = f"namespaces/{meta['namespace']}/pods/{meta['name']}/log"
+        asked = {
+            "container": container,
+            "tailLines": str(LOG_LINES),
+            "limitBytes": str(LOG_BYTES),
+        }
+        for params in ({**asked, "previous": "true"}, asked):
+            try:
+                line = last_line(await self.client.request("GET", url, params=params, parse=False))
+            except Refused as error:
+                if error.code == FORBIDDEN:
+                    self._note("logs of containers")
+                    return ""
+                continue
+            if line and not line.startswith(NO_LOG):
+                return line
+        return ""
+
+    def _note(self, what: str) -> None:
+        if what not in self.refused:
+            self.refused.append(what)
+
+    async def around(self, pod: Json) -> Around:
+        """Return a pod's events, and the last log lines of its containers that ended."""
+        meta = pod["metadata"]
+        events = await self.events(meta["namespace"], involvedObject_uid=str(meta.get("uid") or ""))
+        ended = [str(status["name"]) for status in containers.crashed(pod)]
+        logs = {name: await self.log(pod, name) for name in ended[:CAUSES]}
+        return Around(events=events, logs=logs)
+
+    async def with_cluster(
+        self, namespace: str, around: Around, *, devices: bool = False
+    ) -> Around:
+        """Return `around` with more objects of the cluster.
+
+        Args:
+            namespace: Namespace whose ResourceQuotas are read, in addition to all nodes and pods.
+            around: The objects that were read already.
+            devices: Whether to read the devices of DRA drivers, too.
+        """
+        slices: tuple[Json, ...] = ()
+        if devices:
+            slices = await self.listed("resourceslices", base="/apis/resource.k8s.io")
+        return replace(
+            around,
+            nodes=await self.listed("nodes"),
+            pods=await self.listed("pods"),
+            quotas=await self.listed(f"namespaces/{namespace}/resourcequotas"),
+            slices=slices,
+        )
+
+
+async def explained(client: Client, pod: Json) -> Cause | None:
+    """Return the cause why a pod does not run, from its status, events and logs, or None."""
+    return cause_of(pod, await Reader(client).around(pod))
+
+
+async def lines(client: Client, pods: Collection[Json]) -> list[str]:
+    """Return one line with cause and cure for each pod that does not run, up to a maximum."""
+    waiting = [pod for pod in pods if not is_ready(pod)][:CAUSES]
+    causes = await gather(lambda pod: explained(client, pod), waiting)
+    return [
+        f"pod {printable(pod['metadata']['namespace'], 63)}/"
+        f"{printable(pod['metadata']['name'], 253)}: {cause}"
+        for pod, cause in zip(waiting, causes, strict=True)
+        if cause
+    ]
+
+
+async def lines_of_node(client: Client, node: str) -> list[str]:
+    """Return the causes why DaemonSets' pods do not run on a node, device plugins' first.
+
+    If there is no such pod, the causes why DaemonSets of GPU software can't create pods.
+    """
+    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
+    daemons = [pod for pod in pods if (owner_of(pod) or {}).get("kind") == "DaemonSet"]
+    found = await lines(client, sorted(daemons, key=lambda pod: not _allocates(pod)))
+    return found or [str(cause) for cause in await refused_daemons(client)]
+
+
+async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
+    """Return the causes why DaemonSets can't create pods, such as a quota.
+
+    An event counts only for a DaemonSet that exists, by its UID.
+
+    Args:
+        namespace: Namespace of the DaemonSets. Empty: those of GPU software in all namespaces.
+    """
+    chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
+    reader = Reader(client)
+    url = f"namespaces/{namespace}/daemonsets" if namespace else "daemonsets"
+    sets = await reader.listed(url, base="/apis/apps")
+    known = {
+        item["metadata"]["uid"]: printable(item["metadata"]["namespace"], 63)
+        for item in sets
+        if namespace or _allocates(item["spec"]["template"])
+    }
+    events = newest_first(await reader.events(namespace, **chosen)) if known else []
+    causes = {
+        event.uid: replace(cause, text=f"in namespace {known[event.uid]}, {cause.text}")
+        for event in reversed(events)
+        if event.uid in known and (cause := not_created(event))
+    }
+    return list(causes.values())[:CAUSES]
+
+
+async def refused_jobs(client: Client, namespace: str) -> dict[str, str]:
+    """Return the newest reason why each Job of a namespace can't create pods, by the Job's UID."""
+    chosen = {"involvedObject_kind": "Job", "reason": CREATE}
+    events = newest_first(await Reader(client).events(namespace, **chosen))
+    return {event.uid: str(cause) for event in reversed(events) if (cause := not_created(event))}
+
+
+def _allocates(pod: Json) -> bool:
+    """Return whether a pod belongs to software that allocates GPUs, by its images."""
+    images = [str(container.get("image")) for container in pod["spec"]["containers"]]
+    return any(part in image for part in MANAGERS for image in images)
+
+
+def is_ready(pod: Json) -> bool:
+    """Return whether a pod has the condition Ready."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

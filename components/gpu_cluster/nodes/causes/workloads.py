@@ -1,0 +1,156 @@
+"""Explain why Deployments, DaemonSets and Jobs are not ready.
+
+Sources: helm v3.18.6 pkg/kube/ready.go (when Helm counts a workload as ready); kubernetes v1.34.4
+pkg/controller/deployment/util/deployment_util.go (condition `ReplicaFailure`),
+pkg/controller/controller_utils.go (event `FailedCreate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpu_cluster.kubernetes.api import Client, Json
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
+from gpu_cluster.nodes.causes.cause import Cause
+from gpu_cluster.nodes.causes.events import Event, newest_first
+from gpu_cluster.nodes.causes.node_fit import NAME
+from gpu_cluster.nodes.causes.pod import CREATE, not_created
+from gpu_cluster.nodes.causes.read import Reader, explained, is_ready
+from gpu_rules.printable import printable, shortened
+
+EXPLAINED = 10
+"""Maximum number of pods that are explained; further pods are only counted."""
+NAMED = 3
+"""Maximum number of pods or causes that one line names."""
+APPS = {"Deployment": "deployments", "DaemonSet": "daemonsets"}
+"""Kinds of workloads in the charts of GPU software, with the names of their resources."""
+
+
+def is_late(item: Json) -> bool:
+    """Return whether a Deployment, a DaemonSet or a Job is not ready yet."""
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    if item.get("kind") == "Job":
+        return int(status.get("succeeded") or 0) < int(spec.get("completions") or 1)
+    if int(status.get("observedGeneration") or 0) < int(item["metadata"].get("generation") or 0):
+        return True
+    if item.get("kind") == "DaemonSet":
+        wanted = int(status.get("desiredNumberScheduled") or 0)
+        names = ("updatedNumberScheduled", "numberReady")
+    else:
+        replicas = spec.get("replicas")
+        wanted = 1 if replicas is None else int(replicas)
+        names = ("updatedReplicas", "readyReplicas")
+    return any(int(status.get(name) or 0) < wanted for name in names)
+
+
+def pods_of(item: Json, pods: Iterable[Json]) -> list[Json]:
+    """Return the pods that a workload's selector matches."""
+    wanted = ((item.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    return [
+        pod
+        for pod in pods
+        if wanted and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
+    ]
+
+
+def refusal(item: Json, events: Sequence[Event]) -> Cause | None:
+    """Return the cause why a workload can't create pods, such as a quota or a policy; or None.
+
+    A Deployment keeps the message of its ReplicaSet in the condition `ReplicaFailure`; for other
+    workloads only an event has it.
+
+    Args:
+        item: The workload.
+        events: Events of its namespace, the newest first.
+    """
+    kind, name = str(item.get("kind") or ""), str(item["metadata"]["name"])
+    for condition in (item.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            message = str(condition.get("message") or "")
+            return not_created(Event(at="", reason=CREATE, message=message, kind=kind, name=name))
+    made_by = {"Deployment": "ReplicaSet"}.get(kind, kind)
+    prefix = f"{name}-" if kind == "Deployment" else name
+    for event in events:
+        same = event.name.startswith(prefix) if kind == "Deployment" else event.name == name
+        if event.kind == made_by and same and (cause := not_created(event)):
+            return cause
+    return None
+
+
+def progress(item: Json) -> str:
+    """Return how many pods of a workload are ready: `DaemonSet a/b: 1 of 3 pods ready`."""
+    spec, status = item.get("spec") or {}, item.get("status") or {}
+    kind, meta = str(item.get("kind") or ""), item["metadata"]
+    names = {
+        "DaemonSet": ("numberReady", status.get("desiredNumberScheduled")),
+        "Job": ("succeeded", spec.get("completions")),
+    }
+    ready, wanted = names.get(kind, ("readyReplicas", spec.get("replicas")))
+    place = printable(f"{kind} {meta['namespace']}/{meta['name']}", NAME)
+    done = "finished" if kind == "Job" else "ready"
+    return f"{place}: {status.get(ready) or 0} of {1 if wanted is None else wanted} pods {done}"
+
+
+def grouped(causes: Iterable[tuple[str, Cause]]) -> list[str]:
+    """Return one line per cause, with the names of the first pods that have the cause.
+
+    Args:
+        causes: Names of pods, each with the cause why the pod does not run.
+    """
+    names: dict[str, list[str]] = {}
+    for name, cause in causes:
+        names.setdefault(str(cause), []).append(name)
+    return [
+        f"pod{'s' if len(each) > 1 else ''} {shortened(each, NAMED)}: {cause}"
+        for cause, each in names.items()
+    ]
+
+
+async def lines_of(client: Client, late: Sequence[Json]) -> list[str]:
+    """Return why workloads of one namespace are not ready, a line for each cause.
+
+    A workload without a known cause gets a line with the number of its pods.
+    """
+    if not late:
+        return []
+    namespace = str(late[0]["metadata"]["namespace"])
+    reader = Reader(client)
+    pods = await reader.listed(f"namespaces/{namespace}/pods")
+    events = newest_first(await reader.events(namespace, reason=CREATE))
+    found: list[str] = []
+    for item in late:
+        waiting = [pod for pod in pods_of(item, pods) if not is_ready(pod)][:EXPLAINED]
+        causes = await gather(lambda pod: explained(client, pod), waiting)
+        named = [printable(str(pod["metadata"]["name"]), NAME) for pod in waiting]
+        lines = grouped((n, c) for n, c in zip(named, causes, strict=True) if c)
+        refused = refusal(item, events)
+        found += lines or [str(refused) if refused else progress(item)]
+    return list(dict.fromkeys(found))
+
+
+async def late_of_release(client: Client, namespace: str, name: str) -> list[Json]:
+    """Return the workloads of a Helm release, and Jobs of Helm hooks, that are not ready.
+
+    Helm annotates all objects of a release, but not those of its hooks (helm v3.18.6
+    pkg/action/validate.go, `setMetadataVisitor`).
+    """
+    reader = Reader(client)
+    items = []
+    for kind, resource in APPS.items():
+        listed = await reader.listed(f"namespaces/{namespace}/{resource}", base="/apis/apps")
+        # Items of a list carry no kind.
+        items += [{**each, "kind": kind} for each in listed if _belongs(each, namespace, name)]
+    jobs = await reader.listed(f"namespaces/{namespace}/jobs", base="/apis/batch")
+    items += [{**each, "kind": "Job"} for each in jobs if "helm.sh/hook" in _notes(each)]
+    return [item for item in items if is_late(item)]
+
+
+def _belongs(item: Json, namespace: str, name: str) -> bool:
+    notes = _notes(item)
+    return notes.get(HELM_RELEASE) == name and notes.get(HELM_NAMESPACE) == namespace
+
+
+def _notes(item: Json) -> Json:
+    notes: Json = item["metadata"].get("annotations") or {}
+    return notes

@@ -1,0 +1,247 @@
+"""Differences between nodes, their desired settings and their last applied settings.
+
+Pure functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.findings import EMPTY, Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.nodes.applied import Applied, applied, every
+from gpu_cluster.nodes.inspect import advertised
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolGpus:
+    """Numbers of GPUs in a pool, without the nodes in maintenance.
+
+    Attributes:
+        before: Number of GPUs last applied to the pool's nodes. None: the nodes were not inspected.
+        after: Desired number of GPUs.
+    """
+
+    pool: str
+    before: int | None
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGpus:
+    """Pool and number of GPUs of a node, before and after the run.
+
+    Attributes:
+        was: Pool that was last applied to the node. Empty: no pool was applied.
+        pool: Desired pool of the node. Empty: no pool of the stack declares the node.
+        before: Number of GPUs last applied to the node.
+        after: Desired number of GPUs.
+        advertised: Amount of each GPU resource that the node advertises now.
+    """
+
+    node: str
+    was: str
+    pool: str
+    before: int
+    after: int
+    advertised: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchedulingDifference:
+    """Findings about the scheduling settings of nodes.
+
+    Attributes:
+        pools: Findings by pool, including pools that are no longer declared.
+        gpus: Number of GPUs of each pool with GPUs, before and after the run.
+        nodes: Pool and GPUs of each node that is or was in a pool, before and after the run.
+    """
+
+    pools: Mapping[str, Findings] = field(default_factory=dict)
+    gpus: tuple[PoolGpus, ...] = ()
+    nodes: tuple[NodeGpus, ...] = ()
+
+    @property
+    def findings(self) -> Findings:
+        """Return the findings of all pools."""
+        return tuple(finding for found in self.pools.values() for finding in found)
+
+
+def compare(
+    nodes: Sequence[Json],
+    members: Mapping[str, Sequence[Json]],
+    pools: Sequence[PoolScheduling],
+    by_rule: Mapping[str, int],
+) -> SchedulingDifference:
+    """Compare nodes with their desired settings and with their last applied settings.
+
+    Args:
+        nodes: All nodes of the cluster.
+        members: Nodes of each pool whose nodes are all in the cluster.
+        pools: Desired settings of the pools.
+        by_rule: Pools whose nodes Node Feature Discovery labels, with the number of GPUs in the
+            validation records of their nodes; no other record of these nodes exists.
+    """
+    found: dict[str, list[Finding]] = {}
+    for pool in pools:
+        if pool.pool not in by_rule:
+            for node in members.get(pool.pool, ()):
+                found.setdefault(pool.pool, []).extend(_node(node, pool))
+    stack = next((pool.stack for pool in pools), "")
+    resting = {name for pool in pools for name in pool.maintenance}
+    records = [
+        (_name(node), record)
+        for node in nodes
+        if _name(node) not in resting
+        for record in every(node, stack)
+    ]
+    unseen = {pool.pool for pool in pools} - members.keys()
+    there = {(pool, _name(node)) for pool, each in members.items() for node in each}
+    for name, record in records:
+        if record.pool not in unseen and (record.pool, name) not in there:
+            found.setdefault(record.pool, []).append(_left(name, record))
+    return SchedulingDifference(
+        pools={pool: tuple(each) for pool, each in found.items() if each},
+        gpus=tuple(_gpus(nodes, pools, [record for _, record in records], by_rule)),
+        nodes=tuple(_members(nodes, members, pools, records, by_rule)),
+    )
+
+
+def _members(
+    nodes: Sequence[Json],
+    members: Mapping[str, Sequence[Json]],
+    pools: Sequence[PoolScheduling],
+    records: Sequence[tuple[str, Applied]],
+    by_rule: Collection[str],
+) -> Iterator[NodeGpus]:
+    """Yield the nodes that are or were in a pool, except those of pools in `by_rule`."""
+    before = {name: record for name, record in records}
+    after = {
+        _name(node): pool
+        for pool in pools
+        if pool.pool not in by_rule
+        for node in members.get(pool.pool, ())
+    }
+    for node in nodes:
+        name = _name(node)
+        record, pool = before.get(name), after.get(name)
+        if record is None and pool is None:
+            continue
+        yield NodeGpus(
+            node=name,
+            was=record.pool if record else "",
+            pool=pool.pool if pool else "",
+            before=record.gpus if record else 0,
+            after=pool.gpus_of(name) if pool else 0,
+            advertised=advertised(node),
+        )
+
+
+def declared_gpus(pools: Iterable[PoolScheduling]) -> SchedulingDifference:
+    """Return findings without any inspected node: only the pools' desired numbers of GPUs."""
+    return SchedulingDifference(
+        gpus=tuple(
+            PoolGpus(pool=pool.pool, before=None, after=_after((), pool))
+            for pool in pools
+            if pool.gpus
+        )
+    )
+
+
+def _gpus(
+    nodes: Sequence[Json],
+    pools: Sequence[PoolScheduling],
+    records: Sequence[Applied],
+    by_rule: Mapping[str, int],
+) -> Iterator[PoolGpus]:
+    before = dict(by_rule)
+    for record in records:
+        before[record.pool] = before.get(record.pool, 0) + record.gpus
+    after = {pool.pool: _after(nodes, pool) for pool in pools}
+    for pool in dict.fromkeys((*after, *sorted(before))):
+        if before.get(pool) or after.get(pool):
+            yield PoolGpus(pool=pool, before=before.get(pool, 0), after=after.get(pool, 0))
+
+
+def _after(nodes: Collection[Json], pool: PoolScheduling) -> int:
+    if pool.nodes is not None:
+        return sum(pool.gpus_of(name) for name in pool.nodes)
+    resting = sum(
+        pool.selector.items() <= (node["metadata"].get("labels") or {}).items()
+        for node in nodes
+        if _name(node) in pool.maintenance
+    )
+    return (pool.count - resting) * pool.gpus
+
+
+def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
+    name, kept = _name(node), applied(node, pool.pool)
+    if kept is None:
+        kept = _former(node, pool)
+        yield Finding(
+            kind=Kind.CHANGE,
+            subject=Subject.NODE,
+            name=name,
+            aspect=Aspect.POOL,
+            now=pool.pool,
+            first=kept is None,
+        )
+    if kept is None:
+        return
+    if kept.gpus != pool.gpus_of(name):
+        was, now = str(kept.gpus), str(pool.gpus_of(name))
+        yield Finding(Kind.CHANGE, Subject.NODE, name, Aspect.GPUS, "", was, now)
+    wanted = pool.of_node(name)
+    labels = node["metadata"].get("labels") or {}
+    yield from _differences(name, Aspect.LABEL, kept.labels, wanted.labels, labels)
+    taints = [*map(_by_key, (kept.taints, wanted.taints, node["spec"].get("taints") or []))]
+    if kept.unfinished:
+        yield Finding(Kind.CHANGE, Subject.NODE, name, Aspect.TAINTS, "", "begun", "applied")
+        taints[2] = taints[0]
+    yield from _differences(name, Aspect.TAINT, *taints)
+
+
+def _former(node: Json, pool: PoolScheduling) -> Applied | None:
+    """Return the record that another pool of the stack left on the node, or None."""
+    return next((each for each in every(node, pool.stack) if each.pool != pool.pool), None)
+
+
+def _differences(
+    node: str,
+    aspect: Aspect,
+    kept: Mapping[str, str],
+    wanted: Mapping[str, str],
+    observed: Mapping[str, str],
+) -> Iterator[Finding]:
+    """Yield changes from the stack file, then drift: values that somebody else changed.
+
+    A value that already equals the desired value is not reported as drift.
+    """
+    for key in dict.fromkeys((*kept, *wanted)):
+        if kept.get(key) != wanted.get(key):
+            was, now = _shown(kept.get(key)), _shown(wanted.get(key))
+            yield Finding(Kind.CHANGE, Subject.NODE, node, aspect, key, was, now)
+    for key, value in kept.items():
+        if observed.get(key) not in (value, wanted.get(key)):
+            was, now = _shown(value), _shown(observed.get(key))
+            yield Finding(Kind.DRIFT, Subject.NODE, node, aspect, key, was, now)
+
+
+def _shown(value: str | None) -> str:
+    return EMPTY if value == "" else value or ""
+
+
+def _by_key(taints: Iterable[Json]) -> dict[str, str]:
+    """Return the values of taints by key and effect, which together identify a taint."""
+    return {f"{taint['key']}:{taint['effect']}": taint.get("value") or "" for taint in taints}
+
+
+def _left(node: str, record: Applied) -> Finding:
+    gpus = f", {record.gpus} GPUs" if record.gpus else ""
+    return Finding(Kind.CHANGE, Subject.NODE, node, Aspect.POOL, "", f"{record.pool}{gpus}", "")
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])

@@ -1,0 +1,193 @@
+"""Pods and ResourceClaims that hold a node's GPUs, and the number of free GPUs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from gpu_cluster.desired.validation import POOL
+from gpu_cluster.kubernetes.api import Client, Json
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.resources import DRA_DRIVER
+from gpu_cluster.nodes.inspect import gpus
+from gpu_cluster.platforms.base import Offer
+from gpu_rules.kube.pod_resources import device_requests
+from gpu_rules.printable import printable, shortened
+
+FINISHED = ("Succeeded", "Failed")
+SINGLE = 20
+"""Maximum number of nodes whose pods are listed by one request per node.
+
+For more nodes, one request lists all pods of the cluster."""
+UNREAD = ("args", "command", "env", "envFrom", "managedFields", "volumeMounts")
+"""Parts of pods and of containers that say nothing about GPUs of a node or about scheduling."""
+NAMED = 5
+"""Maximum number of holders that one message names; other holders are only counted."""
+
+
+@dataclass(frozen=True)
+class GpuHolder:
+    """A pod that requests GPUs of a node, or (with DRA) a ResourceClaim that has allocated them.
+
+    Attributes:
+        name: Namespace and name, separated by a slash.
+        uid: UID of the object.
+        state: Phase of the pod, or that it is being deleted.
+        amounts: Amount of each resource that it holds. Empty once the pod has finished.
+    """
+
+    name: str
+    uid: str
+    state: str
+    amounts: dict[str, int]
+
+    def __str__(self) -> str:
+        """Return the holder's name, its state and the number of devices that it holds."""
+        held = sum(self.amounts.values())
+        what = f"holds {held}" if held else "holds none any more"
+        return f"{printable(self.name, 120)} ({self.state}, {what})"
+
+
+def allocated(claim: Json) -> list[tuple[str, str]]:
+    """Return the node and the name of each GPU that a ResourceClaim holds, sorted.
+
+    Only GPUs of NVIDIA's DRA driver count; the driver names a pool after its node. GPUs that were
+    allocated with `adminAccess`, for monitoring, stay free for others (Kubernetes API reference,
+    resource.k8s.io/v1, DeviceRequestAllocationResult).
+    """
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or []
+    return sorted(
+        {
+            (str(each["pool"]), str(each["device"]))
+            for each in results
+            if each["driver"] == DRA_DRIVER and not each.get("adminAccess")
+        }
+    )
+
+
+def holders_of(pods: list[Json], resources: list[str]) -> list[GpuHolder]:
+    """Return the pods of one node that request GPUs, sorted by name.
+
+    Pods that this program created are left out.
+    """
+    holders = []
+    for pod in pods:
+        meta = pod["metadata"]
+        requests = device_requests(pod)
+        amounts = {name: requests[name] for name in resources if name in requests}
+        if not amounts or POOL in (meta.get("labels") or {}):
+            continue
+        phase = str(pod.get("status", {}).get("phase") or "Unknown")
+        finished = phase in FINISHED
+        state = "being deleted" if meta.get("deletionTimestamp") and not finished else phase
+        name = f"{meta['namespace']}/{meta['name']}"
+        holders.append(GpuHolder(name, meta["uid"], state, {} if finished else amounts))
+    return sorted(holders, key=lambda holder: holder.name)
+
+
+def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[GpuHolder]:
+    """Return the ResourceClaims that have GPUs of a node, sorted by name.
+
+    Claims in the namespace of the validation are left out.
+    """
+    holders = []
+    for claim in claims:
+        held = [gpu for where, gpu in allocated(claim) if where == node]
+        meta = claim["metadata"]
+        if held and meta["namespace"] != namespace:
+            name = f"{meta['namespace']}/{meta['name']}"
+            holders.append(GpuHolder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
+    return sorted(holders, key=lambda holder: holder.name)
+
+
+async def holders(
+    client: Client, node: str, resources: Collection[str], namespace: str
+) -> list[GpuHolder]:
+    """Return the pods or claims that hold GPUs of a node now.
+
+    Args:
+        resources: Names of the extended resources or DRA drivers of the node's GPUs.
+        namespace: Namespace of the validation, whose claims are ignored.
+    """
+    return (await holders_by_node(client, [node], resources, namespace))[node]
+
+
+async def holders_by_node(
+    client: Client, nodes: Collection[str], resources: Collection[str], namespace: str
+) -> dict[str, list[GpuHolder]]:
+    """Return the pods or claims that hold GPUs now, for each of some nodes.
+
+    The arguments are those of `holders`. The number of requests does not grow with the cluster.
+    """
+    if not nodes:
+        return {}
+    if DRA_DRIVER in resources:
+        claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
+        return {node: holders_of_claims(claims, node, namespace) for node in nodes}
+    names = list(resources)
+    found = await pods_by_node(client, nodes)
+    return {node: holders_of(pods, names) for node, pods in found.items()}
+
+
+async def list_pods(client: Client) -> list[Json]:
+    """Return all pods of the cluster, without the parts of `UNREAD`, page by page.
+
+    A tenant can make pods of more than a mebibyte; most of it is in these parts.
+    """
+    pods = []
+    async for page in client.pages("pods"):
+        for pod in page:
+            _remove_unread(pod)
+        pods += page
+    return pods
+
+
+def _remove_unread(pod: Json) -> None:
+    parts: list[Json] = [pod["metadata"]]
+    for key in ("containers", "initContainers", "ephemeralContainers"):
+        parts += pod["spec"].get(key) or []
+    for part in parts:
+        for key in UNREAD:
+            part.pop(key, None)
+
+
+async def pods_by_node(client: Client, nodes: Collection[str]) -> dict[str, list[Json]]:
+    """Return the pods of each of some nodes."""
+    found: dict[str, list[Json]] = {name: [] for name in nodes}
+    if len(found) > SINGLE:
+        every = [await list_pods(client)]
+    else:
+        every = await gather(
+            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), found
+        )
+    for listed in every:
+        for pod in listed:
+            if (name := str(pod["spec"].get("nodeName", ""))) in found:
+                found[name].append(pod)
+    return found
+
+
+def free(node: Json, offers: Iterable[Offer], holders: list[GpuHolder]) -> dict[str, int]:
+    """Return the free devices of a node by resource; each replica of a shared device counts."""
+    return {
+        offer.resource: max(
+            0,
+            gpus(node, resource=offer.resource)
+            - sum(holder.amounts.get(offer.resource, 0) for holder in holders),
+        )
+        // offer.unit
+        for offer in offers
+    }
+
+
+def digest(holders: list[GpuHolder]) -> str:
+    """Return a short digest that identifies a set of holders; empty if there are none."""
+    uids = sorted(holder.uid for holder in holders if holder.amounts)
+    return hashlib.sha256(" ".join(uids).encode()).hexdigest()[:12] if uids else ""
+
+
+def named(holders: list[GpuHolder]) -> str:
+    """Return text that names the first holders and counts the rest."""
+    return shortened([str(each) for each in holders], NAMED)

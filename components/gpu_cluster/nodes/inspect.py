@@ -1,0 +1,190 @@
+"""Facts about nodes: the pool they belong to, what this program manages on them, their GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from gpu_cluster.desired.pool import Members
+from gpu_cluster.kubernetes import grammar
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json
+from gpu_cluster.kubernetes.resources import DRA_DRIVER, counts_gpus
+from gpu_rules.faults import Fault
+from gpu_rules.kube.gpu_resources import GPU
+from gpu_rules.kube.quantity import read_count
+from gpu_rules.kube.taints import NodeTaint
+
+SIMULATED = "kwok.x-k8s.io/node"
+CORDONED = "gpu-cluster/cordoned"
+"""Annotation of a node that this program cordoned, for a rollout or a reboot."""
+
+
+def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
+    """Return the nodes of a pool, in the order of its `names`, or sorted if it has a `selector`.
+
+    Args:
+        nodes: Node objects of the API server.
+        pool: Pool with its node names or its selector.
+
+    Raises:
+        ClusterError: A named node is not in the cluster, a selector matches another number of nodes
+            than `count`, or a node has an invalid name. The error names all missing nodes.
+    """
+    by_name = {node["metadata"]["name"]: node for node in nodes}
+    if pool.nodes is not None:
+        absent = [name for name in pool.nodes if name not in by_name]
+        if missing := [name for name in absent if name not in pool.joining]:
+            found = f"no such node in the cluster ({len(nodes)} nodes)"
+            wanted, cure = "a node that has joined", "join it, or take it out of the pool"
+            raise ClusterError(
+                *(Fault(f"pool {pool.pool}: node {name}", found, wanted, cure) for name in missing)
+            )
+        return [by_name[name] for name in pool.nodes if name in by_name]
+    selector = pool.selector
+    members = [
+        node
+        for node in nodes
+        if all(node["metadata"].get("labels", {}).get(k) == v for k, v in selector.items())
+    ]
+    out = pool.maintenance
+    # A node in maintenance may be absent from the cluster, and its pool is then unknown.
+    most = len(members) + sum(name not in by_name for name in {*out, *pool.joining})
+    if not len(members) <= pool.count <= most:
+        text = ",".join(f"{key}={value}" for key, value in selector.items())
+        raise ClusterError(
+            Fault(
+                f"pool {pool.pool}: selector {text}",
+                f"{len(members)} nodes",
+                f"the {pool.count} that `count` declares",
+                "label the nodes, or change `count`",
+            )
+        )
+    working = [node for node in members if node["metadata"]["name"] not in out]
+    return sorted(working, key=lambda node: grammar.node(node["metadata"]["name"]))
+
+
+def cordoned_by_others(nodes: list[Json]) -> list[str]:
+    """Return the names of nodes that are cordoned, but not by this program."""
+    return [
+        node["metadata"]["name"]
+        for node in nodes
+        if node["spec"].get("unschedulable")
+        and CORDONED not in node["metadata"].get("annotations", {})
+    ]
+
+
+def managed_by(node: Json, manager: str) -> bool:
+    """Return whether a field manager owns fields of the node through server-side apply."""
+    return any(
+        entry["manager"] == manager and entry["operation"] == "Apply"
+        for entry in node["metadata"].get("managedFields", [])
+    )
+
+
+def gpus(node: Json, kind: str = "allocatable", resource: str = GPU) -> int:
+    """Return the GPU count in a node's `capacity` or `allocatable`; 0 for an implausible value."""
+    return read_count(node.get("status", {}).get(kind, {}).get(resource, "0"))
+
+
+def advertised(node: Json) -> dict[str, int]:
+    """Return the allocatable amount of each GPU resource that a node advertises."""
+    names = filter(counts_gpus, node.get("status", {}).get("allocatable") or {})
+    return {name: gpus(node, resource=name) for name in sorted(names)}
+
+
+def _with(node: Json, resource: str, specs: list[Json]) -> Json:
+    newest = max((spec["pool"]["generation"] for spec in specs), default=0)
+    devices = [
+        device
+        for spec in specs
+        if spec["pool"]["generation"] == newest
+        for device in spec.get("devices") or []
+        if device.get("attributes", {}).get("type", {}).get("string") == "gpu"
+    ]
+    healthy = [device for device in devices if not blocking_taints(device)]
+    status = dict(node.get("status", {}))
+    for kind, counted in (("capacity", devices), ("allocatable", healthy)):
+        status[kind] = {**status.get(kind, {}), resource: str(len(counted))}
+    return {**node, "status": status}
+
+
+def blocking_taints(device: Json) -> list[str]:
+    """Return the taints of a device that keep the scheduler from allocating it, as `key=value`.
+
+    A taint with the effect `None` only informs: NVIDIA's driver sets it for GPUs that it can't
+    monitor and for Xid errors of applications (dra-driver-nvidia-gpu v0.5.0,
+    cmd/gpu-kubelet-plugin/device_health.go).
+
+    Args:
+        device: A device of a ResourceSlice.
+    """
+    return [
+        "=".join(str(taint[part]) for part in ("key", "value") if taint.get(part))
+        for taint in device.get("taints") or []
+        if NodeTaint.of(taint).is_hard
+    ]
+
+
+def count_devices(nodes: list[Json], slices: list[Json], driver: str) -> list[Json]:
+    """Return the nodes with a DRA driver's whole GPUs added to their extended resources.
+
+    The GPUs are counted under the driver's name: `capacity` counts all, `allocatable` those without
+    a taint that keeps pods off. For each node only the newest generation of ResourceSlices counts
+    (resource.k8s.io/v1, ResourcePool).
+    """
+    by_node: dict[str, list[Json]] = {}
+    for resource_slice in slices:
+        spec = resource_slice["spec"]
+        if spec["driver"] == driver:
+            by_node.setdefault(spec.get("nodeName", ""), []).append(spec)
+    return [_with(node, driver, by_node.get(node["metadata"]["name"], [])) for node in nodes]
+
+
+async def with_devices(
+    client: Client, nodes: list[Json], resources: Iterable[Collection[str]]
+) -> list[Json]:
+    """Return the nodes, with their DRA devices added if a pool has the DRA driver as resource."""
+    if not any(DRA_DRIVER in names for names in resources):
+        return nodes
+    slices = await client.list("resourceslices", base="/apis/resource.k8s.io")
+    return count_devices(nodes, slices, DRA_DRIVER)
+
+
+def simulated(node: Json) -> bool:
+    """Return whether kwok simulates the node.
+
+    kwok sets the annotation `kwok.x-k8s.io/node` (kwok 0.7 documentation).
+    """
+    return SIMULATED in node["metadata"].get("annotations", {})
+
+
+def shortfall(node: Json, declared: int, resources: dict[str, int]) -> str:
+    """Return how a node's advertised resources differ from the declared ones; empty if equal.
+
+    Args:
+        declared: Number of GPUs that the pool declares per node.
+        resources: Expected count of each resource. For `nvidia.com/gpu` it equals `declared`,
+            unless the GPUs are shared or partitioned (MIG).
+    """
+    differences = (_difference(node, name, count, declared) for name, count in resources.items())
+    return "; ".join(filter(None, differences))
+
+
+def has_surplus(node: Json, resources: dict[str, int]) -> bool:
+    """Return whether a node advertises more of a resource than the stack file declares."""
+    return any(gpus(node, resource=name) > count for name, count in resources.items())
+
+
+def _difference(node: Json, resource: str, count: int, declared: int) -> str:
+    allocatable = gpus(node, resource=resource)
+    capacity = gpus(node, "capacity", resource)
+    if allocatable == count == capacity:
+        return ""
+    what = "GPUs" if (resource, count) == (GPU, declared) else resource
+    if capacity == allocatable > count:
+        return f"{allocatable} {what} allocatable, {count} declared"
+    difference = f"{allocatable} of {count} {what} allocatable"
+    if capacity > allocatable:
+        return (
+            f"{difference} (capacity {capacity}: {capacity - allocatable} unhealthy or withdrawn)"
+        )
+    return difference

@@ -1,0 +1,237 @@
+"""Program that sets the labels and taints of a pool's nodes: actions `apply` and `release`.
+
+One run covers all nodes of a pool, so that a pool needs one resource however large it is.
+Labels are set by server-side apply, without force, under a field manager of the pool. So the API
+server knows which labels belong to the pool, refuses to overwrite labels of other managers, and
+removes exactly the pool's labels on release. Taints are added one by one
+(`gpu_cluster.nodes.taints`) and an annotation records them. Another annotation records the applied
+settings (`gpu_cluster.nodes.applied`). A node that is new to the program gets a start-up taint
+until its GPUs have run a kernel (`gpu_cluster.nodes.startup_taint`).
+Input: `gpu_cluster.desired.pool.PoolScheduling`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.kubernetes.api import APPLY, Client, ClusterError, Json, Refused, connect
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.nodes import applied, startup_taint
+from gpu_cluster.nodes.inspect import managed_by, pool_members
+from gpu_cluster.nodes.taints import RECORD, claimed, recorded_taints, write_taints
+from gpu_cluster.program import main
+from gpu_rules.faults import Fault
+
+CONFLICT = 409
+"""HTTP status of a server-side apply of a field that another manager owns."""
+
+
+async def _apply_metadata(
+    client: Client, node: Json, metadata: Json, manager: str, *, force: bool = False
+) -> Json:
+    """Apply labels and annotations to a node, and return the updated node."""
+    name = node["metadata"]["name"]
+    body = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        # With the UID, a deleted node is an error; without it, server-side apply would create a
+        # node.
+        "metadata": {"name": name, "uid": node["metadata"]["uid"], **metadata},
+    }
+    applied: Json = await client.request(
+        "PATCH",
+        f"nodes/{name}",
+        body=body,
+        content_type=APPLY,
+        params={"fieldManager": manager, "force": str(force).lower()},
+    )
+    return applied
+
+
+async def _apply(client: Client, node: Json, metadata: Json, pool: PoolScheduling) -> Json:
+    """Apply a pool's labels and annotations to a node, and return the updated node.
+
+    A node that moves to another pool of the stack may still have the labels of its former pool,
+    whose Command runs at the same time; these are overwritten.
+
+    Raises:
+        ClusterError: Somebody else manages one of the labels, with another value.
+    """
+    try:
+        return await _apply_metadata(client, node, metadata, pool.manager)
+    except Refused as error:
+        if error.code != CONFLICT:
+            raise
+        fresh = await client.request("GET", f"nodes/{_name(node)}")
+        if _owners_of_others(fresh, metadata, pool.manager) <= _former_managers(fresh, pool):
+            return await _apply_metadata(client, fresh, metadata, pool.manager, force=True)
+        wanted = "labels that no other program manages"
+        cure = "take the label out of the pool, or let its other owner give it up"
+        fault = Fault(f"node {_name(node)}", error.message, wanted, cure)
+        raise ClusterError(fault) from error
+
+
+def _former_managers(node: Json, pool: PoolScheduling) -> set[str]:
+    """Return the field managers of other pools of the stack that recorded settings on a node."""
+    prefix = pool.manager.removesuffix(pool.pool)
+    return {prefix + each.pool for each in _of_other_pools(node, pool)}
+
+
+def _of_other_pools(node: Json, pool: PoolScheduling) -> list[applied.Applied]:
+    return [each for each in applied.every(node, pool.stack) if each.pool != pool.pool]
+
+
+def _owners_of_others(node: Json, metadata: Json, manager: str) -> set[str]:
+    """Return the other managers that own labels or annotations whose values would change."""
+    found = set()
+    for part in ("labels", "annotations"):
+        present = node["metadata"].get(part) or {}
+        keys = {
+            f"f:{key}" for key, value in metadata.get(part, {}).items() if present.get(key) != value
+        }
+        for entry in node["metadata"].get("managedFields", []):
+            fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{part}", {})
+            if entry["manager"] != manager and keys & fields.keys():
+                found.add(str(entry["manager"]))
+    return found
+
+
+async def _hand_over(
+    client: Client, node: Json, pool: PoolScheduling, labels: Mapping[str, str]
+) -> None:
+    """Transfer the ownership of labels that this pool no longer manages to another field manager.
+
+    The labels stay on the node when this pool releases them.
+    """
+    for key, manager in pool.hands_over.items():
+        if key in _held(node, pool.manager) and key not in labels:
+            metadata = {"labels": {key: node["metadata"]["labels"][key]}}
+            await _apply_metadata(client, node, metadata, manager)
+
+
+async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
+    wanted, manager = pool.of_node(node["metadata"]["name"]), pool.manager
+    labels, taints = wanted.labels, list(wanted.taints)
+    await _hand_over(client, node, pool, labels)
+    try:
+        node = await _claim(client, node, taints, pool)
+        written = await write_taints(client, node, recorded_taints, taints, manager)
+    except ClusterError as error:
+        place = f"node {node['metadata']['name']}"
+        raise ClusterError(
+            *(replace(fault, place=f"{place}: {fault.place}") for fault in error.faults)
+        ) from error
+    metadata: Json = {"labels": labels, "annotations": applied.annotation(pool, _name(node))}
+    if written["ours"]:
+        metadata["annotations"] |= _record(written["ours"])
+    present = node["metadata"]
+    settled = (
+        managed_by(node, manager)
+        and all(present.get("labels", {}).get(key) == value for key, value in labels.items())
+        # Labels that another manager set first, such as the GPU Operator, must be owned too,
+        # because the other manager may remove them.
+        and _held(node, manager) == set(labels)
+        and present.get("annotations", {}).get(RECORD) == metadata["annotations"].get(RECORD)
+        and applied.kept(node, pool.pool) == applied.annotation(pool, _name(node))
+    )
+    if not settled:
+        await _apply(client, node, metadata, pool)
+    return bool(written["changed"]) or not settled
+
+
+async def _claim(client: Client, node: Json, taints: list[Json], pool: PoolScheduling) -> Json:
+    """Record on the node which taints the pool will own after the change; return the node."""
+    recorded = recorded_taints(node)
+    new = [taint for taint in claimed(node, recorded, taints) if taint not in recorded]
+    if not new and all(taint in taints for taint in recorded):
+        return node
+    held = {key: node["metadata"]["labels"][key] for key in _held(node, pool.manager)}
+    noted = {**applied.unfinished(node, pool.pool), **_record([*recorded, *new])}
+    metadata = {"labels": held, "annotations": noted}
+    return await _apply(client, node, metadata, pool)
+
+
+def _name(node: Json) -> str:
+    return str(node["metadata"]["name"])
+
+
+def _record(taints: list[Json]) -> Json:
+    return {RECORD: json.dumps(taints, separators=(",", ":"), sort_keys=True)}
+
+
+def _held(node: Json, manager: str) -> set[str]:
+    """Return the keys of the labels that a field manager owns on a node."""
+    for entry in node["metadata"].get("managedFields", []):
+        if entry["manager"] == manager and entry["operation"] == "Apply":
+            held = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
+            return {key.removeprefix("f:") for key in held if key != "."}
+    return set()
+
+
+async def _let_go(client: Client, node: Json, pool: PoolScheduling) -> bool:
+    """Remove a pool's labels and taints from a node, except those that another pool declares.
+
+    A renamed pool is created before the pool with the former name is released, and a node may have
+    moved to another pool of the stack.
+    """
+
+    def removable(node: Json) -> list[Json]:
+        others = _of_other_pools(node, pool)
+        kept = [taint for other in others for taint in other.taints]
+        ours = [taint for taint in recorded_taints(node) if taint not in kept]
+        return ours if others else [*ours, startup_taint.TAINT]
+
+    await write_taints(client, node, removable, [], pool.manager)
+    await _apply_metadata(client, node, {}, pool.manager)
+    return True
+
+
+async def apply(pool: PoolScheduling) -> Json:
+    """Set the labels and taints of every node in the pool, and release nodes that left the pool.
+
+    Nothing is written until all nodes of the pool are known to exist.
+    """
+    manager = pool.manager
+    async with connect(pool.context) as client:
+        nodes = await client.list("nodes")
+        members = pool_members(nodes, pool)
+        names = {node["metadata"]["name"] for node in members}
+        left = [n for n in _ours(nodes, pool) if n["metadata"]["name"] not in names]
+        if pool.startup_taint:
+            # Set taints before labels, because pods may be scheduled as soon as the labels exist.
+            fresh = [n for n in members if not managed_by(n, manager)]
+            await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
+            members = pool_members(await client.list("nodes"), pool) if fresh else members
+        changed = await gather(lambda node: _settle(client, node, pool), members)
+        await gather(lambda node: _let_go(client, node, pool), left)
+    return {"nodes": len(members), "changed": sum(changed), "released": len(left)}
+
+
+def _ours(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
+    """Return the nodes on which the pool's field manager owns something.
+
+    Nodes in maintenance are left out.
+    """
+    return [
+        node
+        for node in nodes
+        if managed_by(node, pool.manager) and node["metadata"]["name"] not in pool.maintenance
+    ]
+
+
+async def release(pool: PoolScheduling) -> Json:
+    """Remove the labels and taints of a pool from all nodes that have them.
+
+    Nodes in maintenance are not changed.
+    """
+    async with connect(pool.context) as client:
+        ours = _ours(await client.list("nodes"), pool)
+        await gather(lambda node: _let_go(client, node, pool), ours)
+    return {"released": len(ours)}
+
+
+if __name__ == "__main__":
+    main(PoolScheduling, {"apply": apply, "release": release})

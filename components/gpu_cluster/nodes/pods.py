@@ -1,0 +1,85 @@
+"""Pods on a node, with the facts that previews show: namespace, name, GPUs. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from gpu_cluster.desired.validation import POOL
+from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.kubernetes.resources import counts_gpus
+from gpu_cluster.nodes.drain import to_evict
+from gpu_cluster.nodes.gpu_holders import FINISHED, allocated
+from gpu_rules.kube.pod_resources import device_requests
+from gpu_rules.kube.taints import NodeTaint
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodOnNode:
+    """A pod that runs on a node.
+
+    Attributes:
+        namespace: Namespace of the pod.
+        name: Name of the pod.
+        gpus: Number of GPUs, or shares of GPUs, that the pod requests.
+    """
+
+    namespace: str
+    name: str
+    gpus: int = 0
+
+
+def pod_on_node(pod: Json) -> PodOnNode:
+    """Return a pod with the number of GPUs in its resource requests, without ResourceClaims."""
+    meta = pod["metadata"]
+    return PodOnNode(
+        namespace=str(meta["namespace"]),
+        name=str(meta["name"]),
+        gpus=sum(count for name, count in device_requests(pod).items() if counts_gpus(name)),
+    )
+
+
+def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
+    """Return the unfinished pods to which the kubelet allocates GPUs, sorted by name.
+
+    Validation pods are left out, and pods whose request the scheduler met with a ResourceClaim
+    (Kubernetes API reference, PodStatus, `extendedResourceClaimStatus`).
+    """
+    found = [
+        pod_on_node(pod)
+        for pod in pods
+        if pod.get("status", {}).get("phase") not in FINISHED
+        and POOL not in (pod["metadata"].get("labels") or {})
+        and not (pod.get("status") or {}).get("extendedResourceClaimStatus")
+    ]
+    return tuple(sorted((pod for pod in found if pod.gpus), key=_name))
+
+
+def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
+    """Return the pods that new taints with effect `NoExecute` evict, sorted by name.
+
+    Mirror pods and pods of DaemonSets are left out, as `kubectl drain` does.
+    """
+    expelling = [taint for taint in map(NodeTaint.of, taints) if taint.evicts]
+    gone = [
+        pod_on_node(pod)
+        for pod in to_evict(list(pods))
+        if any(not taint.is_tolerated(pod["spec"].get("tolerations")) for taint in expelling)
+    ]
+    return tuple(sorted(gone, key=_name))
+
+
+def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
+    """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
+    found: list[PodOnNode] = []
+    for claim in claims:
+        held = [gpu for where, gpu in allocated(claim) if where == node]
+        for user in claim["status"].get("reservedFor") or [] if held else []:
+            if user.get("resource") == "pods":
+                space = str(claim["metadata"]["namespace"])
+                found.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(held)))
+    return tuple(sorted(found, key=_name))
+
+
+def _name(pod: PodOnNode) -> tuple[str, str]:
+    return pod.namespace, pod.name

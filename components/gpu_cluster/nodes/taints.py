@@ -1,0 +1,130 @@
+"""Changes of a node's taints that leave other managers' taints alone.
+
+`spec.taints` is an atomic list (k8s.io/api core/v1 `NodeSpec`), so server-side apply would drop the
+taints of other managers. Taints are therefore changed by a JSON patch that tests the
+resourceVersion, as kubectl does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+from gpu_cluster.kubernetes.api import JSON_PATCH, Client, ClusterError, Json, Refused
+from gpu_rules.faults import Fault
+from gpu_rules.kube.taints import NodeTaint
+
+RECORD = "gpu-cluster/taints"
+
+# Maximum number of attempts to write a node's taints while other clients write the same node.
+ATTEMPTS = 8
+
+
+def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json]) -> list[Json]:
+    """Return the taints that a node should have: the wanted ones and those of other managers.
+
+    Recorded taints that are no longer wanted are dropped.
+
+    Raises:
+        ClusterError: Another manager's taint has the same key and effect, but another value.
+    """
+    result = [taint for taint in current if taint not in recorded or taint in wanted]
+    for taint in wanted:
+        new = NodeTaint.of(taint)
+        same = next((old for old in map(NodeTaint.of, result) if old.is_same(new)), None)
+        if same is None:
+            result.append(taint)
+        elif same != new:
+            raise ClusterError(
+                Fault(
+                    f"taint {new.key}:{new.effect}",
+                    f"value {same.value!r}, which this stack did not set",
+                    repr(new.value),
+                    "remove that taint, or declare its value",
+                )
+            )
+    return result
+
+
+def _plain(taint: Json) -> Json:
+    return {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
+
+
+def recorded_taints(node: Json) -> list[Json]:
+    """Return the taints that a node's annotation records as this program's."""
+    text = node["metadata"].get("annotations", {}).get(RECORD)
+    return list(json.loads(text)) if text else []
+
+
+def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
+    """Return the wanted taints that this program will own after the write.
+
+    An equal taint that another manager set before stays the other manager's.
+
+    Raises:
+        ClusterError: Another manager's taint has the same key and effect, but another value.
+    """
+    current = [_plain(taint) for taint in node["spec"].get("taints") or []]
+    taints_wanted(current, recorded, wanted)
+    return [taint for taint in wanted if taint not in current or taint in recorded]
+
+
+async def write_taints(
+    client: Client,
+    node: Json,
+    recorded: Callable[[Json], list[Json]],
+    wanted: list[Json],
+    manager: str,
+) -> Json:
+    """Write the taints that `taints_wanted` returns to a node; return those this program owns.
+
+    Args:
+        recorded: Function that returns the taints of this program that a node has from an earlier
+            run, and that may be removed. It is called again for a node that others changed.
+        wanted: Taints of this program that the node should have.
+        manager: Field manager of the write.
+
+    Returns:
+        The owned taints under `ours`, and under `changed` whether the node was changed.
+
+    Raises:
+        ClusterError: Other clients changed the node during all attempts.
+    """
+    name = node["metadata"]["name"]
+    for _ in range(ATTEMPTS):
+        current = node["spec"].get("taints") or []
+        plain = [_plain(taint) for taint in current]
+        after = taints_wanted(plain, recorded(node), wanted)
+        own = claimed(node, recorded(node), wanted)
+        if after == plain:
+            return {"ours": own, "changed": False}
+        # Keep existing taints complete, because the control plane adds `timeAdded` to some of them.
+        value = [next((t for t in current if _plain(t) == taint), taint) for taint in after]
+        version = node["metadata"]["resourceVersion"]
+        patch: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
+        if value:
+            patch.append({"op": "add", "path": "/spec/taints", "value": value})
+        else:
+            patch.append({"op": "remove", "path": "/spec/taints"})
+        try:
+            await client.request(
+                "PATCH",
+                f"nodes/{name}",
+                body=patch,
+                content_type=JSON_PATCH,
+                params={"fieldManager": manager},
+            )
+            return {"ours": own, "changed": True}
+        except Refused as error:
+            if error.code not in (409, 422):
+                raise
+            node = await client.request("GET", f"nodes/{name}")
+    raise ClusterError(
+        Fault(
+            f"node {name}",
+            f"its taints changed {ATTEMPTS} times while they were being written",
+            "one writer",
+            "find who writes them (`kubectl get node -o yaml --show-managed-fields`), then run "
+            "again",
+        )
+    )

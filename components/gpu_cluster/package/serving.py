@@ -1,0 +1,117 @@
+"""gRPC server of the component package, which accepts calls only from the Pulumi engine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pulumi
+from pulumi.provider.server import ProviderServicer
+from pulumi.runtime.proto import provider_pb2_grpc
+
+from gpu_cluster.package.provider import PackageProvider
+
+Refusal = Callable[[str, int], str]
+"""Returns why a call must be refused, for the caller's address and the server's port."""
+
+_OPTIONS = [("grpc.max_receive_message_length", 400 * 1024 * 1024)]
+"""The size of the engine's messages, as Pulumi's SDKs have it."""
+
+
+def place(root: Path) -> None:
+    """Make the symbolic link in Pulumi's home folder point to the package.
+
+    The state holds no path of a machine, so Commands name this link (`gpu_cluster.operation`). The
+    link is replaced as a whole: a Command that runs meanwhile finds the old or the new folder.
+
+    Args:
+        root: Folder that contains `components`.
+    """
+    home = os.environ.get("PULUMI_HOME")
+    folder = Path(home) if home else Path.home() / ".pulumi"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    link = folder / "gpu-cluster"
+    made = folder / f".gpu-cluster.{os.getpid()}"
+    made.unlink(missing_ok=True)
+    made.symlink_to(root)
+    made.replace(link)
+
+
+class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
+    """gRPC interceptor that rejects calls from other users of this machine.
+
+    Such a call would declare resources and read a kubeconfig, which can name a program to run.
+
+    Attributes:
+        port: Port of the server.
+    """
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.port = 0
+        self._refusal = refusal
+
+    async def intercept_service(self, continuation: Any, details: Any) -> Any:
+        handler = await continuation(details)
+        if handler is None:
+            return None
+
+        async def checked(request: Any, context: Any) -> Any:
+            if reason := self._refusal(context.peer(), self.port):
+                await context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
+            return await handler.unary_unary(request, context)
+
+        return grpc.unary_unary_rpc_method_handler(
+            checked, handler.request_deserializer, handler.response_serializer
+        )
+
+
+class _Servicer(ProviderServicer):
+    """Server of the Pulumi SDK that reports cluster and host errors without a traceback."""
+
+    async def Construct(self, request: Any, context: Any) -> Any:
+        try:
+            return await super().Construct(request, context)
+        except pulumi.RunError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+
+async def started(engine: str, refusal: Refusal) -> tuple[Any, int]:
+    """Start a server of the package; return it and its port on 127.0.0.1.
+
+    Args:
+        engine: Address of the engine.
+        refusal: Returns why a call must be refused; empty if it is allowed.
+    """
+    own_user = _OwnUser(refusal)
+    server = grpc.aio.server(interceptors=(own_user,), options=_OPTIONS)
+    servicer = _Servicer(PackageProvider(), [], engine_address=engine)
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    own_user.port = server.add_insecure_port("127.0.0.1:0")
+    if own_user.port == 0:
+        sys.exit("gpucluster: no free port on 127.0.0.1")
+    await server.start()
+    return server, own_user.port
+
+
+def serve(root: Path, arguments: Sequence[str], refusal: Refusal) -> None:
+    """Serve the package until the engine ends this process.
+
+    Args:
+        root: Folder that contains `components`.
+        arguments: The command line: the engine's address, and flags that are not used.
+        refusal: Returns why a call must be refused; empty if it is allowed.
+    """
+    engine = next((word for word in arguments if not word.startswith("-")), "")
+    place(root)
+
+    async def run() -> None:
+        server, port = await started(engine, refusal)
+        print(port, flush=True)
+        await server.wait_for_termination()
+
+    asyncio.run(run())

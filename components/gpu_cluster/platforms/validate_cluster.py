@@ -1,0 +1,250 @@
+"""Compare the state of a cluster with the declared platform; opens no connection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from gpu_cluster.base.names import NFD_PREFIX
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.kubernetes.engine import parse_engine
+from gpu_cluster.kubernetes.managers import NFD, Manager
+from gpu_cluster.platforms.base import Platform
+from gpu_cluster.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
+from gpu_cluster.platforms.site import Site
+from gpu_cluster.settings.hosts.runtime import Engine
+from gpu_cluster.settings.nodes.scheduling import NodeFeatures
+from gpu_rules.faults import Fault
+from gpu_rules.printable import printable
+
+# First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
+CDI_CONTAINERD = (1, 7)
+HOSTNAME = "kubernetes.io/hostname"
+# Kind of the object that controls the DaemonSets of the GPU Operator.
+_POLICY = "ClusterPolicy"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """Declared settings, other than the platform's, that are compared with the cluster.
+
+    Attributes:
+        engines: Container engine of each node whose host belongs to the stack, by node.
+        node_features: Software that labels and taints the nodes of pools with a `selector`.
+        guardrails: True if the stack file has the section `guardrails`.
+    """
+
+    engines: Mapping[str, Engine] = field(default_factory=dict)
+    node_features: NodeFeatures = NodeFeatures.PROGRAM
+    guardrails: bool = False
+
+
+def validate_cluster(
+    platform: Platform,
+    seen: Surroundings,
+    members: Mapping[str, list[Mapping[str, str]]],
+    hosts: Mapping[str, HostFacts],
+    declared: Declared,
+) -> list[Fault]:
+    """Return everything in a cluster that contradicts the platform or probably causes problems.
+
+    Args:
+        platform: The declared platform.
+        seen: State of the cluster, as the inspection read it.
+        members: Labels of each pool's nodes, by pool.
+        hosts: Facts by host, for inspected hosts.
+        declared: Other declared settings that are compared.
+    """
+    site = platform.site
+    seen = _without_adopted(platform, seen)
+    return [
+        *_version(site.context, seen, declared.guardrails),
+        *_namespaces(seen),
+        *_others(site.platform, seen, [labels for nodes in members.values() for labels in nodes]),
+        *(_rules(site, seen) if declared.node_features is NodeFeatures.RULE else ()),
+        *_engines(platform, seen, declared.engines),
+        *_endpoints(platform, seen),
+        *_node_labels(platform, members),
+        *platform.validate_cluster(seen, hosts),
+    ]
+
+
+def _without_adopted(platform: Platform, seen: Surroundings) -> Surroundings:
+    """Return the state of the cluster without the DaemonSets of adopted software.
+
+    An adopted release has DaemonSets that Helm installed and DaemonSets that its operator created.
+    """
+    adopted, installation = platform.site.adopted, platform.installation
+    if adopted is None:
+        return seen
+    release = installation.release
+    names = {
+        (part.manifest["metadata"]["namespace"], part.manifest["metadata"]["name"])
+        for part in installation.objects
+    }
+
+    def is_adopted(item: Manager) -> bool:
+        if release is None:
+            return (item.namespace, item.name) in names
+        own = item.release == (release.namespace, release.name)
+        return own or (item.namespace == release.namespace and item.controller == _POLICY)
+
+    kept = tuple(item for item in seen.managers if not is_adopted(item))
+    return replace(seen, managers=kept)
+
+
+def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fault]:
+    version = seen.version
+    place = f"cluster {context}"
+    if numbers(version) < FLOOR:
+        wanted = f"{FLOOR[0]}.{FLOOR[1]} or later, the oldest that this program's client supports"
+        yield Fault(place, f"Kubernetes {version}", wanted, "upgrade the cluster")
+    elif guardrails and numbers(version) < GUARDRAILS_FLOOR:
+        found = f"Kubernetes {version}, with guardrails declared"
+        wanted = f"{GUARDRAILS_FLOOR[0]}.{GUARDRAILS_FLOOR[1]} or later (ValidatingAdmissionPolicy)"
+        yield Fault(place, found, wanted, "upgrade the cluster, or remove the section guardrails")
+
+
+def _namespaces(seen: Surroundings) -> Iterator[Fault]:
+    """Yield faults for namespaces that somebody else created.
+
+    The stack would adopt such a namespace, label it, and later delete it with all its content.
+    """
+    yield from map(taken_namespace, seen.taken)
+    yield from (shared_namespace(name, manager) for name, manager in seen.shared.items())
+
+
+def taken_namespace(name: str) -> Fault:
+    """Return the fault of a namespace that somebody else created."""
+    return Fault(
+        f"namespace {name}",
+        "one that this program did not create",
+        "another name, because the namespace is deleted with the stack",
+        "write another name, or delete the namespace if nobody uses it",
+    )
+
+
+def shared_namespace(name: str, manager: str) -> Fault:
+    """Return the fault of a namespace that another stack created.
+
+    Args:
+        name: The namespace.
+        manager: Name of the field manager of the other stack's objects.
+    """
+    return Fault(
+        f"namespace {name}",
+        f"one of another stack, {printable(manager, 80)}",
+        "a namespace of this stack alone, because it is deleted with the stack",
+        "write another name into this stack's file, such as validation.namespace",
+    )
+
+
+def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:
+    for item in seen.managers:
+        if item.what == NFD or item.ours or item.namespace in seen.namespaces:
+            continue
+        selector = item.selector.items()
+        if not item.scheduled or not any(selector <= labels.items() for labels in nodes):
+            continue
+        yield Fault(
+            f"DaemonSet {item.namespace}/{item.name}",
+            f"{item.what} on nodes of the pools",
+            f"{platform} alone: two of them give the same GPU out twice",
+            "adopt it with `make adopt`, remove it, or keep its pods away from these nodes",
+        )
+
+
+def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
+    """Yield faults if the stack's NodeFeatureRules would have no effect in the cluster.
+
+    The rules need Node Feature Discovery, with permission to taint nodes if pools declare taints.
+    """
+    pools = [pool for pool in site.pools if pool.selector is not None]
+    if not pools:
+        return
+    if "nfd.k8s-sigs.io" not in seen.groups:
+        yield Fault(
+            f"cluster {site.context}",
+            "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
+            "one that obeys NodeFeatureRules",
+            'install it, or write "nodeFeatures: program" in scheduling',
+        )
+    elif any(pool.taints for pool in pools) and not seen.tainting:
+        yield Fault(
+            f"cluster {site.context}",
+            "a Node Feature Discovery that taints no node",
+            "its master with -enable-taints (chart value master.extraArgs or enableTaints)",
+            "set it, or take the taints out of the pools that find nodes by selector",
+        )
+
+
+def _engines(
+    platform: Platform, seen: Surroundings, declared: Mapping[str, Engine]
+) -> Iterator[Fault]:
+    cdi = platform.engines.need_cdi
+    for node, text in seen.engines.items():
+        engine, version = parse_engine(text)
+        if engine != declared.get(node, engine):
+            yield Fault(
+                f"node {node}",
+                f"container engine {text}",
+                f"{declared[node]}, whose configuration is written on its host",
+                "correct runtime.engine, or take the host out",
+            )
+        elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
+            yield Fault(
+                f"node {node}",
+                f"containerd {version}",
+                "1.7 or later, which supports the Container Device Interface",
+                'upgrade containerd, or write "cdi: false" under runtime',
+            )
+
+
+def _node_labels(
+    platform: Platform, members: Mapping[str, list[Mapping[str, str]]]
+) -> Iterator[Fault]:
+    """Yield faults for GPU nodes whose labels keep the platform's pods away.
+
+    Nodes without any label of Node Feature Discovery (NFD) are left out: NFD has not run there yet.
+    """
+    features, selector = platform.features, platform.node_selector
+    for pool in platform.site.gpu_pools:
+        parts = {node: part for part in platform.site.parts(pool) for node in part.node_names}
+        for labels in members.get(pool.name, ()):
+            part = parts.get(labels.get(HOSTNAME, ""), pool)
+            held = {**labels, **part.labels, **platform.labels(part)}
+            node = f"node {labels.get(HOSTNAME, f'of pool {pool.name}')}"
+            discovered = [key for key in labels if key.startswith(NFD_PREFIX)]
+            if features and discovered and not any(held.get(k) == v for k, v in features):
+                others = [key for key in discovered if "10de" in key]
+                yield Fault(
+                    node,
+                    f"labels of Node Feature Discovery, among them {', '.join(others) or 'none'} "
+                    "for NVIDIA's devices",
+                    f"one of {', '.join(f'{key}={value}' for key, value in features)}: without it "
+                    "no pod of the platform runs on the node",
+                    "set NFD's worker configuration sources.pci.deviceLabelFields to [vendor] and "
+                    "deviceClassWhitelist to include 02, 0300 and 0302, or let this stack set the "
+                    "label",
+                )
+            lacking = {key: value for key, value in selector.items() if held.get(key) != value}
+            if lacking and (key := min(lacking)):
+                yield Fault(
+                    node,
+                    f"no label {key}={lacking[key]}, which a nodeSelector in extraValues demands",
+                    "a label on every node of the pools with GPUs: no pod of the platform runs "
+                    "there otherwise, and its GPUs are not advertised",
+                    f"add the label to pool {pool.name}, or remove it from the nodeSelector",
+                )
+
+
+def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:
+    for what, address in platform.endpoints().items():
+        if problem := seen.endpoints.get(address):
+            yield Fault(
+                f"{what} {address}",
+                problem,
+                "a response, because the nodes need it",
+                "correct the address or allow the access; GPU_CLUSTER_INSPECTION=off skips the "
+                "inspection",
+            )

@@ -1,0 +1,63 @@
+"""Hooks that remove leftovers of interrupted runs just before Pulumi creates a resource.
+
+If a run is killed between the creation of an object and the write of the Pulumi state, the object
+is missing in the state. Pulumi applies most of such objects again without a problem, but Helm
+rejects a release whose name is in use. Pulumi also deletes resources only after it has created all
+others, so a removed device plugin would run on a node together with its successor.
+`gpu_cluster.release.clear` deletes such objects if they belong to this program. The hooks never run
+in a preview.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pulumi
+
+from gpu_cluster import hooks
+from gpu_rules.faults import FaultError
+
+# Maximum seconds for the removal of one resource's leftovers.
+LIMIT = 120
+
+Clear = Callable[[dict[str, Any]], Coroutine[Any, Any, list[str]]]
+"""Function that gets a resource's inputs, removes leftovers, and describes what it removed."""
+
+
+def clearing(
+    kind: str, name: str, clear: Clear, *, creates: bool = True, updates: bool = False
+) -> pulumi.ResourceHookBinding:
+    """Return a hook that removes leftovers which would make a resource's creation fail.
+
+    Args:
+        kind: Kind of the leftovers, for messages.
+        name: Name of the resource; it makes the hook's name unique.
+        clear: Function of `gpu_cluster.release.clear` that gets the resource's inputs.
+        creates: True if the hook runs before the resource is created.
+        updates: True if the hook runs before the resource is updated.
+    """
+
+    async def before(args: pulumi.ResourceHookArgs) -> None:
+        await _clear(kind, clear(dict(args.new_inputs or {})))
+
+    made = hooks.binding(f"clear-{kind}-{name}", before, updates=updates)
+    if not creates:
+        made.before_create = None
+    return made
+
+
+async def _clear(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> None:
+    try:
+        # A separate event loop keeps the Pulumi SDK's event loop responsive.
+        removed = await asyncio.to_thread(asyncio.run, asyncio.wait_for(clearing, LIMIT))
+    except FaultError as error:
+        raise pulumi.RunError(str(error)) from None
+    except TimeoutError:
+        raise pulumi.RunError(
+            f"{kind} before its create: found no end after {LIMIT} s; wanted: an answer of the "
+            "cluster; cure: see whether its API server answers, then run again"
+        ) from None
+    if removed:
+        pulumi.log.info(f"cleared what stood in the way: {', '.join(removed)}")

@@ -1,0 +1,141 @@
+"""Read the state of a cluster that `validate_cluster` compares with the declared platform."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from gpu_cluster.kubernetes.labels import MANAGER
+from gpu_cluster.kubernetes.managers import daemon_set
+from gpu_cluster.kubernetes.resources import DRIVER_LABEL
+from gpu_cluster.nodes.causes.read import Reader
+from gpu_cluster.nodes.inspect import simulated
+from gpu_cluster.platforms.findings import Surroundings
+
+if TYPE_CHECKING:
+    from gpu_cluster.kubernetes.api import Client, Json
+
+# Label of Node Feature Discovery's master, and the option with which its rules may taint nodes
+# (node-feature-discovery v0.19.0, cmd/nfd-master; also `enableTaints` in its configuration file).
+FEATURES = "app.kubernetes.io/name=node-feature-discovery"
+TAINTING = "enable-taints"
+
+NETWORKING = "/apis/networking.k8s.io"
+"""API group of ServiceCIDRs and IPAddresses, as the base of a request's path."""
+
+# Seconds to wait until an endpoint accepts a connection.
+ANSWER = 3.0
+
+
+def ours(namespaces: Iterable[Json]) -> list[str]:
+    """Return the names of the namespaces that this program created."""
+    return sorted(
+        item["metadata"]["name"]
+        for item in namespaces
+        if item["metadata"].get("labels", {}).get("app.kubernetes.io/managed-by") == "gpu-cluster"
+    )
+
+
+def manager_of(item: Json | None) -> str:
+    """Return the field manager with which a stack made an object; empty if it is not known."""
+    metadata = (item or {}).get("metadata") or {}
+    return str((metadata.get("annotations") or {}).get(MANAGER) or "")
+
+
+async def _endpoint(address: str) -> str:
+    """Return the reason why a connection to `host:port` fails; empty if it succeeds."""
+    host, _, port = address.rpartition(":")
+    try:
+        async with asyncio.timeout(ANSWER):
+            _, writer = await asyncio.open_connection(host, int(port))
+    except TimeoutError:
+        return f"no answer within {ANSWER:g} s"
+    except OSError as error:
+        return error.strerror or str(error)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return ""
+
+
+async def _services(client: Client, address: str) -> tuple[tuple[str, ...], str]:
+    """Return the address ranges of Services, and the Service that has an address.
+
+    Both are empty if the API server does not serve them, or does not show them to this user.
+
+    Args:
+        address: The address. Empty: nothing is read.
+    """
+    if not address:
+        return (), ""
+    reader = Reader(client)
+    ranges = await reader.listed("servicecidrs", base=NETWORKING)
+    named = f"metadata.name={address}"
+    owners = await reader.listed("ipaddresses", base=NETWORKING, fieldSelector=named)
+    references = [owner["spec"]["parentRef"] for owner in owners]
+    return (
+        tuple(cidr for item in ranges for cidr in item["spec"].get("cidrs") or ()),
+        next((f"{each.get('namespace')}/{each.get('name')}" for each in references), ""),
+    )
+
+
+async def surroundings(
+    client: Client,
+    nodes: list[Json],
+    endpoints: list[str],
+    own: list[str],
+    address: str = "",
+    manager: str = "",
+) -> Surroundings:
+    """Return the state of the cluster outside this stack.
+
+    Args:
+        nodes: Node objects of the cluster.
+        endpoints: Endpoints that must be reachable, as `host:port`.
+        own: Namespaces that the stack creates.
+        address: Declared IP address of the platform's Service. Empty: it has none.
+        manager: Name of the field manager of the stack's objects. Empty: it is not known.
+    """
+    version, groups, namespaces, sets, masters, answers, services = await asyncio.gather(
+        client.request("GET", "", base="/version", version=""),
+        client.request("GET", "", base="/apis", version=""),
+        client.list("namespaces"),
+        client.list("daemonsets", base="/apis/apps"),
+        client.list("deployments", base="/apis/apps", labelSelector=FEATURES),
+        asyncio.gather(*map(_endpoint, endpoints)),
+        _services(client, address),
+    )
+    made = ours(namespaces)
+    there = {item["metadata"]["name"] for item in namespaces}
+    real = {node["metadata"]["name"]: node for node in nodes if not simulated(node)}
+    return Surroundings(
+        version=version["gitVersion"],
+        groups={
+            group["name"]: [version["version"] for version in group["versions"]]
+            for group in groups["groups"]
+        },
+        namespaces=tuple(made),
+        taken=tuple(sorted(there.intersection(own).difference(made))),
+        shared={
+            item["metadata"]["name"]: other
+            for item in namespaces
+            if item["metadata"]["name"] in set(own).intersection(made)
+            if (other := manager_of(item)) and manager and other != manager
+        },
+        managers=tuple(filter(None, map(daemon_set, sets))),
+        tainting=any(TAINTING in str(master["spec"]) for master in masters),
+        engines={
+            name: node["status"]["nodeInfo"]["containerRuntimeVersion"]
+            for name, node in real.items()
+        },
+        drivers={
+            name: version
+            for name, node in real.items()
+            if (version := (node["metadata"].get("labels") or {}).get(DRIVER_LABEL))
+        },
+        endpoints=dict(zip(endpoints, answers, strict=True)),
+        service_ranges=services[0],
+        address_owner=services[1],
+    )

@@ -1,0 +1,142 @@
+"""Program `presence`: check that all objects of a platform exist, and restore missing objects.
+
+The action `check` fails with the names of missing objects. The action `restore` first creates the
+missing objects of the release again, from the manifest in Helm's record and with Helm's ownership
+labels, and also the RuntimeClass.
+
+The record is a Secret, and its content would be created with the engineer's permissions. Therefore
+each run prints the digest of the record that Pulumi has just created, and the Pulumi state keeps
+it. If a record differs from this digest, nothing is restored from the record.
+
+Input: a `PresenceRequest`. `restore` reads the `PresenceResult` of the last run.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
+from gpu_cluster.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
+from gpu_cluster.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
+from gpu_cluster.program import main
+from gpu_cluster.release import runtime_class
+from gpu_cluster.release.definitions import dropped
+from gpu_cluster.release.helm_record import DEPLOYED, Noted, newest, note
+from gpu_cluster.release.objects import Kinds, lacking
+from gpu_cluster.requests import previous
+from gpu_rules.faults import Fault
+
+
+async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
+    missing = await lacking(client, wanted)
+    if missing:
+        place, made = f"platform {wanted.platform}", "what the release and this program made"
+        cure = "`pulumi up` (`--refresh` for what is not of the release)"
+        raise ClusterError(
+            *(Fault(place, f"no {item}", made, cure) for item in sorted(missing, key=str))
+        )
+    release = wanted.release
+    if release is None:
+        return PresenceResult(platform=wanted.platform)
+    record = await newest(client, release)
+    if record and record.status != DEPLOYED:
+        raise ClusterError(
+            Fault(
+                str(release),
+                f"its newest record (revision {record.revision}) is {record.status}",
+                DEPLOYED,
+                "run `up` again: it cleans up after a killed run; otherwise check `helm history`",
+            )
+        )
+    if record and (lost := await dropped(client, record.objects(), release.namespace)):
+        raise ClusterError(*lost)
+    if record:
+        noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
+        await note(client, release, noted)
+    return PresenceResult(platform=wanted.platform, record=record.of(release) if record else None)
+
+
+async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
+    """Return True if Helm's record of the release is the one that the last run verified.
+
+    Return False if Pulumi has upgraded the release since then, or has installed it in place of
+    another platform; Helm has then just created all objects.
+
+    Raises:
+        ClusterError: The record comes neither from the last run nor from Pulumi.
+    """
+    release, last = wanted.release, previous(PresenceResult).record
+    if release is None:
+        return False
+    record = await newest(client, release)
+    fresh = (release.namespace, release.name, wanted.revision)
+    known = last is not None and (last.namespace, last.name, last.revision) == fresh
+    if record is None or (record.revision == wanted.revision and not known):
+        return False
+    if record.of(release) != last:
+        raise ClusterError(
+            Fault(
+                str(release),
+                f"a record (revision {record.revision}) that this stack did not create",
+                f"revision {last.revision if last else None} as the last run left it",
+                f"`helm history -n {release.namespace} {release.name}`, remove what is not "
+                "yours, or take it over by `pulumi up --refresh`",
+            )
+        )
+    return True
+
+
+async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRelease) -> None:
+    body: Json = json.loads(item.body or "{}")
+    namespace = item.namespace or release.namespace
+    where = await kinds.url(replace(item, namespace=namespace), collection=True)
+    if where is None:
+        return
+    metadata = body["metadata"]
+    metadata["labels"] = {
+        **(metadata.get("labels") or {}),
+        "app.kubernetes.io/managed-by": "Helm",
+    }
+    metadata["annotations"] = {
+        **(metadata.get("annotations") or {}),
+        HELM_RELEASE: release.name,
+        HELM_NAMESPACE: release.namespace,
+    }
+    path, base, version = where
+    await client.request("POST", path, base=base, version=version, body=body)
+
+
+async def check(wanted: PresenceRequest) -> PresenceResult:
+    """Check that all objects exist.
+
+    Raises:
+        ClusterError: Objects are missing or lack applied fields; the error names each of them.
+    """
+    async with connect(wanted.context) as client:
+        return await _check(client, wanted)
+
+
+async def restore(wanted: PresenceRequest) -> PresenceResult:
+    """Create missing objects of the release again, then check that all objects exist.
+
+    Raises:
+        ClusterError: An object can't be restored, or the record has an unknown digest.
+    """
+    restored = []
+    async with connect(wanted.context) as client:
+        kinds = Kinds(client)
+        vouched = await _vouched(client, wanted)
+        for item in await lacking(client, wanted):
+            if item.body is not None and vouched and wanted.release:
+                await _restore(client, kinds, item, wanted.release)
+                restored.append(str(item))
+            elif item.kind == "RuntimeClass":
+                await runtime_class.settle(client, item.name)
+                restored.append(str(item))
+        result = await _check(client, wanted)
+    return replace(result, restored=tuple(sorted(restored)))
+
+
+if __name__ == "__main__":
+    main(PresenceRequest, {"check": check, "restore": restore})

@@ -1,0 +1,81 @@
+"""Plan of MIG layout changes: which nodes change, in which order, and what blocks them. Pure.
+
+This module imports no settings, because programs import it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from gpu_cluster.findings import Finding, Findings
+from gpu_cluster.rollout.plan import View, blocked, counted, node_words, wave_words
+from gpu_rules.printable import printable, shortened
+
+NAMED = 10
+"""Maximum number of nodes without pods that a line names; other nodes are only counted."""
+
+
+@dataclass(frozen=True)
+class MigLayoutsPlan:
+    """Plan of a run that changes MIG layouts.
+
+    Attributes:
+        changes: Finding that causes the change, by node
+            (`gpu_cluster.rollout.mig_targets.MigTarget.difference`).
+        views: Inspection results of these nodes, by name.
+        at_once: Maximum number of nodes with pods that may be out of use at the same time.
+    """
+
+    changes: Mapping[str, Finding] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    at_once: int = 1
+
+    @property
+    def findings(self) -> Findings:
+        """Return the findings about all nodes whose MIG layout changes."""
+        return tuple(self.changes.values())
+
+    @property
+    def left(self) -> dict[str, str]:
+        """Return the nodes that the run skips, with the reasons."""
+        return {name: view.left for name, view in self.views.items() if view.left}
+
+    @property
+    def names(self) -> list[str]:
+        """Return the nodes that the run changes; nodes with interrupted changes come first."""
+        names = [name for name in self.changes if name not in self.left]
+        return sorted(names, key=lambda name: (not self.view(name).begun, name))
+
+    def view(self, name: str) -> View:
+        """Return the inspection result of a node; an empty result if the node was not inspected."""
+        return self.views.get(name, View())
+
+
+def words(made: MigLayoutsPlan) -> Iterable[str]:
+    """Yield the lines of the plan for the preview."""
+    for name, why in made.left.items():
+        yield f"node {name} left alone: {printable(why)}"
+    if not made.names:
+        return
+    idle = [name for name in made.names if not made.view(name).evicts]
+    rest = [name for name in made.names if made.view(name).evicts]
+    pods = sum(sum(made.view(name).evicts.values()) for name in rest)
+    yield (
+        f"MIG layout of {counted(len(made.names), 'node')}: {len(idle)} without pods, "
+        f"{len(rest)} in waves, {counted(pods, 'pod')} evicted"
+    )
+    by_change: dict[str, list[str]] = {}
+    for name in idle:
+        by_change.setdefault(made.changes[name].text, []).append(name)
+    for change, names in by_change.items():
+        yield f"without pods, {printable(change)}: {shortened(names, NAMED)}"
+    yield from wave_words(list(filter(None, (rest[:1], rest[1:]))), made.at_once)
+    for name in rest:
+        yield from node_words(name, made.changes[name].text, made.view(name))
+
+
+def blockers(made: MigLayoutsPlan) -> Iterable[str]:
+    """Yield the reasons why the run that changes MIG layouts can't start."""
+    for name in made.names:
+        yield from blocked(name, made.view(name))

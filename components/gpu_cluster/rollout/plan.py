@@ -1,0 +1,265 @@
+"""Plan of a rollout: which nodes change, in which order, and what blocks them. Pure functions.
+
+This module imports no settings, because programs import it, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.rollout.skew import ControlPlane, kubelet_refusal
+from gpu_rules.printable import printable
+
+if TYPE_CHECKING:
+    from gpu_cluster.desired.host import DesiredHost
+    from gpu_cluster.hosts.disruption import StepChange
+    from gpu_cluster.nodes.pods import PodOnNode
+
+UNENDED = "an earlier run did not end"
+"""Text about a host whose only change is to finish an interrupted rollout."""
+OWNERS = 5
+"""Maximum number of pod owners that a line names; pods of other owners are only counted."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A host with declared, disruptive settings that are not applied yet.
+
+    Attributes:
+        steps: Steps whose disruptive settings change. Empty: an earlier run of them did not end.
+        first: Whether nothing of what changes was ever applied on the host.
+        boot: What the host shows that it must reboot for. Empty: the inspection shows nothing such.
+        undoes_runtime: Whether the container runtime is no longer declared, so that it is undone.
+    """
+
+    host: DesiredHost
+    steps: tuple[StepChange, ...]
+    first: bool = False
+    boot: str = ""
+    undoes_runtime: bool = False
+
+    @property
+    def kubelet(self) -> tuple[str, str] | None:
+        """Return the kubelet's version before and after the change; None if it does not change."""
+        changed = (change.versions for change in self.steps if change.step == "kubernetes")
+        return next(changed, None)
+
+    @property
+    def text(self) -> str:
+        """Return the changed settings in words."""
+        return "; ".join(change.text for change in self.steps) or UNENDED
+
+
+@dataclass(frozen=True)
+class View:
+    """Inspection result of a node that changes (`gpu_cluster.rollout.inspect`).
+
+    Attributes:
+        left: Why the rollout skips the node, such as a cordon by an administrator. Empty: the
+            rollout changes the node.
+        begun: Whether an earlier run cordoned the node and was then interrupted.
+        evicts: Number of pods to evict, by owner.
+        pods: The pods to evict, by name.
+        lost: Pods that an eviction would delete for good, or whose local data it would delete,
+            without the user's consent. Empty: none.
+        budgets: Names of PodDisruptionBudgets that currently allow no eviction of these pods.
+        daemons: Number of pods with GPUs by the DaemonSet that owns them; a drain leaves them, and
+            a change of the host stops them.
+    """
+
+    left: str = ""
+    begun: bool = False
+    evicts: Mapping[str, int] = field(default_factory=dict)
+    pods: tuple[PodOnNode, ...] = ()
+    lost: str = ""
+    budgets: tuple[str, ...] = ()
+    daemons: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Plan of a rollout.
+
+    Attributes:
+        changes: Hosts that the rollout changes, in order.
+        left: Hosts that the rollout skips, with the reasons.
+        views: Inspection results of nodes, by name. A node that is not in the cluster has none.
+        at_once: Maximum number of nodes that may be out of use at the same time.
+        may_boot: Whether hosts may be rebooted.
+        server: Version of the API server. Empty if it could not be read.
+        made: Control plane that the stack created. None: it created none.
+    """
+
+    changes: tuple[Change, ...] = ()
+    left: Mapping[str, str] = field(default_factory=dict)
+    views: Mapping[str, View] = field(default_factory=dict)
+    at_once: int = 1
+    may_boot: bool = True
+    server: str = ""
+    made: ControlPlane | None = None
+
+    @property
+    def upgraded(self) -> ControlPlane | None:
+        """Return the control plane that this rollout upgrades, or None."""
+        made = self.made
+        rolled = made and made.host in (change.host.name for change in self.changes)
+        return made if made and rolled and made.is_newer(self.server) else None
+
+    def refusal(self, change: Change) -> str:
+        """Return the reasons why a host's change must not be started; empty if it may start."""
+        if not self.may_boot and change.boot:
+            return (
+                f"found {printable(change.boot)}, but no permission to reboot; "
+                "declare reboot.when: required"
+            )
+        upgraded = self.upgraded
+        if upgraded and change.host.name == upgraded.host and upgraded.refusal(self.server):
+            return upgraded.refusal(self.server)
+        if change.kubelet is None:
+            return ""
+        server = f"v{upgraded.version}" if upgraded else self.server
+        cure = "run kubeadm upgrade on it first"
+        if self.made:
+            cure = f"run `up` when host {self.made.host}, which upgrades it, can be changed, too"
+        return kubelet_refusal(*change.kubelet, server, cure)
+
+    @property
+    def findings(self) -> Findings:
+        """Return findings for hosts whose only change is to finish an interrupted rollout.
+
+        Hosts with other changes are reported by the findings about those changes.
+        """
+        return tuple(
+            Finding(
+                kind=Kind.DUE,
+                subject=Subject.HOST,
+                name=change.host.name,
+                aspect=Aspect.REASON,
+                key=UNENDED,
+            )
+            for change in self.changes
+            if not change.steps
+        )
+
+    @property
+    def nodes(self) -> tuple[Change, ...]:
+        """Return the changes of hosts that are nodes of the cluster."""
+        return tuple(change for change in self.changes if change.host.node in self.views)
+
+
+def plan(
+    found: Iterable[Change],
+    views: Mapping[str, View],
+    at_once: int = 1,
+    may_boot: bool = True,
+    server: str = "",
+    made: ControlPlane | None = None,
+) -> Plan:
+    """Return the rollout plan: control plane first, then interrupted changes, then all others.
+
+    A host on which nothing was ever applied is included only if pods run on its node; a new host is
+    prepared together with all other new hosts.
+    """
+    rolled, left = [], {}
+    for change in found:
+        view = views.get(change.host.node)
+        if change.first and not (view and (view.evicts or view.begun)):
+            continue
+        if view and view.left:
+            left[change.host.name] = view.left
+        else:
+            rolled.append(change)
+
+    def order(change: Change) -> tuple[bool, bool]:
+        view = views.get(change.host.node, View())
+        return not change.host.role.is_control_plane, not view.begun
+
+    return Plan(tuple(sorted(rolled, key=order)), left, views, at_once, may_boot, server, made)
+
+
+def waves(made: Plan) -> list[list[str]]:
+    """Return the nodes of each wave: single control plane nodes, a canary worker, then the rest."""
+    alone = [change.host.node for change in made.nodes if change.host.role.is_control_plane]
+    rest = [change.host.node for change in made.nodes if not change.host.role.is_control_plane]
+    return [*([name] for name in alone), *filter(None, (rest[:1], rest[1:]))]
+
+
+def words(made: Plan) -> Iterable[str]:
+    """Yield the lines of the plan for the preview."""
+    nodes = made.nodes
+    for host, why in made.left.items():
+        yield f"host {host} left alone: {why}"
+    others = [change.host.name for change in made.changes if change.host.node not in made.views]
+    if others:
+        yield f"changed immediately, not in the cluster: {', '.join(others)}"
+    if not nodes:
+        return
+    pods = sum(sum(made.views[change.host.node].evicts.values()) for change in nodes)
+    yield (
+        f"{counted(len(nodes), 'node')} changed in waves, {counted(pods, 'pod')} evicted; "
+        f"all of it is fetched before the first node is touched"
+    )
+    yield from wave_words(waves(made), made.at_once)
+    if made.upgraded:
+        yield (
+            f"control plane {printable(made.server.removeprefix('v'))} → {made.upgraded.version} "
+            f"by kubeadm upgrade on host {made.upgraded.host}, before its node is drained"
+        )
+    for change in nodes:
+        name = change.host.node
+        yield from node_words(name, change.text, made.views[name])
+        if made.views[name].daemons:
+            yield f"node {name}: stops pods with GPUs, {_owners(made.views[name].daemons)}"
+
+
+def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:
+    """Yield one numbered line of the preview per wave."""
+    for number, wave in enumerate(made, 1):
+        kind = "" if len(wave) == 1 else f" (at most {at_once} at once)"
+        yield f"wave {number}{kind}: {', '.join(wave)}"
+
+
+def node_words(name: str, what: str, view: View) -> Iterable[str]:
+    """Yield the preview's lines about a node that the rollout drains."""
+    yield f"node {name}: {printable(what)}"
+    if view.evicts:
+        yield f"node {name}: evicts {_owners(view.evicts)}"
+    if view.budgets:
+        yield (
+            f"node {name}: waits while PodDisruptionBudgets allow no disruption: "
+            f"{printable(', '.join(view.budgets))}"
+        )
+
+
+def blockers(made: Plan) -> Iterable[str]:
+    """Yield the reasons why the rollout can't start."""
+    for change in made.changes:
+        view = made.views.get(change.host.node)
+        if view:
+            yield from blocked(change.host.node, view)
+        if refusal := made.refusal(change):
+            yield f"rollout: host {change.host.name}: {refusal}"
+
+
+def blocked(name: str, view: View) -> Iterable[str]:
+    """Yield the reasons why a node's change can't start."""
+    if view.lost:
+        yield (
+            f"rollout: node {name}: found {printable(view.lost)}; wanted none, or "
+            "your consent; delete them, or declare rollout.evict: [unmanaged, empty-dir]"
+        )
+
+
+def _owners(evicts: Mapping[str, int]) -> str:
+    shown = sorted(evicts.items(), key=lambda item: (-item[1], item[0]))
+    rest = sum(number for _, number in shown[OWNERS:])
+    text = ", ".join(f"{number} of {printable(name)}" for name, number in shown[:OWNERS])
+    return f"{text} and {rest} more" if rest else text
+
+
+def counted(number: int, noun: str) -> str:
+    """Return text of a number and a noun; the noun is in the plural if needed."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,77 @@
+"""Allowed version changes of a Kubernetes control plane and of its nodes. Pure functions.
+
+Sources: Kubernetes documentation, "Version Skew Policy" (the kubelet is never newer than the API
+server) and "Upgrading kubeadm clusters" (no minor version is skipped).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from gpu_rules.printable import printable
+
+_VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """Control plane that the stack created, which a rollout upgrades with `kubeadm upgrade`.
+
+    Attributes:
+        host: Name of the host that runs `kubeadm upgrade`.
+        version: Declared version.
+    """
+
+    host: str
+    version: str
+
+    def is_newer(self, server: str) -> bool:
+        """Return whether the declared version is newer than the API server's.
+
+        The result is false if the API server's version is unknown.
+        """
+        return bool(numbers(server)) and numbers(server) < numbers(self.version)
+
+    def refusal(self, server: str) -> str:
+        """Return why the API server can't be upgraded to the declared version; empty if it can."""
+        return (
+            "" if _follows(server, self.version) else _skips("an API server", server, self.version)
+        )
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a Kubernetes version; empty if the text is not a version."""
+    match = _VERSION.match(version)
+    return tuple(map(int, match.groups())) if match else ()
+
+
+def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:
+    """Return why a kubelet's version can't change this way; empty if it can.
+
+    Args:
+        old: Current version of the kubelet.
+        new: Declared version of the kubelet.
+        server: Version that the API server will have. Empty if unknown.
+        cure: How to upgrade an API server that is too old, for the message.
+    """
+    if not _follows(old, new):
+        return _skips("kubelet", old, new)
+    if server and numbers(server)[:2] < numbers(new)[:2]:
+        return (
+            f"found an API server {printable(server)} and kubelet {new}; wanted a control plane "
+            f"that is not older; {cure}"
+        )
+    return ""
+
+
+def _follows(old: str, new: str) -> bool:
+    before, after = numbers(old), numbers(new)
+    return after >= before and after[1] - before[1] <= 1
+
+
+def _skips(what: str, old: str, new: str) -> str:
+    return (
+        f"found {what} {printable(old)} → {new}; wanted one minor version forward at a time; "
+        "declare the next one first"
+    )

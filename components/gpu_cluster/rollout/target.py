@@ -1,0 +1,47 @@
+"""Checks of the hosts in a rollout before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpu_cluster.desired.rollout import RolledHost
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.rollout.plan import View
+from gpu_rules.faults import Fault
+
+
+def fault(host: RolledHost, found: str, wanted: str, cure: str) -> ClusterError:
+    """Return an error about a host."""
+    return ClusterError(Fault(f"host {host.target.name}", found, wanted, cure))
+
+
+def lost(name: str, view: View) -> list[Fault]:
+    """Return a fault if pods of a node would lose something without the user's consent.
+
+    Args:
+        view: Inspection result of the node.
+    """
+    if not view.lost:
+        return []
+    cure = "delete them, or declare rollout.evict: [unmanaged, empty-dir]"
+    return [Fault(f"node {name}", view.lost, "none, or your consent", cure)]
+
+
+def refuse(hosts: Iterable[RolledHost], seen: dict[str, View]) -> None:
+    """Stop the rollout before anything is changed if a known problem would stop it later.
+
+    Raises:
+        ClusterError: Pods would lose something without the user's consent, or the plan refuses a
+            change.
+    """
+    faults: list[Fault] = []
+    for host in hosts:
+        name = host.target.node
+        faults += lost(name, seen.get(name, View()))
+        if host.refused:
+            cure = "declare it otherwise"
+            faults.append(
+                Fault(f"host {host.target.name}", host.refused, "what can be rolled", cure)
+            )
+    if faults:
+        raise ClusterError(*faults)

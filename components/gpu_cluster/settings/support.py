@@ -1,0 +1,174 @@
+"""End-of-support dates of software versions, and the versions that the documentation names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StrictStr, TypeAdapter
+
+from gpu_cluster.base import yaml_file
+from gpu_cluster.base.model import Model
+
+FILE = Path(__file__).with_name("support.yaml")
+PAGE = "docs/support.md"
+ShortText = Annotated[StrictStr, Field(min_length=1, max_length=200)]
+
+REBUILDS = {"rocky": "rhel", "almalinux": "rhel", "ol": "rhel"}
+"""Distributions whose end-of-support dates are those of another distribution."""
+TITLES = {
+    "kubernetes": "Kubernetes",
+    "containerd": "containerd",
+    "driver": "NVIDIA driver branches",
+    "debian": "Debian",
+    "ubuntu": "Ubuntu",
+    "rhel": "RHEL, Rocky, AlmaLinux, Oracle Linux",
+    "amzn": "Amazon Linux",
+}
+CLAIMS: Mapping[str, str] = {
+    # Two kinds of versions are skipped: citations of a source ("kubernetes v1.34") and minimum
+    # versions ("1.34 or later", "since 1.31").
+    "kubernetes": r"(?<![\d.])(?<!since )(?<!kubernetes v)(1\.[3-9]\d)(?:\.\d+)?"
+    r"(?!\d|\.\d| or later| on)",
+    "containerd": r"containerd[-, |a-z`]{1,20}v?([12]\.\d+)",
+    "driver": r"(?:[Dd]river|[Bb]ranch|R)[ |]?([3-9]\d\d)\b(?! or later)",
+    "debian": r"Debian (\d+)",
+    "ubuntu": r"Ubuntu (\d+\.\d+)",
+    "rhel": r"(?:RHEL|Rocky|AlmaLinux|Oracle Linux) (\d+)",
+    "amzn": r"Amazon Linux (\d+)",
+}
+"""Regular expressions that find a version of each software in the documents."""
+SILENT = (
+    "promises.md",
+    "benchmarks.md",
+    "rules.md",
+    "support.md",
+    "settings.md",
+    "errors.md",
+    "facts.md",
+)
+"""Pages that are not searched for versions.
+
+They are generated from the code, report measurements of one day, name the sources of the rules, or
+contain the table of end-of-support dates. Decisions tell what was true on their day.
+"""
+
+
+class Ends(Model):
+    """End-of-support dates of one software's versions, and the source of these dates."""
+
+    source: ShortText
+    last: dict[ShortText, date] = Field(min_length=1, max_length=100)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last day of support of one version, and the source of this date."""
+
+    version: str
+    last: date
+    source: str
+
+    def __str__(self) -> str:
+        """Return the end of support as text that completes a message."""
+        return f"support ended on {self.last} ({self.source})"
+
+
+@cache
+def support() -> Mapping[str, Ends]:
+    """Return the end-of-support dates in support.yaml, by software."""
+    parts = TypeAdapter(dict[ShortText, Ends])
+    return parts.validate_python(yaml_file.read(FILE).value)
+
+
+def end(part: str, version: str) -> End | None:
+    """Return the end of support of a version such as `v1.34.4`, or None if the table has no entry.
+
+    The longest matching prefix in the table applies: `24.04.1` matches `24.04`, and `595.91.07`
+    matches `595`.
+    """
+    ends = support().get(REBUILDS.get(part, part))
+    match = re.match(r"v?([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})", version[:40])
+    numbers = match[1].split(".") if match else []
+    for count in range(len(numbers), 0, -1):
+        key = ".".join(numbers[:count])
+        if ends is not None and key in ends.last:
+            return End(key, ends.last[key], ends.source)
+    return None
+
+
+def ended(part: str, version: str, today: date) -> End | None:
+    """Return the end of support of a version if its last day is over, else None."""
+    found = end(part, version)
+    return found if found is not None and found.last < today else None
+
+
+def supported(part: str, today: date) -> list[str]:
+    """Return the versions of a software whose last day of support is not over."""
+    last = support()[REBUILDS.get(part, part)].last
+    return [version for version in last if last[version] >= today]
+
+
+def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
+    """Return the Markdown page with all end-of-support dates.
+
+    Args:
+        proved: Versions that the project's proofs run with, by software.
+        today: Date; versions whose support ended earlier are marked.
+    """
+    lines = [
+        "# Until when",
+        "",
+        "The last day on which its makers fix a version. Previews and inspections name what runs",
+        "or is declared after it. Written by `make facts` from "
+        "`components/gpu_cluster/settings/support.yaml`.",
+    ]
+    for part, ends in support().items():
+        lines += ["", f"## {TITLES[part]}", "", "| version | last day | proofs run with |"]
+        lines.append("| --- | --- | --- |")
+        for version, last in ends.last.items():
+            named = [one for one in proved.get(part, ()) if _is(part, one, version)]
+            state = f"{last}, ended" if last < today else f"{last}"
+            lines.append(f"| {version} | {state} | {', '.join(named)} |")
+        lines += ["", f"Source: {ends.source}."]
+    return "\n".join(lines) + "\n"
+
+
+def _is(part: str, version: str, key: str) -> bool:
+    found = end(part, version)
+    return found is not None and found.version == key
+
+
+def documents(root: Path) -> Iterator[Path]:
+    """Yield the paths of the documents that are searched for versions."""
+    yield from (root / "README.md", root / "SECURITY.md")
+    for path in sorted((root / "docs").rglob("*.md")):
+        if path.name not in SILENT and path.parent.name != "decisions":
+            yield path
+
+
+def overdue(root: Path, today: date) -> list[str]:
+    """Return the document lines that name an unsupported version without the word "ended".
+
+    Every version that a document names counts as a version that this project supports.
+    """
+    found = []
+    for path in documents(root):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            for part, version in claims(line):
+                if "ended" not in line and (gone := ended(part, version, today)):
+                    place = f"{path.relative_to(root)}:{number}"
+                    found.append(f"{place}: {part} {version}: {gone}")
+    return found
+
+
+def claims(line: str) -> Iterator[tuple[str, str]]:
+    """Yield the software and version of each version that a line names."""
+    for part, pattern in CLAIMS.items():
+        for match in re.finditer(pattern, line):
+            yield part, match[1]

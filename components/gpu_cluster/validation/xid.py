@@ -1,0 +1,64 @@
+"""XID lines of hosts: errors of a GPU that NVIDIA's driver writes to the kernel log.
+
+The lines are read over SSH from declared hosts, a few lines per host, while a validation waits and
+when it fails. A kernel log that can't be read does not fail the validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import asyncssh
+
+from gpu_cluster.desired.host import Target
+from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.ssh.answers import SHORT, Channel, Unreadable
+from gpu_cluster.ssh.client import printed
+from gpu_rules.printable import printable
+
+# Format of an XID line: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors";
+# open-gpu-kernel-modules, src/nvidia/arch/nvalloc/unix/src/os.c).
+MARK = "NVRM: Xid"
+LINES = 3
+SCRIPT = f"dmesg 2>/dev/null | grep -a '{MARK}' | tail -n {LINES}\n"
+SHOWN = 160
+"""Maximum number of characters that are kept of an XID line."""
+LIMIT = 10.0
+"""Maximum number of seconds to read the log of one host."""
+
+
+def _lines(text: str) -> list[str]:
+    """Parse output of `SCRIPT`: return the XID lines, made safe to display.
+
+    Raises:
+        Unreadable: The output contains other lines, or too many.
+    """
+    found = text.splitlines()
+    if len(found) > LINES or not all(MARK in line for line in found):
+        raise Unreadable(f"xid: found other lines; wanted: at most {LINES} with {MARK!r}")
+    return [printable(line.strip(), SHOWN) for line in found]
+
+
+XID = Channel("xid", LINES * SHORT, _lines)
+
+
+async def lines(hosts: Mapping[str, Target], key: str, nodes: list[str]) -> dict[str, str]:
+    """Return the XID lines of the nodes' hosts, by node; nodes without a line are left out.
+
+    Args:
+        hosts: SSH targets by node name.
+        key: SSH private key of the hosts. Empty: no host is read.
+        nodes: Names of the nodes.
+    """
+    asked = [name for name in nodes if name in hosts] if key else []
+    found = await gather(lambda name: _of_host(hosts[name], key), asked)
+    return {name: text for name, text in zip(asked, found, strict=True) if text}
+
+
+async def _of_host(host: Target, key: str) -> str:
+    try:
+        found = await printed(host, key, SCRIPT, LIMIT, XID)
+    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
+        why = printable(str(error) or type(error).__name__, SHOWN)
+        return f"host {host.name}: its kernel's log can't be read: {why}"
+    return f"host {host.name}: {' / '.join(found)}" if found else ""

@@ -1,8 +1,0 @@
-"""Command `python -m policies`: the same as `gpu-rules`, without an installation."""
-
-from __future__ import annotations
-
-from .command import run
-
-if __name__ == "__main__":
-    run()

@@ -1,0 +1,290 @@
+"""Generate docs/rules.md, the reference page of all GPU rules, from the rules' Python objects.
+
+`python -m gpu_rules.reference` writes the page. A test checks that the page is up to date.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from .admission import TARGETS, Target
+from .parameters import PROPERTIES, context_by
+from .rules import (
+    EXAMPLES,
+    RULES,
+    TWINS,
+    Context,
+    Need,
+    NodeTaint,
+    PoolFacts,
+    Rule,
+    Violation,
+    evaluate,
+    evaluate_stack,
+)
+from .rules.example import Example
+from .rules.links import anchor
+from .rules.twin import NoTwin, Scope, Twin
+
+PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
+_KNOWN = Context(pools=(PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu", "present"),)),))
+
+
+def context_for(example: Example) -> Context:
+    """Return the cluster facts for checking an example of a rule.
+
+    They are the example's settings and a pool with 8 GPUs per node. The pool has the taint
+    `nvidia.com/gpu`, as GPU nodes have by default.
+    """
+    return context_by(example.settings, _KNOWN)
+
+
+def violations(manifest: Mapping[str, object], context: Context) -> list[Violation]:
+    """Return all rule violations of a manifest, as if the manifest were a whole stack."""
+    return [*evaluate(manifest, context), *evaluate_stack([manifest], context)]
+
+
+def checked_with(rule: Rule) -> str:
+    """Return a phrase that says which manifests a rule checks, and which facts the rule needs."""
+    scope = "all manifests of a stack" if rule.across else "one manifest"
+    needs = [str(need) for need in Need if need in rule.needs]
+    return f"{scope}, with {' and '.join(needs)}" if needs else scope
+
+
+def admission(rule: Rule) -> str:
+    """Return a phrase that says whether a rule also applies at admission, and if not, why."""
+    twin = TWINS[rule.id]
+    if isinstance(twin, Twin):
+        only = ", which only warns" if twin.scopes == {Scope.NODES} else ""
+        return f"by a ValidatingAdmissionPolicy{only}"
+    return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
+
+
+_UNLESS_OBSERVED = (
+    " In objects that were read from a cluster, it judges only what the author wrote: the system "
+    "writes this field, too."
+)
+
+
+def _observed(context: Context) -> Context:
+    return dataclasses.replace(context, observed=True)
+
+
+def section(rule: Rule) -> str:
+    """Return the Markdown section of a rule, with an HTML anchor for links to the rule."""
+    return f'<a id="{anchor(rule.id)}"></a>\n\n{described(rule)}'
+
+
+def described(rule: Rule) -> str:
+    """Return the Markdown description of a rule: reason, scope, examples and source."""
+    shown = EXAMPLES[rule.id]
+    patches = (
+        " Patches are not checked, because the object may have what a patch lacks."
+        if rule.whole
+        else ""
+    )
+    failing, context = yaml.safe_load(shown.failing), context_for(shown)
+    broken = violations(failing, context)
+    of_rule = {violation.rule.id for violation in violations(failing, _observed(context))}
+    system = "" if rule.id in of_rule else _UNLESS_OBSERVED
+    said = "\n".join(violation.message for violation in broken)
+    told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
+    return f"""### {rule.id}: {rule.title}
+
+Severity: {rule.severity}. Checked with {checked_with(rule)}.{patches}{system}
+
+{rule.why}
+
+At admission: {admission(rule).rstrip(".")}.
+
+Passes{told}:
+
+```yaml
+{shown.passing.rstrip()}
+```
+
+Fails:
+
+{_failing(shown)}
+
+with
+
+```text
+{said}
+```
+
+Source: {rule.source}.
+"""
+
+
+def _failing(shown: Example) -> str:
+    """Return the failing manifest of an example as a Markdown code block.
+
+    If at most half of its lines differ from the passing manifest, only these lines are shown.
+    """
+    passing, failing = shown.passing.splitlines(), shown.failing.splitlines()
+    lines = [line for line in difflib.ndiff(passing, failing) if line[0] in "-+"]
+    if len(lines) * 2 > len(failing):
+        return f"```yaml\n{shown.failing.rstrip()}\n```"
+    return "\n".join(("```diff", *(f"{line[0]}{line[2:]}" for line in lines), "```"))
+
+
+_CONFIGURATION = {
+    "gpu-rules-mandatory": {
+        "rules": {"GPU050": "mandatory", "GPU026": "off"},
+        "maxGpusPerPod": 8,
+        "infrastructureNamespaces": ["monitoring"],
+        "exemptions": [
+            {
+                "rules": ["GPU036"],
+                "until": "2030-12-31",
+                "reason": "the plugin of another vendor needs its devices",
+                "namespaces": ["plugins"],
+                "hostPaths": ["/dev/dri*"],
+            }
+        ],
+    }
+}
+
+
+def page() -> str:
+    """Return the reference page: configuration, table of rules, settings, one section per rule."""
+    rows = "\n".join(
+        f"| [{rule.id}](#{anchor(rule.id)}) | {rule.title} | {rule.severity} | "
+        f"{checked_with(rule)} | {admission(rule).partition(':')[0]} |"
+        for rule in RULES.values()
+    )
+    settings = "\n".join(
+        f"| `{name}` | {schema['description']} |" for name, schema in PROPERTIES.items()
+    )
+    sections = "\n".join(map(section, RULES.values()))
+    exports = "\n".join(map(_export, TARGETS.values()))
+    return f"""# GPU rules
+
+The same rules check what a program declares, in `pulumi preview` (policy pack
+`components/gpu_cluster/guardrails/pack`) and inside the program. A violation of a `mandatory` rule
+stops the preview; a violation of an `advisory` rule is only printed. Values that are not known in a
+preview are skipped.
+
+The configuration of the policy pack can change the severity of each rule. The facts about the
+cluster come from the stack's `gpu-cluster:cluster`, unless the configuration sets them. Example of
+a file for `--policy-pack-config`:
+
+```json
+{json.dumps(_CONFIGURATION, indent=2)}
+```
+
+A stack declares severities, resource names, namespaces and exemptions once, as `guardrails` in
+`gpu-cluster:cluster`. The policy pack, the checker (`--stack`) and the admission policies read them
+from there. An exemption in the settings applies until its end date to all objects that match every
+field that it sets. Whoever writes the object chooses its labels, images and host paths, and whoever
+may create namespaces chooses a name that a pattern with `*` matches: where these are no trusted
+people, set `namespaces` without `*`, too. The API server checks again, with ephemeral containers,
+when a change of labels or images ends an exemption.
+
+Node agents, which are DaemonSets without GPUs, are judged by who deploys them: in a namespace that
+the stack or `infrastructureNamespaces` trusts, the rules about workloads don't apply; in all others
+a DaemonSet is judged like a pod. Without a stack and without `infrastructureNamespaces`, agents get
+only advice about host paths and privileges for which other pods are refused.
+
+For the rules, a pod has GPUs, has none, or is unknown. GPU resources prove it, and so does a claim
+for devices (DRA) whose manifest is checked together with the pod, or that the setting `otherClaims`
+lists. Any other claim, and a resource whose name only resembles that of a GPU, prove nothing,
+because the author of the pod chooses the names. An unknown pod must not do what pods with GPUs must
+not do, nor what pods without GPUs must not do. It may tolerate the taint of GPU nodes, unless the
+name is that of other devices, such as `nic`.
+
+An annotation on an object or on its pod template exempts the object from one rule, until a date and
+for a reason. Violations of this rule are then printed as advice. An exemption after its end date is
+a violation itself ([GPU062](#gpu062)):
+
+```yaml
+metadata:
+  annotations:
+    exempt.gpu-cluster/GPU022: "2030-12-31 the profiler reads counters of all devices"
+```
+
+At admission, an exemption applies only if the namespace grants it for this rule, and only until
+the end date of the grant. Grants, and the label `gpu-cluster/guardrails: exempt`, which excludes a
+namespace, can be set by users that RBAC permits the verb `grant` on the resource `exemptions` of
+the group `guardrails.gpu-cluster`. Only these users may also create a namespace with a name that
+the rules trust: the namespaces that the stack creates or has adopted, `infrastructureNamespaces`,
+`excludedNamespaces`, and each name without `*` in an exemption. Of an adopted device plugin, only
+the DaemonSets are trusted, by name and in their namespace; only these users may write them, and
+only the DaemonSet controller makes their pods. The API server's audit log contains what was
+exempted.
+
+Only schedulers may bind pods to nodes and allocate devices to claims: users that may create
+`pods/binding`, or update `resourceclaims/status`, in all namespaces. For an allocation, Kubernetes
+1.36 and later also require the right to update `resourceclaims/binding`.
+
+```yaml
+kind: Namespace
+metadata:
+  annotations:
+    grant.gpu-cluster/GPU022: "2030-12-31 agreed with the platform team"
+```
+
+This page is written by `python -m gpu_rules.reference`.
+
+| rule | title | severity | checked with | at admission |
+| --- | --- | --- | --- | --- |
+{rows}
+
+## Settings
+
+| setting | meaning |
+| --- | --- |
+{settings}
+
+## Exports
+
+`gpu-rules export vap`, `export kyverno` and `export gatekeeper` write the rules that are judged at
+admission. No target judges these:
+
+{_reasons()}
+
+| target | judged in part | differs for all rules |
+| --- | --- | --- |
+{exports}
+
+## Rules
+
+{sections}"""
+
+
+def _reasons() -> str:
+    """Return a list of the rules that no export has, by reason."""
+    rules: dict[str, list[str]] = {}
+    for id_, twin in TWINS.items():
+        if isinstance(twin, NoTwin):
+            rules.setdefault(twin.reason, []).append(f"[{id_}](#{anchor(id_)})")
+    return "\n".join(f"- {', '.join(ids)}: {why}" for why, ids in rules.items())
+
+
+def _export(target: Target) -> str:
+    """Return the row of the table of exports for a target."""
+    partly = []
+    for scope, missing in target.partly.items():
+        ids = [
+            f"[{id_}](#{anchor(id_)})"
+            for id_, twin in TWINS.items()
+            if isinstance(twin, Twin) and scope in twin.scopes
+        ]
+        partly.append(f"{', '.join(ids)}: {missing}")
+    return f"| {target.title} | {'; '.join(partly) or '-'} | {' '.join(target.notes) or '-'} |"
+
+
+def main() -> None:
+    """Write docs/rules.md."""
+    PAGE.write_text(page())
+
+
+if __name__ == "__main__":
+    main()

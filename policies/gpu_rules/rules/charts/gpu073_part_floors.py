@@ -1,0 +1,75 @@
+"""Rule GPU073: charts and the components that they install must have all security fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...facts.floors import Software, below, exporter, wanted
+from ..context import Context, Severity
+from ..each import each_release
+from ..example import Example
+from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease
+from ..rule import Finding, Rule
+from ..twin import (
+    CHART_VALUES,
+)
+from ..unknown import at
+from .operator import part_version
+
+_CHARTS = {GPU_OPERATOR: Software.OPERATOR, DEVICE_PLUGIN: Software.DEVICE_PLUGIN}
+_PARTS = {
+    "devicePlugin": Software.DEVICE_PLUGIN,
+    "migManager": Software.MIG_MANAGER,
+    "dcgm": Software.DCGM,
+    "dcgmExporter": Software.DCGM_EXPORTER,
+}
+_OFF_BY_DEFAULT = ("dcgm",)
+
+
+def _floors(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    for part, version, path in _versions(chart):
+        if border := below(part, version):
+            yield Finding(
+                path=path,
+                found=f"{part} {version[:40]}",
+                wanted=wanted(part, version, border),
+                cure=f"Install that version: {border}.",
+            )
+
+
+def _versions(chart: ChartRelease) -> Iterator[tuple[Software, str, str]]:
+    yield _CHARTS[chart.chart], chart.version or "", "version"
+    if chart.chart != GPU_OPERATOR:
+        return
+    for section, part in _PARTS.items():
+        enabled = at(chart.values, section, "enabled")
+        if enabled is True or (enabled is None and section not in _OFF_BY_DEFAULT):
+            version, path = part_version(chart, section)
+            yield part, exporter(version) if part is Software.DCGM_EXPORTER else version, path
+
+
+RULE = Rule(
+    id="GPU073",
+    title="Charts and their components have the fixes of the security bulletins",
+    severity=Severity.ADVISORY,
+    check=each_release(_floors, _CHARTS),
+    why="The components run with root rights on each GPU node. The bulletins name the versions "
+    "in which others can misuse these rights.",
+    source="NVIDIA's security bulletins 5582 to 5857 (gpu_rules/facts/security_floors.json)",
+)
+
+TWIN = CHART_VALUES
+
+EXAMPLE = Example.edited(
+    """\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: v26.7.0
+repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
+values:
+  migManager: {version: v0.12.2}
+""",
+    ("version: v0.12.2", "version: v0.12.1"),
+)
