@@ -16,6 +16,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),
         "change": (
             "tests/proofs/e2e/test_claims.py",
+            "tests/proofs/e2e/test_refused.py",
+            "tests/proofs/e2e/test_exit_codes.py",
             "tests/proofs/e2e/test_cut_state.py",
             "tests/proofs/e2e/test_knowing.py",
             "tests/proofs/e2e/test_day_two.py",

@@ -10,6 +10,7 @@ import pytest
 
 from lab.benchmarks.measure import RESULTS
 from tests.components.change.edits import EDITS
+from tests.proofs.e2e.refusals import REFUSALS
 
 ANSWERS = 24
 """Answers of a forge that a run must handle, each at both forges."""
@@ -22,6 +23,7 @@ _ANSWER = re.compile(
 
 _CLAIM = re.compile(r"test_an_edit_does_what_its_preview_claims\[(?P<edit>.+)\]$")
 _PAGE = re.compile(r"test_axe_finds_no_violation\[(?P<nodes>\d+)-(light|dark)\]$")
+_REFUSED = re.compile(r"test_a_refused_run_changes_nothing\[(?P<name>.+)\]$")
 _PROCEDURE = re.compile(r"test_the_preview_of_a_procedure_is_what_its_edit_gives\[(?P<name>.+)\]$")
 
 
@@ -48,6 +50,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             *_ratios(),
             *_procedures(passed),
             *_claims(reporter.stats),
+            *_refusals(passed),
         ]
         reporter.write_line(f"change: {', '.join(parts)}")
 
@@ -82,3 +85,9 @@ def _ratios() -> Iterator[str]:
 def _procedures(passed: Collection[str]) -> Iterator[str]:
     found = {match["name"] for each in passed if (match := _PROCEDURE.search(each))}
     yield f"{len(found)} of {PROCEDURES} procedures"
+
+
+def _refusals(passed: Collection[str]) -> Iterator[str]:
+    """Yield how many refused runs changed nothing, if the proof with the runs was selected."""
+    if found := {match["name"] for each in passed if (match := _REFUSED.search(each))}:
+        yield f"{len(found)} of {len(REFUSALS)} refusals changed nothing"

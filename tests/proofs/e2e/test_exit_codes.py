@@ -1,0 +1,312 @@
+"""Each exit code in docs/reference/exit-codes.md, by a run of the command that ends with it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import pytest
+
+from gpu_cluster.commands.probe_key import PLACE, authorized_line
+from tests.guard import own_name
+from tests.proofs.e2e.project import LIMIT, Project, started
+
+pytestmark = pytest.mark.full
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md"
+ROW = re.compile(r"^\| (`[^|]+`) \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
+MERGE = "application/merge-patch+json"
+LABEL = "nvidia.com/gpu"
+Done = subprocess.CompletedProcess[str]
+BARE: dict[str, Any] = {
+    "metadata": {"name": "bare"},
+    "spec": {
+        "nodeName": "gpu-1",
+        "tolerations": [{"operator": "Exists"}],
+        "containers": [{"name": "c", "image": "train", "resources": {"limits": {LABEL: "4"}}}],
+    },
+}
+"""Pod that no controller creates again: its eviction needs consent."""
+
+
+def documented() -> set[tuple[str, int]]:
+    """Return the commands of the page, each with the codes that the page explains."""
+    return {
+        (command, code)
+        for names, *cells in ROW.findall(PAGE.read_text())
+        for command in re.findall(r"`([^`]+)`", names)
+        for code, text in enumerate(cells)
+        if text.strip()
+    }
+
+
+@pytest.fixture(scope="module")
+def deployed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    with started(Project.make(tmp_path_factory.mktemp("codes"), own_name("codes"))) as made:
+        yield made
+
+
+def run(command: str, **variables: str) -> Callable[[Project], Done]:
+    """Return a case that runs a command of the project with some variables."""
+    return lambda project: project.command(command, **variables)
+
+
+def program(module: str, *arguments: str, **variables: str) -> Callable[[Project], Done]:
+    """Return a case that runs a module of the project with arguments and variables."""
+    return lambda project: subprocess.run(
+        ["venv/bin/python", "-m", module, *arguments],
+        cwd=project.root,
+        env={**project.environment, **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+    )
+
+
+def maintained(name: str, **variables: str) -> Callable[[Project], Done]:
+    return program(f"maintenance.{name}", **variables)
+
+
+def lacks_stack(command: str) -> Callable[[Project], Done]:
+    return run(command, STACK="missing")
+
+
+def after_up(command: str) -> Callable[[Project], Done]:
+    """Return a case that deploys the stack and runs the command."""
+
+    def case(project: Project) -> Done:
+        project.up()
+        return project.command(command)
+
+    return case
+
+
+def refused_preview(project: Project) -> Done:
+    """Preview a change for which a pod would have to be evicted that may not be evicted."""
+    kept = project.read()
+    project.request("POST", "namespaces/default/pods", body=BARE)
+    try:
+        project.edit(lambda cluster: cluster.update(runtime={"devicesByEnvironment": True}))
+        done = project.command("preview")
+        last = done.stdout.splitlines()[-1]
+        assert "pods that no controller creates again" in last, done.stdout
+        refused = project.command("up")
+        assert refused.returncode == 1
+        assert "pods that no controller creates again" in refused.stdout.splitlines()[-1]
+        return done
+    finally:
+        project.write(kept)
+        project.request("DELETE", "namespaces/default/pods/bare")
+
+
+def drifted(project: Project) -> Done:
+    """Show the status of a node with a label that somebody else changed."""
+
+    def label(value: str) -> None:
+        body = {"metadata": {"labels": {LABEL: value}}}
+        project.request("PATCH", "nodes/gpu-3", body=body, content_type=MERGE)
+
+    label("false")
+    try:
+        return project.command("status")
+    finally:
+        label("true")
+
+
+def sick(project: Project) -> Done:
+    """Show the status of a node that has lost a GPU."""
+    project.fault("gpu-2", "unhealthy-gpus=1")
+    try:
+        await_gpus(project, "gpu-2", "7")
+        done = project.command("status")
+        assert "31 of 32 GPUs usable; gpu-2: 1 " in done.stdout.splitlines()[-1], done.stdout
+        return done
+    finally:
+        project.fault("gpu-2")
+        await_gpus(project, "gpu-2", "8")
+
+
+def await_gpus(project: Project, node: str, number: str) -> None:
+    deadline = time.monotonic() + LIMIT
+    while project.request("GET", f"nodes/{node}")["status"]["allocatable"][LABEL] != number:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def evidence(project: Project) -> Done:
+    commands = (
+        "openssl genpkey -algorithm ed25519 -out evidence.key",
+        "openssl pkey -in evidence.key -pubout -out evidence.pub",
+    )
+    for command in commands:
+        subprocess.run(command.split(), cwd=project.root, check=True, capture_output=True)
+    return project.command("evidence", KEY="evidence.key", EVIDENCE="evidence.json")
+
+
+def explained(project: Project) -> Done:
+    space = "nvidia-device-plugin"
+    pod = project.request("GET", f"namespaces/{space}/pods")["items"][0]
+    return project.command("why", POD=f"{space}/{pod['metadata']['name']}")
+
+
+def comment(project: Project) -> Done:
+    shown = project.command("preview", GPU_CLUSTER_CHANGE="change.json")
+    assert shown.returncode == 0, shown.stdout
+    return project.command("comment", CHANGE="change.json")
+
+
+def images_with(status: int) -> Callable[[Project], Done]:
+    """Return a case that checks the signatures of images by a cosign that ends with a status."""
+
+    def case(project: Project) -> Done:
+        folder = project.root / f"cosign-{status}"
+        folder.mkdir(exist_ok=True)
+        (folder / "cosign").write_text(f"#!/bin/sh\nexit {status}\n")
+        (folder / "cosign").chmod(0o755)
+        return project.command("images", PATH=f"{folder}{os.pathsep}{os.environ['PATH']}")
+
+    return case
+
+
+def audit(planted: str) -> Callable[[Project], Done]:
+    """Return a case that audits the project, in which no scanner but that for secrets can run."""
+
+    def case(project: Project) -> Done:
+        folder, file = project.root / "only-git", project.root / "planted.py"
+        folder.mkdir(exist_ok=True)
+        with suppress(FileExistsError):
+            (folder / "git").symlink_to(shutil.which("git") or "")
+        file.write_text(planted)
+        try:
+            return maintained("audit", PATH=str(folder))(project)
+        finally:
+            file.unlink()
+
+    return case
+
+
+def rules(manifest: str, *options: str) -> Callable[[Project], Done]:
+    def case(project: Project) -> Done:
+        file = project.root / "manifest.yaml"
+        file.write_text(manifest)
+        return program("policies", "check", *options, "manifest.yaml")(project)
+
+    return case
+
+
+def probed(project: Project) -> Done:
+    """Allow the key of the probe on each host, as the command before has told."""
+    key = asyncssh.read_private_key(project.root / "probe")
+    line = authorized_line(key.export_public_key().decode().strip(), "root")
+    for host in ("gpu-1", "gpu-2"):
+        root = project.host_root(host)
+        script = root / PLACE.lstrip("/")
+        script.parent.mkdir(parents=True)
+        script.write_text((project.root / "probe.sh").read_text())
+        with (root / "run/gpu-cluster-ssh/authorized_keys").open("a") as file:
+            file.write(f"{line}\n")
+    return project.command("probe_key", PROBE_KEY="probe")
+
+
+def adopted(project: Project) -> Done:
+    """Adopt the cluster, which no stack manages any more, as another stack."""
+    return project.command(
+        "adopt",
+        STACK="adopted",
+        CONTEXT=f"gpu-cluster-{project.stack}",
+        KUBECONFIG=str(project.kubeconfig),
+        PULUMI_CONFIG_PASSPHRASE="for tests only",
+    )
+
+
+SOUND = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n"
+VIOLATING = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: b}
+spec:
+  containers:
+    - {name: c, image: d, resources: {requests: {nvidia.com/gpu: 1}}}
+"""
+SECRET = "KEY = '-----BEGIN OPENSSH PRIVATE KEY-----'\n" + "b3BlbnNzaC1rZXktdjE" * 4 + "\n"
+
+CASES: dict[tuple[str, int], Callable[[Project], Done]] = {
+    ("gpu_cluster.commands.up", 1): lacks_stack("up"),
+    ("gpu_cluster.commands.up", 0): run("up"),
+    ("gpu_cluster.commands.validate", 0): run("validate", NODES="gpu-1"),
+    ("gpu_cluster.commands.validate", 1): run("validate", NODES="gpu-9"),
+    ("gpu_cluster.commands.preview", 0): run("preview"),
+    ("gpu_cluster.commands.preview", 1): refused_preview,
+    ("gpu_cluster.commands.status", 0): run("status"),
+    ("gpu_cluster.commands.status", 1): lacks_stack("status"),
+    ("gpu_cluster.commands.status", 2): drifted,
+    ("gpu_cluster.commands.status", 3): sick,
+    ("gpu_cluster.commands.evidence", 0): evidence,
+    ("gpu_cluster.commands.evidence", 1): run("evidence", KEY="no.key"),
+    ("gpu_cluster.commands.verify_evidence", 0): run(
+        "verify_evidence", FILE="evidence.json", PUBLIC="evidence.pub", SIMULATED="1"
+    ),
+    ("gpu_cluster.commands.verify_evidence", 1): run(
+        "verify_evidence", FILE="evidence.json", PUBLIC="evidence.pub"
+    ),
+    ("gpu_cluster.commands.who", 0): run("who"),
+    ("gpu_cluster.commands.who", 1): lacks_stack("who"),
+    ("gpu_cluster.commands.why", 0): explained,
+    ("gpu_cluster.commands.why", 1): run("why", POD="default/none"),
+    ("gpu_cluster.commands.report", 0): run("report"),
+    ("gpu_cluster.commands.report", 1): run("report", REPORT="no/such/folder/report.html"),
+    ("gpu_cluster.commands.comment", 0): comment,
+    ("gpu_cluster.commands.comment", 1): run("comment", CHANGE="no-change.json"),
+    ("gpu_cluster.commands.host_keys", 0): run("host_keys"),
+    ("gpu_cluster.commands.host_keys", 1): run("host_keys", HOSTS="gpu-1", CONFIRM="0" * 16),
+    ("gpu_cluster.commands.images", 0): images_with(0),
+    ("gpu_cluster.commands.images", 1): images_with(1),
+    ("make facts", 0): maintained("facts"),
+    ("make facts", 1): maintained("facts", CSAF="no-such-folder"),
+    ("make audit", 0): audit(""),
+    ("make audit", 1): audit(SECRET),
+    ("gpu-rules check", 0): rules(SOUND),
+    ("gpu-rules check", 1): rules(VIOLATING),
+    ("gpu-rules check", 2): rules(SOUND, "--no-such-option"),
+    ("gpu_cluster.commands.probe_key", 1): run("probe_key", PROBE_KEY="probe"),
+    ("gpu_cluster.commands.probe_key", 0): probed,
+    ("gpu_cluster.commands.new", 0): run(
+        "new", STACK="fresh", NODES="gpu-[1-4]", GPUS="8", CONTEXT="my-cluster"
+    ),
+    ("gpu_cluster.commands.new", 1): run("new", STACK="fresh", NODES="gpu-[1-4]", GPUS="8"),
+    ("gpu_cluster.commands.new", 2): program("gpu_cluster.commands.new", "--no-such-option"),
+    ("gpu_cluster.commands.forget", 0): run("forget", HOST="gpu-2"),
+    ("gpu_cluster.commands.forget", 1): run("forget", HOST="gpu-2"),
+    ("gpu_cluster.commands.destroy", 1): lacks_stack("destroy"),
+    ("gpu_cluster.commands.destroy", 0): run("destroy"),
+    ("gpu_cluster.commands.leave", 1): run("leave", HOSTS="gpu-9"),
+    ("gpu_cluster.commands.leave", 0): after_up("leave"),
+    ("gpu_cluster.commands.adopt", 1): run("adopt", STACK="adopted"),
+    ("gpu_cluster.commands.adopt", 0): adopted,
+    ("gpu_cluster.commands.down", 1): lacks_stack("down"),
+    ("gpu_cluster.commands.down", 0): run("down"),
+}
+"""A run for each code, in an order in which the stack is deployed first and taken away last."""
+
+
+def test_each_documented_code_has_a_case() -> None:
+    assert set(CASES) == documented()
+
+
+@pytest.mark.promise("Each command ends with the exit codes that its page documents.")
+@pytest.mark.parametrize(("command", "code"), CASES)
+def test_a_command_ends_with_its_documented_code(
+    deployed: Project, command: str, code: int
+) -> None:
+    done = CASES[command, code](deployed)
+    assert done.returncode == code, f"{done.stdout}\n{done.stderr or ''}"
+    assert "Traceback" not in f"{done.stdout}{done.stderr or ''}"
