@@ -23,7 +23,7 @@ from gpu_cluster.hosts.command import HostsArgs
 from gpu_cluster.hosts.component import ContainerRuntime, HostPreparation
 from gpu_cluster.hosts.copies import Copies
 from gpu_cluster.hosts.credentials import refused
-from gpu_cluster.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs
+from gpu_cluster.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs, manifests
 from gpu_cluster.hosts.reboot.component import Reboot, RebootArgs
 from gpu_cluster.hosts.recorded import preparation_of, recorded_hosts
 from gpu_cluster.hosts.unreached import unreached_changes
@@ -229,6 +229,11 @@ class GpuCluster(pulumi.ComponentResource):
         return found.difference
 
     def _check(self, args: GpuClusterArgs) -> None:
+        """Raise an error for what would fail later, whatever the inspection finds.
+
+        Raises:
+            RunError: There are two clusters, or a file of the network add-on can't be read.
+        """
         if args.kubeconfig is not None and self.desired.kubeadm is not None:
             _refuse(
                 [
@@ -240,6 +245,10 @@ class GpuCluster(pulumi.ComponentResource):
                     )
                 ]
             )
+        if self.desired.kubeadm is not None:
+            network = self.desired.kubeadm.init.network
+            if network.manifest is not None:
+                manifests(network.manifest)
 
     def _missing(self, args: GpuClusterArgs) -> list[str]:
         if not self.desired.has_platform:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_cluster.commands.backend import heal, is_readable
+from gpu_cluster.commands.backend import heal, is_readable, recorded_names
 from gpu_cluster.commands.failure import errors_of
 from gpu_cluster.commands.lock import holders
 from gpu_rules.faults import FaultError
@@ -285,3 +285,12 @@ def test_after_a_full_disk_the_next_run_goes_on(
     site.heal()
     done = site.up("2")
     assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_the_names_in_a_state_are_those_that_the_engine_lists(site: Site) -> None:
+    exported = json.loads(site.pulumi("stack", "export").stdout)["deployment"]["resources"]
+    names = recorded_names(site.backend, STACK)
+    assert len(names) == len(exported)
+    assert {"command:local:Command::one", "command:local:Command::two"} < names
+    site.state.write_bytes(site.state.read_bytes()[:100])
+    assert recorded_names(site.backend, STACK) == frozenset()

@@ -361,6 +361,7 @@ class ClusterChange(Model):
         due: Validations that are missing or outdated, and interrupted steps that must be finished.
         usable: Number of declared GPUs that pods can use now. None: not inspected.
         unusable: Declared GPUs that pods can't use now, by node.
+        simulated: Whether all these GPUs are simulated.
         faults: Problems that stop the run.
         warnings: Problems that don't stop the run but will probably do harm.
         uninspected: Hosts or objects that could not be inspected, with the reason.
@@ -384,6 +385,7 @@ class ClusterChange(Model):
     due: tuple[Statement, ...] = ()
     usable: Count | None = None
     unusable: tuple[UnusableGpus, ...] = ()
+    simulated: bool = False
     faults: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     uninspected: tuple[Text, ...] = ()

@@ -98,7 +98,7 @@ def lines(cluster: ClusterChange) -> list[str]:
     """Return the lines about one cluster of a change document; one line if nothing changes."""
     return [
         *filter(None, [printable(cluster.unknown)]),
-        *([f"now: {health_text([cluster])}"] if cluster.lost else []),
+        *filter(None, [health_text([cluster])]),
         headline(cluster),
         *pod_lines(cluster),
         *outage_lines(cluster),
@@ -116,9 +116,10 @@ def lines(cluster: ClusterChange) -> list[str]:
 
 
 def health_text(clusters: Iterable[ClusterChange]) -> str:
-    """Return how many of the declared GPUs are usable, and where the others are.
+    """Return the sentence about GPUs: how many of them are usable, and where the others are.
 
-    The text is empty if a cluster was not inspected, or has no GPUs.
+    Each command begins and ends with it. The text is empty if a cluster was not inspected, or has
+    no GPUs.
     """
     every = list(clusters)
     usable = [cluster.usable for cluster in every if cluster.usable is not None]
@@ -129,7 +130,8 @@ def health_text(clusters: Iterable[ClusterChange]) -> str:
         gone.setdefault(each.why, []).append(f"{each.node}: {each.gpus}")
     total = sum(usable) + sum(each.gpus for cluster in every for each in cluster.unusable)
     parts = [f"{shortened(nodes, UNUSABLE)} {why}" for why, nodes in gone.items()]
-    return printable("; ".join([f"{sum(usable)} of {total} GPUs usable", *parts]))
+    word = "simulated GPUs" if all(cluster.simulated for cluster in every) else "GPUs"
+    return printable("; ".join([f"{sum(usable)} of {total} {word} usable", *parts]))
 
 
 def move_text(move: Move, name: Callable[[str], str] = printable) -> str:

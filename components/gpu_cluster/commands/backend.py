@@ -14,12 +14,14 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import yaml
 
 from gpu_cluster.commands.lock import locks_of
+from gpu_cluster.hosts.recorded import typed_name
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 
@@ -36,6 +38,33 @@ WRITING = 5
 """Seconds to wait for another run that is about to rename its lock."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 """First bytes of compressed files, which the engine writes if a user asks for it."""
+
+
+def backend_folder(url: str) -> Path | None:
+    """Return the folder ``.pulumi`` of a local backend; None if the state is stored elsewhere."""
+    if not url.startswith("file://"):
+        return None
+    path = url.removeprefix("file://").partition("?")[0]
+    return Path(path).expanduser() / ".pulumi"
+
+
+def recorded_names(backend: Path, stack: str) -> frozenset[str]:
+    """Return the type and name (`type::name`) of each resource in the state of a stack.
+
+    The result is empty if the stack has no state, or one that is cut. The engine is not needed.
+    """
+    for state in _states(backend, stack):
+        with suppress(EOFError, OSError, ValueError, RecursionError):
+            content = state.read_bytes()
+            text = gzip.decompress(content) if content.startswith(_GZIP) else content
+            latest = (json.loads(text).get("checkpoint") or {}).get("latest") or {}
+            return frozenset(typed_name(each["urn"]) for each in latest.get("resources") or ())
+    return frozenset()
+
+
+def _states(backend: Path, stack: str) -> list[Path]:
+    """Return the files that may hold the state of a stack."""
+    return [backend / "stacks" / PROJECT / f"{stack}.json{end}" for end in ("", ".gz")]
 
 
 def heal(backend: Path, home: Path, stack: str) -> Iterator[str]:
@@ -111,7 +140,7 @@ def _restore_state(backend: Path, stack: str) -> Iterator[str]:
     The engine copies the state before each write, and keeps one for each run (pulumi v3.274.1,
     pkg/backend/diy/state.go, backupTarget, backupStack and addToHistory).
     """
-    for state in (backend / "stacks" / PROJECT / f"{stack}.json{end}" for end in ("", ".gz")):
+    for state in _states(backend, stack):
         if not state.is_file() or is_readable(state):
             continue
         folders = [backend / name / PROJECT / stack for name in ("history", "backups")]

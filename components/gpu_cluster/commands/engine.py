@@ -10,7 +10,7 @@ from pulumi import automation
 import toolchain
 from gpu_cluster.change.document import Move
 from gpu_cluster.commands import charts
-from gpu_cluster.commands.backend import heal
+from gpu_cluster.commands.backend import backend_folder, heal
 from gpu_cluster.commands.environment import variables
 from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.lab import embedded_cluster
@@ -36,7 +36,8 @@ def select(stack: Stack) -> automation.Stack:
     os.environ.update(environment)
     end_orphans()
     _tell_origins(environment)
-    backend = _local_backend(environment)
+    url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
+    backend = backend_folder(url)
     if backend:
         for line in heal(backend, Path(environment["PULUMI_HOME"]), stack.name):
             print(line, flush=True)
@@ -109,15 +110,6 @@ def _pending(exported: automation.Deployment) -> list[str]:
     """Return the kinds of the operations that a killed run left unfinished."""
     operations = (exported.deployment or {}).get("pending_operations") or []
     return [str(operation["type"]) for operation in operations]
-
-
-def _local_backend(environment: dict[str, str]) -> Path | None:
-    """Return the folder of the local backend; None if the state is stored elsewhere."""
-    url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
-    if not url.startswith("file://"):
-        return None
-    path = url.removeprefix("file://").partition("?")[0]
-    return Path(path).expanduser() / ".pulumi"
 
 
 def _tell_origins(environment: dict[str, str]) -> None:

@@ -96,6 +96,11 @@ def local_backend(folder: Path) -> str:
     return f"file://{folder}?metadata=skip"
 
 
+def state_folder(stack: Stack) -> Path:
+    """Return the folder of the local backend that is used if the user names no backend."""
+    return toolchain.cache_dir() / ("embedded/state" if stack.embedded else "state")
+
+
 def at_once(hosts: int) -> int:
     """Return how many operations the engine runs in parallel, for a number of declared hosts.
 
@@ -128,7 +133,6 @@ def variables(stack: Stack) -> dict[str, str]:
     used for stacks on an embedded cluster.
     """
     tools = toolchain.ensure(*TOOLS)
-    cache = toolchain.cache_dir()
     folders = [str(Path(sys.prefix) / "bin")]
     folders += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
     result = {
@@ -148,9 +152,8 @@ def variables(stack: Stack) -> dict[str, str]:
     if "PULUMI_PARALLEL" not in os.environ:
         result["PULUMI_PARALLEL"] = str(at_once(len(stack.cluster.hosts)))
     if "PULUMI_BACKEND_URL" not in os.environ:
-        state = cache / ("embedded/state" if stack.embedded else "state")
-        make_private(state)
-        result["PULUMI_BACKEND_URL"] = local_backend(state)
+        make_private(state_folder(stack))
+        result["PULUMI_BACKEND_URL"] = local_backend(state_folder(stack))
     if cluster := embedded_cluster(stack):
         result |= cluster.variables()
         if not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE"} & os.environ.keys():

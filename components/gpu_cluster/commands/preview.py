@@ -15,7 +15,7 @@ from pathlib import Path
 from gpu_cluster.change.document import Document, Outcome, Problem
 from gpu_cluster.change.file import VARIABLE, replace_text
 from gpu_cluster.change.lines import StackFile, located
-from gpu_cluster.change.text import move_text, object_lines
+from gpu_cluster.change.text import health_text, move_text, object_lines
 from gpu_cluster.commands.annotations import annotate
 from gpu_cluster.commands.change_document import EngineSteps, assembled
 from gpu_cluster.commands.contexts import require_context
@@ -106,7 +106,11 @@ def show(document: Document) -> None:
     if document.outcome is Outcome.FAILED:
         stop(f"preview: failed: {document.cause}")
     steps = ", ".join(f"{count} {kind}" for kind, count in document.steps.items())
-    say(f"preview: {steps or 'no change'}")
+    say(
+        "; ".join(
+            filter(None, (f"preview: {steps or 'no change'}", health_text(document.clusters)))
+        )
+    )
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
 """Program of `make status`: report drift, faults and due work without the engine.
 
 It only reads, with the rights of a preview, so a schedule can run it. JSON=1 prints the change
-document of previews (docs/reference/change.md). Rules and the engine's state are not looked at.
+document of previews (docs/reference/change.md). Rules are not checked. The state of a local backend
+names the hosts that an earlier run prepared.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from gpu_cluster.change.lines import StackFile, located
 from gpu_cluster.change.names import counted, listed
 from gpu_cluster.change.text import health_text, statement_lines, told_apart
 from gpu_cluster.commands.annotations import annotate as annotate_lines
+from gpu_cluster.commands.backend import backend_folder, recorded_names
+from gpu_cluster.commands.environment import local_backend, state_folder
 from gpu_cluster.commands.failure import annotate
 from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.lab import embedded_cluster
@@ -27,6 +30,7 @@ from gpu_cluster.commands.watched import apart, say
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed.inspect import PROBE_KEY_FILE
+from gpu_cluster.hosts.recorded import prepared_hosts
 from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented, inspect
@@ -74,6 +78,16 @@ def incomplete(
     )
 
 
+def names_in_state(stack: Stack) -> frozenset[str]:
+    """Return the type and name (`type::name`) of each resource in the stack's state.
+
+    The result is empty if the state is not in a local backend: only the engine can read others.
+    """
+    url = os.environ.get("PULUMI_BACKEND_URL") or local_backend(state_folder(stack))
+    backend = backend_folder(url)
+    return recorded_names(backend, stack.name) if backend else frozenset()
+
+
 def document_of(stack: Stack) -> Document:
     """Inspect the stack and return its change document; a fault is a failed outcome."""
     file = StackFile.read(stack.file)
@@ -84,7 +98,8 @@ def document_of(stack: Stack) -> Document:
         if cluster := embedded_cluster(stack):
             os.environ.update(cluster.variables())
         key = key_of(desired.hosts)
-        inspection, change = inspect(NAME, desired, key, stack.file.name)
+        recorded = prepared_hosts(NAME, names_in_state(stack))
+        inspection, change = inspect(NAME, desired, key, stack.file.name, recorded=recorded)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
     except pulumi.RunError as error:

@@ -13,7 +13,8 @@ from rich.console import Console
 
 import toolchain
 from gpu_cluster.base.stack_option import stack_option
-from gpu_cluster.change.text import move_text
+from gpu_cluster.change.document import ClusterChange
+from gpu_cluster.change.text import health_text, move_text
 from gpu_cluster.commands.contexts import require_context, require_own_state
 from gpu_cluster.commands.engine import POLICIES, move_of, select, settle
 from gpu_cluster.commands.environment import TOOLS
@@ -24,7 +25,9 @@ from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
 from gpu_cluster.commands.waiting import for_step
 from gpu_cluster.commands.watched import Answer, Failed, answering, watched
-from gpu_cluster.inspection.observed_cluster import nodes_by_name
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.inspection.document import health_fields
+from gpu_cluster.inspection.observed_cluster import nodes_by_name, observe_health
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.release.clear import await_deletions
 from gpu_cluster.validation.measurement import Outcome
@@ -147,10 +150,21 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
         print(line)
     for line in shown_next(stack, outputs["next"]):
         print(f"next: {line}")
+    if text := usable_now(stack):
+        print(f"{text}.")
     print(
         f"{name}: {summary_of(outputs['gpus'], len(outputs['maintenance']))}, "
         f"{answer['changed']} resources changed, {time.monotonic() - started:.0f} s"
     )
+
+
+def usable_now(stack: Stack) -> str:
+    """Return the sentence about the stack's GPUs after a run; empty if it has none."""
+    desired = resolve(stack.cluster, stack.name)
+    if not desired.has_validation:
+        return ""
+    seen = asyncio.run(observe_health(desired.context, desired.validation.pools))
+    return health_text([ClusterChange(name=stack.name, **health_fields(seen))])
 
 
 def ensure_tools(stack: Stack) -> None:

@@ -7,7 +7,7 @@ names of these hosts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pulumi
@@ -42,17 +42,23 @@ def recorded_hosts(cluster: str) -> tuple[str, ...]:
     Args:
         cluster: Name of the component `GpuCluster`.
     """
-    if not _read(OUTPUTS):
-        return ()
+    return prepared_hosts(cluster, recorded_names()) if _read(OUTPUTS) else ()
+
+
+def prepared_hosts(cluster: str, names: Iterable[str]) -> tuple[str, ...]:
+    """Return the names of the hosts whose preparation a stack's state records, sorted.
+
+    Args:
+        cluster: Name of the component `GpuCluster`.
+        names: Type and name (`type::name`) of each resource in the state.
+    """
     start = f"{COMMAND}::{preparation_of(cluster)}-"
-    return tuple(
-        sorted(name.removeprefix(start) for name in recorded_names() if name.startswith(start))
-    )
+    return tuple(sorted(name.removeprefix(start) for name in names if name.startswith(start)))
 
 
 def recorded_names() -> frozenset[str]:
     """Return the type and name (`type::name`) of each resource in the stack's state."""
-    return frozenset(map(_name, _read(RESOURCES)))
+    return frozenset(map(typed_name, _read(RESOURCES)))
 
 
 def recorded_outputs() -> dict[str, Mapping[str, Any]]:
@@ -62,11 +68,15 @@ def recorded_outputs() -> dict[str, Mapping[str, Any]]:
     """
     if not _read(OUTPUTS):
         return {}
-    return {_name(urn): dict(found.get("outputs") or {}) for urn, found in _read(RESOURCES).items()}
+    return {
+        typed_name(urn): dict(found.get("outputs") or {}) for urn, found in _read(RESOURCES).items()
+    }
 
 
-def _name(urn: str) -> str:
-    return str(urn).rsplit("$", 1)[-1]
+def typed_name(urn: str) -> str:
+    """Return the type and name (`type::name`) of a resource, without the types of its parents."""
+    *_, types, name = str(urn).split("::", 3)
+    return f"{types.rpartition('$')[2]}::{name}"
 
 
 def _read(function: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from gpu_cluster.nodes.difference import PoolGpus, SchedulingDifference
 from gpu_cluster.nodes.pods import PodOnNode
 from gpu_cluster.release.difference import PlatformDifference
 from gpu_cluster.rollout.mig_layouts_plan import MigLayoutsPlan
-from gpu_cluster.rollout.plan import Plan
+from gpu_cluster.rollout.plan import EngineChange, Plan
 from gpu_cluster.validation.difference import ValidationDifference
 
 
@@ -47,6 +47,7 @@ class Difference:
     Attributes:
         removed: Hosts that an earlier run prepared and the stack file no longer declares, each with
             the name of its node. The run undoes their preparation.
+        engines: Hosts whose container engine is replaced, all at the same time.
         scheduling: Differences of nodes' labels and taints, and the number of GPUs before and
             after.
         validation: Nodes that must be validated.
@@ -62,6 +63,7 @@ class Difference:
 
     hosts: HostDifference = field(default_factory=HostDifference)
     removed: Mapping[str, str] = field(default_factory=dict)
+    engines: tuple[EngineChange, ...] = ()
     scheduling: SchedulingDifference = field(default_factory=SchedulingDifference)
     validation: ValidationDifference = field(default_factory=ValidationDifference)
     rollout: Plan = field(default_factory=Plan)

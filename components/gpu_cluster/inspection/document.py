@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypedDict
 
 from gpu_cluster.change.document import (
     Cause,
@@ -44,6 +45,7 @@ from gpu_cluster.platforms.discovery import SECTIONS
 from gpu_cluster.rollout import plan
 from gpu_cluster.settings.hosts.driver import DriverSettings, DriverSource
 from gpu_cluster.settings.nodes.node_range import natural_order
+from gpu_cluster.validation.health import NodeHealth
 from gpu_rules.facts.parts import operator_part
 from gpu_rules.printable import printable
 
@@ -61,6 +63,36 @@ REASONS = 2
 Wave = tuple[Sequence[str], int]
 """Nodes that are changed together, and how many of them are out of use at the same time."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
+
+
+class HealthFields(TypedDict):
+    """Fields of a `ClusterChange` about the GPUs that pods can use now."""
+
+    usable: int | None
+    unusable: tuple[UnusableGpus, ...]
+    simulated: bool
+
+
+def health_fields(health: Sequence[NodeHealth]) -> HealthFields:
+    """Return the fields of a `ClusterChange` about the GPUs that pods can use now.
+
+    Args:
+        health: GPUs of each validated node. Empty: not inspected.
+    """
+    return HealthFields(
+        usable=sum(each.usable for each in health) if health else None,
+        unusable=tuple(
+            UnusableGpus(
+                node=printable(each.node),
+                gpus=each.declared - each.usable,
+                lost=each.lost,
+                why=each.why,
+            )
+            for each in health
+            if each.usable < each.declared
+        ),
+        simulated=bool(health) and all(each.simulated for each in health),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,17 +138,7 @@ class ChangeCollector:
             changes=_statements(difference.of(Kind.CHANGE)),
             drift=_statements(difference.of(Kind.DRIFT)),
             due=_statements(difference.of(Kind.DUE)),
-            usable=sum(each.usable for each in health) if health else None,
-            unusable=tuple(
-                UnusableGpus(
-                    node=printable(each.node),
-                    gpus=each.declared - each.usable,
-                    lost=each.lost,
-                    why=each.why,
-                )
-                for each in health
-                if each.usable < each.declared
-            ),
+            **health_fields(health),
             faults=tuple(
                 Problem(text=text) for text in (*self.inspection.problems, *_blockers(difference))
             ),
@@ -261,6 +283,11 @@ class ChangeCollector:
         for why, names in reasons.items():
             at_once: list[Wave] = [(names, len(names))]
             yield from gap(f"drained for {why}", names, at_once if undone & {*names} else rolled)
+        replaced_by: dict[str, list[str]] = {}
+        for each in difference.engines:
+            replaced_by.setdefault(each.text, []).append(each.node)
+        for why, names in replaced_by.items():
+            yield from gap(why, names, [(names, len(names))])
         rebooted = self._rebooted()
         yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
         mig_waves = self._layout_waves()

@@ -26,6 +26,7 @@ from gpu_cluster.inspection.observed_cluster import ClusterSeen
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.nodes.difference import declared_gpus
 from gpu_cluster.platforms.validate_cluster import validate_cluster
+from gpu_cluster.rollout.pending import replaced_engines
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_cluster.validation.difference import ValidationDifference, due
 from gpu_cluster.validation.health import NodeHealth
@@ -150,6 +151,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         difference=Difference(
             hosts=differing,
             removed=gone,
+            engines=replaced_engines(desired.hosts, facts),
             scheduling=cluster.scheduling or declared_gpus(desired.scheduling.pools),
             validation=_after(
                 cluster.validation,

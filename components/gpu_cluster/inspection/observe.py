@@ -243,7 +243,8 @@ def with_plans(
 ) -> Inspection:
     """Return the inspection with the plans of the rollout and of the MIG layout changes.
 
-    It is a fault if pods run on the node of a removed host.
+    It is a fault if pods run on the node of a removed host, or of a host whose container engine is
+    replaced.
 
     Args:
         rollout: Settings for taking nodes out of use.
@@ -253,9 +254,13 @@ def with_plans(
     """
     waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
     layouts, reason = planned_mig_layouts(rollout, cluster.layouts, ask)
-    gone = inspection.difference.removed
-    seen = pods([*gone.values()]) if gone else NodesSeen()
-    faults = tuple(map(str, removed.undrained(gone, seen.views, rollout.context)))
+    gone, engines = inspection.difference.removed, inspection.difference.engines
+    names = [*gone.values(), *(each.node for each in engines)]
+    seen = pods(names) if names else NodesSeen()
+    faults = (
+        *map(str, removed.undrained(gone, seen.views, rollout.context)),
+        *map(str, removed.undrained_engines(engines, seen.views, rollout.context)),
+    )
     return replace(
         inspection,
         problems=(*inspection.problems, *faults),

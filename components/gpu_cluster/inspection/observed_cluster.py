@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpu_cluster.charts.availability import fetched
@@ -98,6 +98,21 @@ async def observe_validation(
             continue  # The scheduling check of the whole pool reports this error.
         found.append(await observe_pool(client, members, pool, daemon_sets))
     return found
+
+
+async def observe_health(context: str, pools: Sequence[PoolValidation]) -> tuple[NodeHealth, ...]:
+    """Return the GPUs of each node of the pools whose nodes are all in the cluster.
+
+    Raises:
+        ClusterError: The cluster can't be reached.
+    """
+    async with connect(context) as client:
+        nodes = await with_devices(
+            client, await client.list("nodes"), [pool.resources for pool in pools]
+        )
+        sets = await client.list("daemonsets", base="/apis/apps")
+        seen = await observe_validation(client, nodes, pools, sets)
+    return tuple(one for each in seen for one in each.health)
 
 
 def validation_difference(seen: Iterable[PoolSeen]) -> ValidationDifference:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.validation import DesiredValidation
 from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
-from gpu_cluster.rollout.plan import View
+from gpu_cluster.rollout.plan import EngineChange, View
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable, shortened
@@ -104,13 +104,41 @@ def undrained(
         views: Inspected nodes, by name.
     """
     for name, node in removed.items():
-        pods = [f"{pod.namespace}/{pod.name}" for pod in views.get(node, View()).pods]
-        if pods:
+        if pods := _pods(views, node):
             yield Fault(
                 f"host {name}",
-                f"not declared any more, while pods run on its node {node}: "
-                f"{printable(shortened(pods, NAMED))}",
+                f"not declared any more, while pods run on its node {node}: {pods}",
                 "a drained node: the run undoes the preparation of the host",
-                f"`kubectl --context {context} drain {node} --ignore-daemonsets`, or declare the "
-                "host again",
+                f"{_drain(context, node)}, or declare the host again",
             )
+
+
+def undrained_engines(
+    engines: Iterable[EngineChange], views: Mapping[str, View], context: str
+) -> Iterator[Fault]:
+    """Yield a fault for each host with another container engine on whose node pods run.
+
+    Args:
+        views: Inspected nodes, by name.
+    """
+    for change in engines:
+        if pods := _pods(views, change.node):
+            yield Fault(
+                f"host {change.host}",
+                f"{printable(change.was)}, to be replaced by {change.now} while pods run on its "
+                f"node {change.node}: {pods}",
+                "a drained node: the run undoes the runtime of the one engine on all hosts at the "
+                "same time, and then configures the other",
+                f"{_drain(context, change.node)}, or declare runtime.engine: "
+                f"{printable(change.was)}",
+            )
+
+
+def _pods(views: Mapping[str, View], node: str) -> str:
+    """Return the pods that would be evicted from a node, as text."""
+    pods = [f"{pod.namespace}/{pod.name}" for pod in views.get(node, View()).pods]
+    return printable(shortened(pods, NAMED)) if pods else ""
+
+
+def _drain(context: str, node: str) -> str:
+    return f"`kubectl --context {context} drain {node} --ignore-daemonsets`"

@@ -15,7 +15,7 @@ from gpu_cluster.hosts.disruption import StepChange
 from gpu_cluster.hosts.phases import preparation_disrupts as of_preparation
 from gpu_cluster.hosts.phases import runtime_disrupts as of_runtime
 from gpu_cluster.hosts.steps.driver import driver_of
-from gpu_cluster.rollout.plan import Change
+from gpu_cluster.rollout.plan import Change, EngineChange
 from gpu_cluster.settings.hosts.driver import DriverSource
 
 
@@ -59,6 +59,30 @@ def changes(
     return tuple(found)
 
 
+def replaced_engines(
+    hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
+) -> tuple[EngineChange, ...]:
+    """Return the hosts whose container engine is replaced.
+
+    Args:
+        facts: Facts that the hosts reported, by host name.
+    """
+    found = []
+    for host in working(hosts):
+        seen, engine = facts.get(host.name), host.sections.runtime.engine.value
+        if seen is None or seen.error or not host.configures_runtime:
+            continue
+        old = _engine(seen.disrupts.get("runtime"))
+        if old and old != engine:
+            found.append(EngineChange(host.name, host.node, old, engine))
+    return tuple(found)
+
+
+def _engine(recorded: str | None) -> str:
+    """Return the container engine in a host's recorded settings; empty if there is none."""
+    return next(iter(disruption.steps(recorded or "").get("runtime", ())), "")
+
+
 def _boot(host: DesiredHost, seen: HostFacts, steps: tuple[StepChange, ...]) -> str:
     """Return what makes a reboot of a changed host necessary, as far as its facts show it.
 
@@ -87,7 +111,7 @@ def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[S
     """
     if before == after or not (before or after):
         return ()
-    old = disruption.steps(before or "").get("runtime")
-    if phase == "runtime" and old and old[0] != engine:
+    old = _engine(before)
+    if phase == "runtime" and old and old != engine:
         return ()
     return disruption.changes(before or "", after)

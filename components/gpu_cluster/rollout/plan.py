@@ -54,6 +54,26 @@ class Change:
 
 
 @dataclass(frozen=True)
+class EngineChange:
+    """A host whose container engine is replaced, outside of any wave.
+
+    Attributes:
+        was: The engine that the host was last configured for.
+        now: The declared engine.
+    """
+
+    host: str
+    node: str
+    was: str
+    now: str
+
+    @property
+    def text(self) -> str:
+        """Return the change in words."""
+        return f"{printable(self.was)} is replaced by {self.now}"
+
+
+@dataclass(frozen=True)
 class View:
     """Inspection result of a node that changes (`gpu_cluster.rollout.inspect`).
 

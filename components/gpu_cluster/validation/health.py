@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.nodes import record
-from gpu_cluster.nodes.inspect import advertised, gpus
+from gpu_cluster.nodes.inspect import advertised, gpus, simulated
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,7 @@ class NodeHealth:
         usable: Number of these GPUs that are allocatable, on a node that is ready.
         lost: Number of GPUs that were usable after the node's last validation and are not now.
         why: Why GPUs are not usable. Empty: all are.
+        simulated: Whether the node, and so each of its GPUs, is simulated.
     """
 
     node: str
@@ -30,6 +31,7 @@ class NodeHealth:
     usable: int
     lost: int = 0
     why: str = ""
+    simulated: bool = False
 
 
 def health(node: Json, pool: PoolValidation, *, is_edited: bool) -> NodeHealth:
@@ -59,6 +61,7 @@ def health(node: Json, pool: PoolValidation, *, is_edited: bool) -> NodeHealth:
         usable=usable,
         lost=max(0, min(before, declared) - usable),
         why=why if usable < declared else "",
+        simulated=simulated(node),
     )
 
 

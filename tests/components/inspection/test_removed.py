@@ -5,6 +5,7 @@ The engine undoes it after everything else, the validation included.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,3 +98,35 @@ def test_a_host_with_another_name_for_the_same_node_is_refused() -> None:
     document["hosts"][1] |= {"name": "rack-2", "node": "gpu-2"}
     (fault,) = faults(document)
     assert "while host rack-2 is declared for its node gpu-2" in fault
+
+
+CRIO = {**base(), "runtime": {"engine": "cri-o"}}
+
+
+def with_crio() -> World:
+    """Return a world with containerd configured, on hosts that have CRI-O, too."""
+    world = World.of(base())
+    world.hosts = {name: replace(facts, crio="1.34.2") for name, facts in world.hosts.items()}
+    return world
+
+
+def test_another_engine_is_refused_while_pods_run_on_a_node() -> None:
+    world = with_crio()
+    world.pods.append(pod("web", "gpu-2"))
+    (fault,) = (each.text for each in world.change(CRIO).faults)
+    assert fault.startswith(
+        "host gpu-2: found containerd, to be replaced by cri-o while pods run on its node gpu-2: "
+        "team-a/web"
+    )
+
+
+def test_the_gpus_of_a_drained_node_are_gone_while_its_engine_is_replaced() -> None:
+    found = with_crio().change(CRIO)
+    assert found.faults == ()
+    (gap,) = found.gaps
+    assert (gap.why, gap.nodes, gap.gpus, gap.at_most) == (
+        "containerd is replaced by cri-o",
+        ("gpu-1", "gpu-2"),
+        16,
+        16,
+    )

@@ -1,7 +1,9 @@
-"""Runs that the settings, the inspection or the rules refuse, each with what makes it so."""
+"""Runs that the settings or the inspection refuse, each with what makes it so."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -9,9 +11,11 @@ from dataclasses import dataclass
 import yaml
 
 from gpu_cluster.kubernetes.labels import LABELS, MANAGER
+from gpu_cluster.nodes.applied import PREFIX
+from gpu_cluster.release.helm_record import MERGE
 from lab.simulator.hosts import processes
 from lab.simulator.hosts.model import hosts_dir
-from tests.proofs.e2e.project import Json, Project
+from tests.proofs.e2e.project import LIMIT, Json, Project
 
 GPU = "nvidia.com/gpu"
 Edit = Callable[[Json], None]
@@ -25,12 +29,15 @@ class Refusal:
     Attributes:
         edit: Edit of the stack file.
         says: Pattern of the error.
+        judge: Function that finds the fault, of those that stop a run before its first resource
+            (`tests.proofs.e2e.gate`). Empty: the settings are refused before the inspection.
         world: Change of cluster or hosts by somebody else, undone afterwards.
         variables: Variables of the run.
     """
 
     edit: Edit
     says: str
+    judge: str = ""
     world: World = lambda _: nullcontext()
     variables: Callable[[Project], dict[str, str]] = lambda _: {}
 
@@ -47,6 +54,11 @@ def host(**changes: object) -> Edit:
     return lambda cluster: cluster["hosts"][1].update(changes)
 
 
+def without_second(cluster: Json) -> None:
+    cluster["hosts"].pop()
+    cluster["pools"][0]["nodes"] = ["gpu-1", "gpu-[3-4]"]
+
+
 def swapped(cluster: Json) -> None:
     first, second = cluster["hosts"]
     first["port"], second["port"] = second["port"], first["port"]
@@ -61,9 +73,19 @@ def made(place: str, body: Json, base: str = "") -> World:
         try:
             yield
         finally:
-            project.request("DELETE", f"{place}/{body['metadata']['name']}", base=base)
+            url = f"{place}/{body['metadata']['name']}"
+            project.request("DELETE", url, base=base)
+            await_absence(project, url, base)
 
     return world
+
+
+def await_absence(project: Project, url: str, base: str) -> None:
+    """Wait until a deleted object is gone: a namespace is deleted after its objects."""
+    deadline = time.monotonic() + LIMIT
+    while project.ask(lambda client: client.find(url, base=base)) is not None:
+        assert time.monotonic() < deadline, url
+        time.sleep(0.2)
 
 
 def pod(**spec: object) -> World:
@@ -101,6 +123,23 @@ def broken_record(project: Project) -> AbstractContextManager[None]:
         "data": {"release": "bm8="},
     }
     return made(f"namespaces/{name}/secrets", body)(project)
+
+
+@contextmanager
+def of_other_stack(project: Project) -> Iterator[None]:
+    """Annotate node gpu-4 as another stack does that has the node in a pool."""
+
+    def annotate(value: str | None) -> None:
+        body = {"metadata": {"annotations": {f"{PREFIX}theirs": value}}}
+        project.request("PATCH", "nodes/gpu-4", body=body, content_type=MERGE)
+
+    annotate(
+        json.dumps({"stack": "other", "pool": "theirs", "gpus": 8, "labels": {}, "taints": []})
+    )
+    try:
+        yield
+    finally:
+        annotate(None)
 
 
 @contextmanager
@@ -159,6 +198,11 @@ CHANGED = section(system={"sysctl": {"vm.max_map_count": "262144"}})
 """Edit that changes each host."""
 ROLLED = section(runtime={"devicesByEnvironment": True})
 """Edit for which nodes are drained."""
+UNREACHED = "hosts.unreached.unreached_changes"
+BLOCKERS = "inspection.document._blockers"
+SURROUNDINGS = "platforms.validate_cluster.validate_cluster"
+LISTED = "inspection.observed_cluster"
+"""Reader whose own errors are faults: a missing node, and an ill-formed record."""
 
 REFUSALS: dict[str, Refusal] = {
     # The settings.
@@ -169,65 +213,155 @@ REFUSALS: dict[str, Refusal] = {
         ),
         "gpu-4",
     ),
+    # Credentials and kubeconfig.
     "hosts without a key": Refusal(
         CHANGED,
         "private_key: found none",
+        "hosts.credentials.refused",
         variables=lambda _: {"GPU_CLUSTER_SSH_PRIVATE_KEY_FILE": ""},
+    ),
+    "a context that does not exist": Refusal(
+        CHANGED,
+        "wanted: .*context|elsewhere",
+        "kubernetes.kubeconfig_contexts.missing_context",
+        variables=kubeconfig(elsewhere),
     ),
     # Hosts.
     "a host that gives no answer": Refusal(
-        CHANGED, "host gpu-2: found .*a reachable host, because this run changes it", silent_host
+        CHANGED,
+        "host gpu-2: found .*a reachable host, because this run changes it",
+        UNREACHED,
+        silent_host,
     ),
-    "a wrong port": Refusal(host(port=1), "host gpu-2: found .*wanted: a reachable host"),
-    "the ports of two hosts exchanged": Refusal(swapped, "host gpu-1: found .*key"),
-    "another user": Refusal(host(user="somebody"), "host gpu-2: found"),
+    "a wrong port": Refusal(
+        host(port=1), "host gpu-2: found .*wanted: a reachable host", UNREACHED
+    ),
+    "the ports of two hosts exchanged": Refusal(swapped, "host gpu-1: found .*key", UNREACHED),
+    "another user": Refusal(host(user="somebody"), "host gpu-2: found", UNREACHED),
     "another system": Refusal(
-        CHANGED, "host gpu-1: found", file_on_host("etc/os-release", "ID=plan9\nVERSION_ID=4\n")
+        CHANGED,
+        "host gpu-1: found",
+        "hosts.preflight.validate_host",
+        file_on_host("etc/os-release", "ID=plan9\nVERSION_ID=4\n"),
+    ),
+    "the hosts of nodes that stay": Refusal(
+        lambda cluster: cluster.pop("hosts"),
+        "host gpu-\\[1-2\\]: found not declared any more, while its node stays in pool a100",
+        "inspection.removed.faults",
+    ),
+    "a host and its busy node": Refusal(
+        without_second,
+        "host gpu-2: found not declared any more, while pods run on its node gpu-2: default/bare",
+        "inspection.removed.undrained",
+        pod(nodeName="gpu-2"),
     ),
     # Pods.
-    "a pod without a controller": Refusal(ROLLED, "pods that no controller creates again", pod()),
+    "a pod without a controller": Refusal(
+        ROLLED, "pods that no controller creates again", BLOCKERS, pod()
+    ),
     "a pod with local data": Refusal(
         ROLLED,
         "rollout.evict",
+        BLOCKERS,
         pod(volumes=[{"name": "v", "emptyDir": {}}]),
     ),
     "a reboot without permission": Refusal(
-        section(kernel={"release": "6.1.0-99-amd64"}), "reboot.when: required|kernel"
+        section(kernel={"release": "6.1.0-99-amd64"}), "reboot.when: required|kernel", BLOCKERS
+    ),
+    "a busy node that must be validated": Refusal(
+        section(validation={"timeoutSeconds": 121, "busy": "fail", "command": ["sleep", "1"]}),
+        "node gpu-1: found GPUs in use: .*validation.busy is fail",
+        "inspection.judgement.with_busy",
+        pod(),
+    ),
+    "pods whose GPUs another platform does not see": Refusal(
+        section(platform="dra"),
+        "would allocate their GPUs a second time",
+        "inspection.moves.faults",
+        pod(),
     ),
     # The cluster.
+    "fewer GPUs than the nodes have": Refusal(
+        pool(gpusPerNode=4), "4 GPUs per node declared", "inspection.surplus.faults"
+    ),
     "a node that does not exist": Refusal(
-        pool(nodes=["gpu-[1-6]"]), "node gpu-6: found no such node|gpu-5"
+        pool(nodes=["gpu-[1-6]"]), "node gpu-6: found no such node|gpu-5", LISTED
+    ),
+    "a node of another stack": Refusal(
+        CHANGED,
+        "nodes of stack other",
+        "inspection.observed_cluster._of_other_stacks",
+        of_other_stack,
     ),
     "a cluster that gives no answer": Refusal(
-        CHANGED, "found no response from the API server", variables=kubeconfig(unreachable)
+        CHANGED,
+        "found no response from the API server",
+        "inspection.observe._lost",
+        variables=kubeconfig(unreachable),
     ),
     "a cluster that refuses the user": Refusal(
-        CHANGED, "Unauthorized|not accept", variables=kubeconfig(forbidden)
-    ),
-    "a context that does not exist": Refusal(
-        CHANGED, "wanted: .*context|elsewhere", variables=kubeconfig(elsewhere)
+        CHANGED,
+        "Unauthorized|not accept",
+        "inspection.observe._lost",
+        variables=kubeconfig(forbidden),
     ),
     "a namespace of somebody else": Refusal(
         section(validation={"timeoutSeconds": 120, "namespace": "theirs"}),
         "namespace theirs: found one that this program did not create",
+        SURROUNDINGS,
         space("theirs"),
     ),
     "a namespace of another stack": Refusal(
         section(validation={"timeoutSeconds": 120, "namespace": "shared"}),
         "namespace shared: found one of another stack, gpu-cluster-other",
+        SURROUNDINGS,
         space("shared", labels=LABELS, annotations={MANAGER: "gpu-cluster-other"}),
     ),
     "another device plugin": Refusal(
-        CHANGED, "DaemonSet kube-system/other-plugin: found NVIDIA's device plugin", foreign_plugin
+        CHANGED,
+        "DaemonSet kube-system/other-plugin: found NVIDIA's device plugin",
+        SURROUNDINGS,
+        foreign_plugin,
     ),
     "a record of the release that is none": Refusal(
-        CHANGED, "nvidia-device-plugin.*no record|what Helm records", broken_record
+        CHANGED, "nvidia-device-plugin.*no record|what Helm records", LISTED, broken_record
     ),
     # The chart.
     "a chart that does not exist": Refusal(
-        lambda cluster: cluster.update(devicePlugin={"version": "0.99.9"}), "0.99.9"
+        lambda cluster: cluster.update(devicePlugin={"version": "0.99.9"}),
+        "0.99.9",
+        "inspection.judgement._chart",
     ),
     "a folder without charts": Refusal(
-        section(charts={"directory": "docs"}), "chart nvidia-device-plugin"
+        CHANGED,
+        "chart nvidia-device-plugin",
+        "inspection.judgement._chart",
+        variables=lambda _: {"GPU_CHARTS": "docs"},
     ),
 }
+
+WARNING = (
+    "hosts.observed.hardware.warnings",
+    "inspection.ends.outlived",
+    "inspection.judgement._cordoned",
+    "inspection.judgement._deferred",
+    "inspection.judgement._kept_layouts",
+    "inspection.judgement._unreached",
+    "inspection.moves.warnings",
+    "loading.warnings.warnings",
+)
+"""Functions whose faults are warnings, which stop nothing."""
+
+ELSEWHERE = {
+    "cluster._check": "components/hosts/kubeadm/test_kubeadm_cluster.py",
+    "driver_daemonset.container.judge_all": "components/driver_daemonset/test_driver_container.py",
+    "inspection.judgement._gone": "components/desired/test_newcomers.py",
+    "inspection.misfits.misfits": "components/change/test_document.py",
+    "inspection.moves.unseen": "components/inspection/test_moves.py",
+    "inspection.removed.undrained_engines": "components/inspection/test_removed.py",
+    "release.definitions.outdated": "components/charts/test_definitions.py",
+}
+"""Functions whose fault the embedded cluster can't have, with the test file that shows it.
+
+What they find stops a run at the same place as each other fault.
+"""

@@ -71,7 +71,7 @@ def swapped(cluster: Json) -> None:
 
 
 EDITS: dict[str, tuple[Callable[[Json], None], str]] = {
-    "nothing": (lambda _: None, r"preview: \d+ same"),
+    "nothing": (lambda _: None, r"preview: \d+ same; 32 of 32 simulated GPUs usable"),
     "a node fewer": (pool(nodes=["gpu-[1-3]"]), r"preview: .*"),
     "two nodes more": (pool(nodes=["gpu-[1-6]"]), "node gpu-6: found no such node"),
     "fewer GPUs": (pool(gpusPerNode=4), r"preview: .*"),

@@ -15,12 +15,11 @@ from typing import Any
 import pytest
 
 from tests.guard import own_name
-from tests.proofs.e2e import snapshot
+from tests.proofs.e2e import gate, snapshot
 from tests.proofs.e2e.project import LIMIT, Project, figures, started
-from tests.proofs.e2e.refusals import REFUSALS
+from tests.proofs.e2e.refusals import BLOCKERS, ELSEWHERE, LISTED, REFUSALS, WARNING
 
-pytestmark = pytest.mark.full
-
+TESTS = Path(__file__).parents[2]
 HOSTS = ("gpu-1", "gpu-2")
 
 
@@ -49,8 +48,15 @@ def project(deployed: Project) -> Iterator[Project]:
     deployed.write(kept, hardware=False)
 
 
+def test_each_function_that_stops_a_run_has_a_row() -> None:
+    rows = {refusal.judge for refusal in REFUSALS.values()} - {"", BLOCKERS, LISTED}
+    assert sorted(rows | {*ELSEWHERE, *WARNING}) == sorted(gate.judges())
+    assert all((TESTS / path).is_file() for path in ELSEWHERE.values())
+
+
+@pytest.mark.full
 @pytest.mark.promise(
-    "A run that its own settings, inspection or rules refuse changes nothing: no resource of the "
+    "A run that its own settings or inspection refuse changes nothing: no resource of the "
     "stack, no object of the cluster, no file of a host."
 )
 @pytest.mark.parametrize("name", REFUSALS)

@@ -31,7 +31,8 @@ def test_a_preview_before_the_first_run_shows_what_will_be_made(
 ) -> None:
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
-    assert re.fullmatch(r"preview: \d+ create", done.stdout.strip().splitlines()[-1])
+    last = done.stdout.strip().splitlines()[-1]
+    assert re.fullmatch(r"preview: \d+ create; 0 of 32 simulated GPUs usable; .*", last)
     assert (
         "GPUs 0 → 32 (pool a100: 0 → 32, with gpu-1..4); will be validated: gpu-1..4" in done.stdout
     )

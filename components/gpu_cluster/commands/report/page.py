@@ -25,7 +25,7 @@ from gpu_cluster.change.document import (
     stopping,
 )
 from gpu_cluster.change.names import counted, listed
-from gpu_cluster.change.text import lines, loss_text, numbers, statement_text
+from gpu_cluster.change.text import health_text, lines, loss_text, numbers, statement_text
 from gpu_cluster.commands.report.element import Child, element, shown, table
 from gpu_cluster.commands.report.gpu_map import NodeGpus, PoolGpus, State, totals
 from gpu_cluster.commands.report.software import Software
@@ -106,14 +106,26 @@ def page(report: Report) -> str:
             "header",
             element("h1", title),
             *_failure(report.document),
+            *_health(report.document),
             element("p", _summary(report)),
         ),
         element("nav", element("ul", *_links()), aria_label="Sections"),
         element("main", *_sections(report), id="content", tabindex="-1"),
-        element("footer", element("p", f"Created on {report.day} by make report.")),
+        element(
+            "footer",
+            *_health(report.document),
+            element("p", f"Created on {report.day} by make report."),
+        ),
     )
     text = tostring(element("html", head, body, lang="en"), encoding="unicode", method="html")
     return f"<!DOCTYPE html>\n{text}\n"
+
+
+def _health(document: Document) -> Iterator[Element]:
+    """Yield the sentence about GPUs, with which each command begins and ends."""
+    if text := health_text(document.clusters):
+        is_lacking = any(cluster.unusable for cluster in document.clusters)
+        yield element("p", f"{shown(text)}.", **({"class_": "bad"} if is_lacking else {}))
 
 
 def _links() -> Iterator[Element]:

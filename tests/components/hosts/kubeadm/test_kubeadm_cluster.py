@@ -274,3 +274,33 @@ def test_the_contexts_of_others_stay(file: Path) -> None:
         write("old")
     asyncio.run(kubeconfig.undo(request("old")))
     assert yaml.safe_load(file.read_text())["contexts"] == theirs["contexts"]
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("text", [None, "- a list"])
+def test_a_network_file_that_is_none_is_refused_before_the_first_resource(
+    tmp_path: Path, text: str | None
+) -> None:
+    path, recorder = tmp_path / "cni.yaml", Recorder()
+    if text is not None:
+        path.write_text(text)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+
+    def program() -> None:
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=declared, private_key="key"))
+
+    with pytest.raises(pulumi.RunError, match=r"cni\.yaml: found"):
+        declare(program, preview=False, recorder=recorder)
+    assert recorder.resources == []
+
+
+def test_a_kubeconfig_beside_a_cluster_to_be_made_is_refused_before_the_first_resource() -> None:
+    declared, recorder = cluster(kubernetesPackages=packages()), Recorder()
+
+    def program() -> None:
+        args = GpuClusterArgs(settings=declared, private_key="key", kubeconfig="{}")
+        GpuCluster("gpu-cluster", args)
+
+    with pytest.raises(pulumi.RunError, match=r"in addition to kubernetesPackages\.init"):
+        declare(program, preview=False, recorder=recorder)
+    assert recorder.resources == []
