@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from .facts.host_folders import FOLDERS, HOST_PATH, expand
 from .rules import RULES, Context, Mig, NodeTaint, PluginFacts, PoolFacts, Severity, Sharing
 from .rules.context import ExemptionFacts
 
@@ -89,6 +90,13 @@ PROPERTIES: Mapping[str, Any] = {
         "description": "Names of ResourceClaims, ResourceClaimTemplates and DeviceClasses without "
         "GPUs.",
     },
+    "allowedHostPaths": {
+        "type": "array",
+        "items": {"type": "string", "pattern": HOST_PATH},
+        "description": "Folders of nodes that pods with GPUs, or near GPUs, and PersistentVolumes "
+        "may use; `/*` at the end stands for the folders directly below, and `default` for "
+        f"{', '.join(f'`{path}`' for path in sorted(FOLDERS))}; default: `[default]`.",
+    },
     "extendedResourceToleration": {
         "type": "boolean",
         "description": "Whether the API server runs the admission plugin "
@@ -168,6 +176,8 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
         "otherClaims": "other_claims",
     }
     changes |= {field: settings[name] for name, field in plain.items() if name in settings}
+    if "allowedHostPaths" in settings:
+        changes["allowed_host_paths"] = expand(settings["allowedHostPaths"])
     changes |= {
         field: frozenset(settings[name]) for name, field in sets.items() if name in settings
     }

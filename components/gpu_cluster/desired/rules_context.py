@@ -16,6 +16,7 @@ from gpu_cluster.platforms.site import Site
 from gpu_cluster.settings.guardrails import GuardrailsSettings
 from gpu_cluster.settings.nodes.pool import Pool
 from gpu_cluster.settings.nodes.taint import Taint
+from gpu_rules.facts.host_folders import expand
 from gpu_rules.rules import Context, Mig, PluginFacts, PoolFacts, Sharing
 from gpu_rules.rules.context import ExemptionFacts
 
@@ -100,6 +101,7 @@ def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Contex
         ),
         resource_names=frozenset(guardrails.resource_names),
         runtime_classes=context.runtime_classes.union(guardrails.runtime_classes),
+        allowed_host_paths=expand(guardrails.allowed_host_paths),
         other_claims=frozenset(guardrails.other_claims),
         exemptions=tuple(
             ExemptionFacts(

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictSt
 
 from gpu_cluster.base.model import Freeze, Model
 from gpu_cluster.base.names import DnsLabel
+from gpu_rules.facts.host_folders import DEFAULT, HOST_PATH
 from gpu_rules.faults import Severity, refuse, show
 from gpu_rules.kube.names import is_extended_resource
 
@@ -184,6 +185,13 @@ class GuardrailsSettings(Model):
         default=(),
         description="a list of further RuntimeClasses that pods with GPUs may name",
         examples=["[kata-gpu]"],
+    )
+    allowed_host_paths: tuple[Annotated[StrictStr, Field(pattern=HOST_PATH)], ...] = Field(
+        default=(DEFAULT,),
+        description="a list of folders of nodes that pods with GPUs, or near GPUs, and "
+        "PersistentVolumes may use; /* at the end stands for the folders directly below, default "
+        "for the folders that docs/rules.md lists",
+        examples=["[default, /scratch, /nvme/*]"],
     )
     other_claims: tuple[StrictStr, ...] = Field(
         default=(),

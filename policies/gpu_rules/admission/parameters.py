@@ -69,6 +69,7 @@ def data(context: Context) -> dict[str, str]:
     names = {name for name in context.resource_names if "/" in name}
     taints = {_taint(taint) for pool in pools for taint in hard_taints(pool)}
     result = {
+        "allowedHostPaths": _list(context.allowed_host_paths),
         "daemonSetControllers": _list(context.daemon_set_controllers),
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
         "gpuNodes": _list({name for pool in pools for name in pool.node_names}),

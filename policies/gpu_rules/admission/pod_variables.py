@@ -26,6 +26,7 @@ from ..rules.cel import (
     together,
 )
 from ..rules.gpus import GPUS_VARIABLES
+from ..rules.host_paths import plain_path_cel
 from ..rules.pod_claims import of_other_devices_cel
 
 
@@ -95,12 +96,12 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     "terms": _TERMS,
     "volumes": f"variables.spec.?volumes{OR_LIST}",
     "hostPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "")'
-    '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
+    f".map(v, {plain_path_cel('v.hostPath.path')})",
     # The host paths that at least one container mounts without readOnly.
     "writtenPaths": 'variables.volumes.filter(v, v.?hostPath.?path.orValue("") != "" && '
     f"variables.containers.exists(c, c.?volumeMounts{OR_LIST}.exists(m, m.name == v.name && "
     "!m.?readOnly.orValue(false))))"
-    '.map(v, "/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))',
+    f".map(v, {plain_path_cel('v.hostPath.path')})",
     "gpuResources": parameter("gpuResources"),
     "ownDevices": OWN_DEVICES,
     # CEL can't read the claim, which is another object. So each claim counts as a GPU claim, unless

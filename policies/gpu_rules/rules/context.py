@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from ..facts.floors import Software, floor
+from ..facts.host_folders import FOLDERS
 from ..faults import Severity as Severity
 from ..kube.taints import NodeTaint
 
@@ -167,6 +168,8 @@ class Context:
         daemon_set_controllers: Users that create the pods of DaemonSets; only admission policies
             can see the user.
         exemptions: Exemptions in the settings.
+        allowed_host_paths: Folders of nodes that pods with GPUs, or near them, may mount; `/*` at
+            the end stands for the folders directly below.
         other_claims: Claims, claim templates and DeviceClasses that have no GPUs, by name.
         devices: What the manifests of the stack say about the devices of claims.
         ignored_paths: Patterns of files that the checker leaves out (`gpu_rules.check.ignored`).
@@ -191,6 +194,7 @@ class Context:
     namespace: str = ""
     daemon_set_controllers: frozenset[str] = DAEMON_SET_CONTROLLERS
     exemptions: tuple[ExemptionFacts, ...] = ()
+    allowed_host_paths: frozenset[str] = frozenset(FOLDERS)
     other_claims: frozenset[str] = frozenset()
     devices: DeviceFacts = DeviceFacts()
     ignored_paths: tuple[tuple[str, ...], ...] = ()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from typing import Final
 
+from . import cel
 from .agents import writable
 from .pod_spec import Pod
-from .unknown import at, sequence, text
+from .unknown import at, mapping, sequence, text
+
+_DRIVERS: Final = (("csi", "volumeAttributes"), ("flexVolume", "options"))
+"""Fields with the texts that a volume gives its driver; a path of the node may be one of them."""
 
 
 def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
@@ -26,7 +31,30 @@ def mounted(pod: Pod) -> Iterator[tuple[int, str, bool]]:
         yield index, path, text(at(volumes[index], "name")) in names
 
 
+def driver_paths(volume: object) -> Iterator[tuple[str, str]]:
+    """Yield the field and the cleaned path of each path that a volume gives its driver."""
+    for source, field in _DRIVERS:
+        for key, value in mapping(at(volume, source, field)).items():
+            if text(value).startswith("/"):
+                yield f"{source}.{field}[{key}]", plain_path(text(value))
+
+
+def driver_paths_cel(volume: str) -> str:
+    """Return CEL for the paths that a volume gives its driver, as a list."""
+    maps = (f"{volume}.?{source}.?{field}{cel.OR_MAP}" for source, field in _DRIVERS)
+    paths = (
+        f'{given}.filter(k, {given}[k].startsWith("/")).map(k, {plain_path_cel(f"{given}[k]")})'
+        for given in maps
+    )
+    return f"({' + '.join(paths)})"
+
+
 def plain_path(path: str) -> str:
     """Return a path without `.` and `//`."""
     # The prefix has three slashes, because normpath keeps two leading slashes.
     return posixpath.normpath(f"///{path}")
+
+
+def plain_path_cel(path: str) -> str:
+    """Return CEL for a path without `.` and `//`; the API server refuses `..` in host paths."""
+    return f'"/" + {path}.split("/").filter(s, s != "" && s != ".").join("/")'

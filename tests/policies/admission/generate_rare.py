@@ -274,20 +274,27 @@ def _hami(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _node_processes(draw: st.DrawFn) -> Json:
-    """Generate a pod that may use hostPID (GPU067)."""
+    """Generate a pod that may use namespaces of its node (GPU067)."""
     spec = {
         "containers": [_container({GPU: 1} if draw(st.integers(0, 3)) else {"cpu": 1})],
         "tolerations": [{"operator": "Exists"}],
-        "hostPID": draw(st.integers(0, 3)) > 0,
+        **{name: draw(st.integers(0, 3)) > 1 for name in ("hostPID", "hostIPC")},
     }
     metadata = _metadata(draw(_NAMESPACES))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+CSI: Json = {"driver": "hostpath.csi.k8s.io", "volumeHandle": "a"}
+
+
 @st.composite
 def _persistent_volumes(draw: st.DrawFn) -> Json:
     """Generate a PersistentVolume with a folder of a node as its source (GPU066)."""
-    path = draw(st.sampled_from(["/dev", "/dev//nvidia0", "/proc/1/root", "/mnt/a", "/mnt", "/"]))
+    path = draw(
+        st.sampled_from(
+            ["/dev", "/dev//nvidia0", "/proc/1/root", "/mnt/a", "/mnt", "/", "/data", "/var/lib"]
+        )
+    )
     path += draw(st.sampled_from(["", "/", "/x"]))
     labels = {LABEL: draw(_NAMESPACES)}
     return {
@@ -297,7 +304,14 @@ def _persistent_volumes(draw: st.DrawFn) -> Json:
         "spec": {
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
-            "hostPath": {"path": path},
+            **draw(
+                st.sampled_from(
+                    [
+                        {"hostPath": {"path": path}},
+                        {"csi": {**CSI, "volumeAttributes": {"path": path, "mode": "rw"}}},
+                    ]
+                )
+            ),
         },
     }
 

@@ -123,6 +123,7 @@ _HOST_PATHS = st.sampled_from(
         *("/var/lib/kubelet/device-plugins", "/opt/cni/bin", "/etc/cni/net.d/x", "/opt", "dev"),
         *("/proc/1/root", "/proc/1/rootless", "/proc/self/cwd/x", "/proc", "/dev/dri", "/etc"),
         *("/run/podman/podman.sock", "/etc/cdi", "/etc/kubernetes/manifests/x"),
+        *("/data/x", "/data01/models", "/mnt/k8s-disks/0", "/proc/1/task/1/root", "/var/log"),
     ]
 )
 _VOLUMES = st.sampled_from(

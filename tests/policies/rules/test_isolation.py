@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from gpu_rules.facts.host_folders import FOLDERS, HOST_PATH
+from gpu_rules.parameters import context_by
 from gpu_rules.rules import UNKNOWN, Context, evaluate
 from tests.policies.rules.cases import (
     CONTEXT,
@@ -53,8 +56,10 @@ HOST_PATHS: list[tuple[str, bool, bool]] = [
     ("/proc/1/root/dev", True, True),
     ("/proc/self/root", True, True),
     ("/proc/17/cwd/dev/nvidia0", True, True),
-    ("/proc/1/rootless", False, False),
-    ("/proc", False, False),
+    ("/proc/1/task/7/root", True, True),
+    ("/proc/1/fd/9", True, True),
+    ("/proc/1/rootless", False, True),
+    ("/proc", False, True),
     ("/dev/dri", True, True),
     ("/dev/kfd", True, True),
     ("/dev/char", True, True),
@@ -66,8 +71,24 @@ HOST_PATHS: list[tuple[str, bool, bool]] = [
     ("/etc", False, True),
     ("/run/podman/podman.sock", True, True),
     ("/run/containerd/containerd.sock.ttrpc", True, True),
+    ("/dev/vfio/vfio", True, True),
+    ("/dev/nvhost-ctrl", True, True),
+    ("/run/docker/containerd/containerd.sock", True, True),
+    ("/etc/nvidia-container-runtime", True, True),
+    ("/tmp/nvidia-mps", True, True),
+    ("/tmp", False, True),
+    ("/mnt/stateful_partition/var/lib/kubelet", True, True),
     ("/data", False, False),
-    ("/var/log", False, False),
+    ("/data/", False, False),
+    ("/data/x", False, True),
+    ("/data.", False, True),
+    ("/data01", False, True),
+    ("/data01/models", False, False),
+    ("/data01/models/x", False, True),
+    ("/mnt/k8s-disks/0", False, False),
+    ("/root/models", False, False),
+    ("/root", False, True),
+    ("/var/log", False, True),
 ]
 
 
@@ -80,6 +101,35 @@ def test_host_paths(path: str, always: bool, beside: bool) -> None:
     assert paths("GPU036", tolerant) == (place if beside else []), "it may run on GPU nodes"
     tolerant["metadata"]["namespace"] = "kube-system"
     assert paths("GPU036", tolerant) == []
+
+
+def test_the_settings_say_which_host_paths_are_allowed() -> None:
+    def allowing(*paths: str) -> Context:
+        return context_by({"allowedHostPaths": list(paths)}, CONTEXT)
+
+    def refused(path: str, context: Context) -> bool:
+        return bool(paths("GPU036", on_host(path, gpus()), context))
+
+    further, others = allowing("default", "/scratch/*"), allowing("/scratch", "/dev", "/")
+    assert not refused("/scratch/a", further)
+    assert not refused("/data", further)
+    assert refused("/scratch", further)
+    assert refused("/scratch/a/b", further)
+    assert not refused("/scratch", others)
+    assert refused("/data", others)
+    assert refused("/dev", others), "it holds devices of GPUs"
+    assert refused("/", others), "it holds devices of GPUs"
+    assert refused("/data", allowing())
+    volume = resource("PersistentVolume", spec={"local": {"path": "/scratch/a"}})
+    assert paths("GPU066", volume) == ["spec.local.path"]
+    assert paths("GPU066", volume, further) == []
+
+
+def test_no_allowed_host_path_lies_below_another() -> None:
+    """Who can write a folder can replace what is below it by a link to any other folder."""
+    folders = [path.removesuffix("/*") for path in FOLDERS]
+    assert all(re.fullmatch(HOST_PATH, path) for path in FOLDERS)
+    assert [(a, b) for a in folders for b in folders if b.startswith(f"{a}/")] == []
 
 
 def test_nodes_without_a_taint_take_every_pod_that_their_labels_do_not_rule_out() -> None:
@@ -125,7 +175,15 @@ def capable(*names: Any) -> dict[str, Any]:
         ("/proc/1/root", True),
         ("/run/containerd/containerd.sock", True),
         ("/mnt/disks/a", False),
-        ("/var/lib/data", False),
+        ("/var/lib/rancher/k3s/storage/pvc-1_team_a", False),
+        ("/opt/local-path-provisioner/pvc-1", False),
+        ("/mnt", True),
+        ("/mnt/stateful_partition/var", True),
+        ("/data", False),
+        ("/data/llama3", False),
+        ("/database", True),
+        ("/var/lib/data", True),
+        ("/dev/nvme0n1", True),
         ("", False),
         (UNKNOWN, False),
     ],
@@ -151,7 +209,15 @@ PRIVILEGES: list[tuple[str, Any, bool]] = [
     ("able to mount", pod(gpus(**capable("SYS_ADMIN"))), True),
     ("able to mount, by its long name", pod(gpus(**capable("NET_ADMIN", "CAP_SYS_ADMIN"))), True),
     ("able to do all", pod(gpus(**capable("all"))), True),
-    ("able to do something else", pod(gpus(**capable("NET_ADMIN"))), False),
+    *(
+        (f"with {name}", pod(gpus(**capable(name))), True)
+        for name in ("NET_ADMIN", "SYS_PTRACE", "SYS_MODULE", "SYS_RAWIO", "BPF", "ipc_lock")
+    ),
+    ("with DAC_READ_SEARCH", pod(gpus(**capable("CHOWN", "DAC_READ_SEARCH"))), True),
+    ("able to pin memory", pod(gpus(**capable("IPC_LOCK"))), False),
+    ("within baseline", pod(gpus(**capable("MKNOD", "SYS_CHROOT", "SETPCAP"))), False),
+    ("with no capability", pod(gpus(**capable())), False),
+    ("capable, without GPUs", pod(container(**capable("SYS_PTRACE"))), False),
     ("unknown capabilities", pod(gpus(**capable(UNKNOWN))), False),
     ("without GPUs", pod(container(**PRIVILEGED)), False),
     ("not privileged", pod(gpus(securityContext={"privileged": False})), False),
@@ -230,8 +296,10 @@ def test_the_variable_by_reference(kind: str, fields: dict[str, Any], wanted: li
     assert paths("GPU035", resource(kind, **fields)) == wanted
 
 
-NODE_PROCESSES: list[tuple[str, Any, list[str]]] = [
+NODE_NAMESPACES: list[tuple[str, Any, list[str]]] = [
     ("with a GPU", pod(gpus(), hostPID=True), ["spec.hostPID"]),
+    ("the network", pod(gpus(), hostNetwork=True), ["spec.hostNetwork"]),
+    ("two of them", pod(gpus(), hostIPC=True, hostPID=True), ["spec.hostIPC", "spec.hostPID"]),
     ("in a template", workload("DaemonSet", gpus(), pod_spec={"hostPID": True}),
      ["spec.template.spec.hostPID"]),
     ("without GPUs", pod(container(), hostPID=True), []),
@@ -243,9 +311,9 @@ NODE_PROCESSES: list[tuple[str, Any, list[str]]] = [
 
 
 @pytest.mark.parametrize(
-    ("manifest", "wanted"), [r[1:] for r in NODE_PROCESSES], ids=[r[0] for r in NODE_PROCESSES]
+    ("manifest", "wanted"), [r[1:] for r in NODE_NAMESPACES], ids=[r[0] for r in NODE_NAMESPACES]
 )
-def test_processes_of_the_node(manifest: Any, wanted: list[str]) -> None:
+def test_namespaces_of_the_node(manifest: Any, wanted: list[str]) -> None:
     assert paths("GPU067", manifest) == wanted
     assert paths("GPU067", resource("Service")) == [], "it has no pod"
 

@@ -45,12 +45,14 @@ GUARDED = CLUSTER | {
         "resourceNames": ["example.com/npu"],
         "runtimeClasses": ["kata"],
         "otherClaims": ["odd"],
+        "allowedHostPaths": ["/scratch"],
         "exemptions": [{"rules": ["GPU051"], "until": "2030-12-31", "reason": "why"}],
     }
 }
 """A stack whose guardrails differ from the defaults."""
 
 SETTINGS: dict[str, tuple[str, Any]] = {
+    "allowedHostPaths": ("allowed_host_paths", ["/nvme/*"]),
     "exemptions": (
         "exemptions",
         [{"rules": ["GPU001"], "until": "2100-01-01", "reason": "a test"}],
@@ -381,6 +383,7 @@ def test_one_configuration_reaches_the_pack_and_the_policies(
     assert context.resource_names == {"example.com/npu"}
     assert "kata" in context.runtime_classes
     assert context.other_claims == {"odd"}
+    assert context.allowed_host_paths == {"/scratch"}
     assert [given.reason for given in context.exemptions] == ["why"]
     asking = pod(1, image="i:latest")
     asking["spec"]["tolerations"] = [{"operator": "Exists"}]

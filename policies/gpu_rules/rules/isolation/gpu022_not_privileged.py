@@ -17,7 +17,16 @@ from ..twin import pods
 from ..unknown import at, sequence, text
 from .privileged import IS_PRIVILEGED, privileged
 
-ALL_DEVICES = frozenset({"ALL", "SYS_ADMIN", "CAP_SYS_ADMIN", "CAP_ALL"})
+CAPABILITIES: Final = (
+    # Those that Kubernetes' Pod Security Standard `baseline` allows: k8s.io/pod-security-admission
+    # policy/check_capabilities_baseline.go at 8f84a87.
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"),
+    *("NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+    # RDMA pins the memory that it transfers; the capability lifts only the limit of locked memory
+    # (capabilities(7)).
+    "IPC_LOCK",
+)
+"""Capabilities that a container of a pod with GPUs may add."""
 
 
 def _with_gpus(subject: Subject, context: Context) -> bool:
@@ -28,13 +37,13 @@ def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
     yield from privileged(container, "requests GPUs", "false")
     added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
     for index, capability in enumerate(added):
-        if text(capability).upper() in ALL_DEVICES:
+        if text(capability) and capability not in CAPABILITIES:
             yield Finding(
                 path=f"{container.path}.securityContext.capabilities.add[{index}]",
-                found=f"{text(capability)} in a pod that requests GPUs",
-                wanted="none of " + ", ".join(sorted(ALL_DEVICES)),
-                cure="Add only what it needs: with these, a container can mount the node's "
-                "devices.",
+                found=f"{text(capability)[:80]} in a pod that requests GPUs",
+                wanted="only capabilities of the Pod Security Standard baseline, and IPC_LOCK",
+                cure="Remove it: with capabilities beyond these, a container can leave its "
+                "isolation and reach other GPUs of the node.",
             )
 
 
@@ -44,22 +53,25 @@ RULE = Rule(
     severity=Severity.MANDATORY,
     check=each_container(_not_privileged, when=_with_gpus),
     why="A privileged container sees every device of the node, whatever it requests. A "
-    "container with the capability SYS_ADMIN can mount the devices. HAMi rejects privileged "
-    "pods, too.",
-    source="kubernetes issue 81256; Project-HAMi HAMi pkg/scheduler/webhook.go",
+    "container with a capability such as SYS_ADMIN, SYS_MODULE or SYS_PTRACE can get the devices "
+    "by the kernel or by another process. So containers may add only the capabilities of the Pod "
+    "Security Standard baseline, and IPC_LOCK, which RDMA needs. HAMi rejects privileged pods, "
+    "too.",
+    source="kubernetes issue 81256; Project-HAMi HAMi pkg/scheduler/webhook.go; k8s.io/"
+    "pod-security-admission policy/check_capabilities_baseline.go",
 )
 
 PRIVILEGED: Final = (
     f"({IS_PRIVILEGED} || "
     f"c.?securityContext.?capabilities.?add{cel.OR_LIST}"
-    f".exists(a, a.upperAscii() in {cel.texts(ALL_DEVICES)}))"
+    f".exists(a, !(a in {cel.texts(CAPABILITIES)})))"
 )
 
 TWIN = pods(
     cel.in_workloads(
         "!variables.mayHaveGpus ? [] : "
         + cel.each_container(
-            PRIVILEGED, '"privileged, or with a capability like it"', "variables.judged"
+            PRIVILEGED, '"privileged, or with a capability beyond baseline"', "variables.judged"
         )
     ),
     ephemeral=True,
@@ -72,8 +84,8 @@ EXAMPLE = Example.edited(
         (
             "image: registry.example.com/cuda:13.0",
             "image: registry.example.com/cuda:13.0\n"
-            "      securityContext: {capabilities: {add: [SYS_NICE]}}",
+            "      securityContext: {capabilities: {add: [IPC_LOCK]}}",
         ),
     ),
-    ("securityContext: {capabilities: {add: [SYS_NICE]}}", "securityContext: {privileged: true}"),
+    ("securityContext: {capabilities: {add: [IPC_LOCK]}}", "securityContext: {privileged: true}"),
 )

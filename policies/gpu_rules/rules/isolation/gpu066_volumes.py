@@ -1,53 +1,76 @@
-"""Rule GPU066: a PersistentVolume must not have a host path that gives access to GPUs."""
+"""Rule GPU066: a PersistentVolume of a node is a folder for data."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .. import cel
+from ...facts.host_folders import VOLUMES
 from ..context import Context, Severity
 from ..each import each_object
 from ..example import Example
-from ..host_paths import plain_path
+from ..host_paths import driver_paths, driver_paths_cel, plain_path, plain_path_cel
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 from ..unknown import at, text
-from .paths import PARENTS, gives_gpus, gives_gpus_cel
+from .paths import (
+    gives_gpus,
+    gives_gpus_cel,
+    is_allowed,
+    is_allowed_cel,
+    is_for_volumes,
+    is_for_volumes_cel,
+)
 
 _SOURCES = ("hostPath", "local")
 
 
-def _no_devices(subject: Subject, _: Context) -> Iterator[Finding]:
-    for source in _SOURCES if subject.group_version == "v1" else ():
-        written = text(at(subject.manifest, "spec", source, "path"))
+def _for_data(subject: Subject, context: Context) -> Iterator[Finding]:
+    if subject.group_version != "v1":
+        return
+    spec = at(subject.manifest, "spec")
+    for source in _SOURCES:
+        written = text(at(spec, source, "path"))
         path = plain_path(written)
-        if written and (gives_gpus(path) or path in PARENTS):
-            yield Finding(
-                path=f"spec.{source}.path",
-                found=path[:80],
-                wanted="a folder for data",
-                cure="Use another folder: pods with this volume would get GPUs without a request "
-                "for them.",
-            )
+        allowed = is_allowed(path, context) or is_for_volumes(path)
+        if written and (gives_gpus(path) or not allowed):
+            yield _finding(f"spec.{source}.path", path)
+    for place, path in driver_paths(spec):
+        if gives_gpus(path):
+            yield _finding(f"spec.{place}", path)
+
+
+def _finding(place: str, path: str) -> Finding:
+    return Finding(
+        path=place,
+        found=path[:80],
+        wanted="a folder for data",
+        cure="Use another folder, or add it to allowedHostPaths: pods with this volume could get "
+        "GPUs without a request for them."
+        if not gives_gpus(path)
+        else "Use another folder: pods with this volume would get GPUs without a request for them.",
+    )
 
 
 RULE = Rule(
     id="GPU066",
     title="No PersistentVolume gives access to GPUs",
     severity=Severity.MANDATORY,
-    check=each_object(_no_devices, "PersistentVolume"),
+    check=each_object(_for_data, "PersistentVolume"),
     why="A pod that uses the volume mounts a folder of the node without a host path in its own "
-    "manifest, so neither GPU036 nor Pod Security detects it.",
+    "manifest, so neither GPU036 nor Pod Security detects it. So the folder must be one for data: "
+    "one that allowedHostPaths lists, or a folder below "
+    + ", ".join(sorted(VOLUMES)[:-1])
+    + f" or {max(VOLUMES)}.",
     source="k8s.io/api v0.34.4 core/v1/types.go PersistentVolumeSource; k8s.io/pod-security-"
     "admission v0.34.4 policy (volumes of pods alone)",
 )
 
-_PLAIN = '"/" + p.split("/").filter(s, s != "" && s != ".").join("/")'
-
 TWIN = Twin(
     '[object.spec.?hostPath.?path.orValue(""), object.spec.?local.?path.orValue("")]'
-    f'.filter(p, p != "").map(p, {_PLAIN})'
-    f".filter(h, {gives_gpus_cel('h')} || h in {cel.texts(PARENTS)})"
+    f'.filter(p, p != "").map(p, {plain_path_cel("p")})'
+    f".filter(h, {gives_gpus_cel('h')} || !({is_allowed_cel('h')} || {is_for_volumes_cel('h')}))"
+    '.map(h, "found path " + h) + '
+    f"{driver_paths_cel('object.spec')}.filter(h, {gives_gpus_cel('h')})"
     '.map(h, "found path " + h)',
     scopes=frozenset({Scope.VOLUMES}),
 )
