@@ -179,7 +179,7 @@ def _privileged(_: Json, container: Json, __: Draw) -> None:
 
 
 def _capability(_: Json, container: Json, draw: Draw) -> None:
-    name = draw.choice(("SYS_ADMIN", "ALL", "sys_admin"))
+    name = draw.choice(("SYS_ADMIN", "ALL", "sys_admin", "SYS_PTRACE", "BPF", "NET_ADMIN"))
     container["securityContext"] = {"capabilities": {"add": [name]}}
 
 
@@ -203,7 +203,13 @@ def _path(spec: Json, container: Json, draw: Draw) -> None:
 
 def _parent(spec: Json, container: Json, draw: Draw) -> None:
     _path(spec, container, draw)
-    spec["volumes"][0]["hostPath"]["path"] = draw.choice(("/", "/dev", "/dev/"))
+    spec["volumes"][0]["hostPath"]["path"] = draw.choice(
+        ("/", "/dev", "/dev/", "/sys", "/proc/1/task/1", "/var/lib/rancher/k3s/agent/pod-manifests")
+    )
+
+
+def _namespace(spec: Json, _: Json, draw: Draw) -> None:
+    spec[draw.choice(("hostPID", "hostIPC", "hostNetwork"))] = True
 
 
 def _variable(_: Json, container: Json, draw: Draw) -> None:
@@ -248,7 +254,8 @@ FAULTS: Final = {
     "a RuntimeClass": Fault(_runtime_class, frozenset({"GPU063"}), frozenset({WITHOUT, OPEN})),
     "a node": Fault(_node, frozenset({"GPU016", "GPU064"}), _BOTH),
     "a device": Fault(_path, frozenset({"GPU036"}), _BOTH),
-    "a folder of devices": Fault(_parent, frozenset({"GPU036"}), frozenset({WITH, OPEN})),
+    "a folder of the node": Fault(_parent, frozenset({"GPU036"}), frozenset({WITH, OPEN})),
+    "a namespace of the node": Fault(_namespace, frozenset({"GPU067"}), frozenset({WITH, OPEN})),
     "a variable": Fault(_variable, frozenset({"GPU017"}), _BOTH, True),
 }
 

@@ -3,7 +3,8 @@
 Command: `WORLD=FOLDER python -m tests.proofs.rules.world`. The folder has a checkout of each
 repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object that
 names GPUs: repository, commit, path, object, what is expected, and, if the first expectation was
-wrong, what it was. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
+wrong, what it was, and why an object that others run is refused for its host paths, capabilities or
+host namespaces. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
 `unreadable` if the API server could not decode the file either, or `none` if the object requests
 no GPUs. All manifests of a repository are one stack, as for `gpu-rules check FOLDER`.
 """
@@ -49,6 +50,7 @@ class Row:
     object: str
     expected: str
     corrected: str
+    reason: str
 
 
 @dataclass
