@@ -1,0 +1,1 @@
+"""Logins that fail, first messages, and hand-overs: `make test-logins`."""
