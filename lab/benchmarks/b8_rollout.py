@@ -32,6 +32,7 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.rollout.rollout import RolloutRun
 from gpu_cluster.rollout.waves import in_waves
 from gpu_cluster.settings.hosts.host import Role
+from gpu_cluster.settings.hosts.ssh import SshLimits
 from gpu_rules.faults import Fault
 from lab import simulator
 from lab.benchmarks.measure import write
@@ -107,6 +108,7 @@ def host(name: str) -> RolledHost:
         user="root",
         host_key="",
         bastion=None,
+        ssh=SshLimits(),
     )
     prepare = Phase(name="prepare", script="", lines={})
     return RolledHost(target=target, prepare=prepare, runtime=None, has_gpus=True, upgrades=False)

@@ -33,7 +33,7 @@ from gpu_cluster.loading.stack_file import KEY
 from gpu_cluster.settings.hosts.host import Host
 from gpu_cluster.settings.nodes.node_range import written_out
 from gpu_cluster.ssh.host_keys import NoHostKeyError, fingerprint_of, presented
-from gpu_cluster.ssh.unreached import PUBLIC_KEY
+from gpu_cluster.ssh.login import PUBLIC_KEY
 from gpu_rules.faults import ConfigError, Fault, FaultError, InputError
 from gpu_rules.printable import printable
 

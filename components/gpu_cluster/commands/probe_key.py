@@ -11,8 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import asyncssh
@@ -25,12 +24,13 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed.probe import PROBE, probe
 from gpu_cluster.ssh.answers import ANSWER, Channel
 from gpu_cluster.ssh.client import reached, run
+from gpu_cluster.ssh.login import LoginFailed
 from gpu_rules.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
 """Path of the probe script on a host; only root can write the file."""
 LIMIT = 30.0
-"""Time limit for all checks of one host, in seconds."""
+"""Seconds for the checks of one host, after the login."""
 _REFUSALS = (asyncssh.Error, asyncssh.ChannelOpenError, asyncssh.ChannelListenError)
 _ASKED, _ANSWER = "echo allowed-$((6 * 7))", "allowed-42"
 ALLOWED = Channel("allowed", ANSWER, lambda text: _ANSWER in text)
@@ -68,7 +68,7 @@ def instructions(public_key: str, user: str, script: Path) -> str:
 
 
 async def _runs(connection: asyncssh.SSHClientConnection, command: str, text: str) -> bool:
-    return (await run(connection, command, text, ALLOWED)).read()
+    return (await run(connection, command, text, ALLOWED, LIMIT)).read()
 
 
 async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
@@ -106,29 +106,23 @@ async def allowed(connection: asyncssh.SSHClientConnection) -> list[str]:
         try:
             if await asyncio.wait_for(way(), LIMIT / len(ways)):
                 commands.append(name)
-        except (*_REFUSALS, OSError, TimeoutError, ValueError):
+        except (*_REFUSALS, LoginFailed, OSError, TimeoutError, ValueError):
             continue
     return commands
-
-
-@asynccontextmanager
-async def _logged_in(host: Target, key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    async with asyncio.timeout(LIMIT), reached(host, key) as connection:
-        yield connection
 
 
 async def problem_of(host: Target, key: str) -> str:
     """Return why a host is not ready for the key; empty if the key runs only the probe."""
     try:
-        async with _logged_in(host, key) as connection:
+        async with reached(host, key) as connection:
             try:
-                (await run(connection, "true", "", PROBE)).read()
+                (await run(connection, "true", "", PROBE, LIMIT)).read()
             except ValueError:
                 return f"found no probe; wanted: {PLACE} as the key's command; cure: see above"
             more = await allowed(connection)
-    except (asyncssh.Error, OSError, TimeoutError) as error:
-        reason = str(error) or type(error).__name__
-        return f"found no login ({reason}); wanted: the line above; cure: add it to authorized_keys"
+    except LoginFailed as error:
+        why = error.failure
+        return f"found {why.found}; wanted: the line above; cure: {why.cure}"
     if more:
         return (
             f"found that the key may {', '.join(more)}; wanted: the probe only; cure: the line "

@@ -74,7 +74,8 @@ def incomplete(
     if inspection.unreachable:
         yield inspection.unreachable
     yield from (
-        f"host {name}: {why}" for name, why in inspection.difference.hosts.unreached.items()
+        f"host {name}: {facts.error}"
+        for name, facts in inspection.difference.hosts.unreached.items()
     )
 
 

@@ -37,6 +37,7 @@ class Target:
         user: SSH user.
         host_key: Expected public host key, in the format of ssh_host_ed25519_key.pub.
         bastion: Jump host, or None for a direct connection.
+        ssh: Limits of SSH connections and commands.
     """
 
     name: str
@@ -47,6 +48,12 @@ class Target:
     user: str
     host_key: str
     bastion: Bastion | None
+    ssh: SshLimits
+
+    @property
+    def login_seconds(self) -> int:
+        """Return the time limit of one try to log in."""
+        return self.ssh.per_dial_timeout_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +61,6 @@ class DesiredHost(Target):
     """A host with all data that its scripts, its inspection and its Pulumi commands need.
 
     Attributes:
-        ssh: Limits of SSH connections and commands.
         sections: Settings that the host's preparation steps read, with the host's overrides.
         in_maintenance: True if the host is in maintenance; the program doesn't connect to it.
         joins: True if the preparation joins the host to an existing cluster
@@ -72,7 +78,6 @@ class DesiredHost(Target):
         validation_image: Image that runs a CUDA kernel on the host's GPUs.
     """
 
-    ssh: SshLimits
     sections: HostSections
     in_maintenance: bool
     joins: bool

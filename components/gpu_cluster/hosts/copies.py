@@ -17,6 +17,7 @@ import pulumi
 
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hooks import before_changes
+from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.script import Bundle
 from gpu_cluster.ssh.upload import UploadLimits, upload
 from gpu_rules.faults import Fault, FaultError
@@ -25,14 +26,11 @@ AT_ONCE = 64
 """Maximum number of hosts that receive files in parallel."""
 
 
-def unreached_fault(name: str, why: str) -> Fault:
-    """Return the fault of a host that a run would change and that gave no answer."""
-    return Fault(
-        f"host {name}",
-        why,
-        "a reachable host, because this run changes it",
-        "bring it up or correct its address, or declare it in `maintenance`",
-    )
+def unreached_fault(name: str, facts: HostFacts) -> Fault:
+    """Return the fault of a host that a run would change and that the inspection did not reach."""
+    wanted = "a login that works, because this run changes it"
+    cure = f"{facts.cure or 'bring it up'}; or declare it in `maintenance`"
+    return Fault(f"host {name}", facts.error, wanted, cure)
 
 
 class Copies:
@@ -42,13 +40,13 @@ class Copies:
         self,
         name: str,
         private_key: pulumi.Input[str],
-        unreached: Mapping[str, str] | None = None,
+        unreached: Mapping[str, HostFacts] | None = None,
     ) -> None:
         """Register the Pulumi hook that uploads the files.
 
         Args:
             name: Name of the hook.
-            unreached: Reason why the inspection could not reach a host, by host name.
+            unreached: Facts of the hosts that the inspection could not reach, by host name.
         """
         self._key = private_key
         self._gate = asyncio.Semaphore(AT_ONCE)
@@ -99,7 +97,6 @@ class Copies:
         host = self._hosts[name]
         limits = UploadLimits(
             dials=host.ssh.dial_error_limit,
-            dial=host.ssh.per_dial_timeout_seconds,
             copying=host.ssh.command_timeout_seconds,
         )
         fault = await upload(host, key, wanted, limits, self._gate)

@@ -38,14 +38,15 @@ class HostDifference:
     """Findings about hosts, each by host name.
 
     Attributes:
-        unreached: Why the inspection could not reach a host. Such a host has no other findings.
+        unreached: Facts of the hosts that the inspection could not reach: the error and its cure.
+            Such a host has no other findings.
         prepare: Findings about the host's preparation.
         runtime: Findings about the host's container runtime.
         cluster: Findings about the host's membership in the cluster that the stack creates.
         reboot: Reasons why the host must be rebooted, or its node uncordoned.
     """
 
-    unreached: Mapping[str, str] = field(default_factory=dict)
+    unreached: Mapping[str, HostFacts] = field(default_factory=dict)
     prepare: Mapping[str, Findings] = field(default_factory=dict)
     runtime: Mapping[str, Findings] = field(default_factory=dict)
     cluster: Mapping[str, Findings] = field(default_factory=dict)
@@ -91,7 +92,7 @@ def compare(
             found[phase][host.name] = tuple(_phase(host.name, phase, declaration, seen, lost))
         found["reboot"][host.name] = tuple(_reboot(host, seen, cordoned))
     return HostDifference(
-        unreached={name: seen.error for name, seen in facts.items() if seen.error},
+        unreached={name: seen for name, seen in facts.items() if seen.error},
         **{
             part: {host: each for host, each in by_host.items() if each}
             for part, by_host in found.items()

@@ -39,10 +39,7 @@ def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     """Return the faults and warnings about a host whose facts don't fit its settings."""
     if facts.error:
         severity = FaultSeverity.ERROR if facts.refused else FaultSeverity.WARNING
-        wanted = facts.wanted or "a reachable host"
-        ssh = f"`ssh -p {host.port} {host.user}@{host.address}`"
-        cure = facts.cure or f"check that {ssh} works from here"
-        return [Fault(f"host {host.name}", facts.error, wanted, cure, severity)]
+        return [Fault(f"host {host.name}", facts.error, facts.wanted, facts.cure, severity)]
     faults = [*_system(host, facts), *(_gpus(host, facts) if host.role.has_gpus else ())]
     for step in every().values():
         if not step.engines or host.sections.runtime.engine in step.engines:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.command import command_line, connection
 from gpu_cluster.hosts.copies import unreached_fault
 from gpu_cluster.hosts.phases import (
@@ -29,7 +30,7 @@ Inputs = Mapping[str, Any]
 def unreached_changes(
     name: str,
     hosts: Iterable[DesiredHost],
-    unreached: Mapping[str, str],
+    unreached: Mapping[str, HostFacts],
     private_key: str,
     join_token: str | None,
 ) -> Iterator[Fault]:
@@ -37,7 +38,7 @@ def unreached_changes(
 
     Args:
         name: Name of the component `GpuCluster`.
-        unreached: Reason why the inspection could not reach a host, by host name.
+        unreached: Facts of the hosts that the inspection could not reach, by host name.
         private_key: SSH private key of the hosts.
         join_token: kubeadm's bootstrap token. None: the stack has none.
     """

@@ -41,20 +41,22 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
     return result.result()
 
 
-async def bounded(part: str, work: Awaitable[T], nothing: T) -> tuple[T, str]:
+async def bounded(part: str, work: Awaitable[T], nothing: T, longer: float = 0) -> tuple[T, str]:
     """Return the result of `work` and an empty text, or `nothing` and the error; never raise.
 
     Args:
         part: Name of the inspected part, such as the cluster, for the error text.
         work: Awaitable that returns the result.
-        nothing: Fallback if the work fails or takes longer than `LIMIT`.
+        nothing: Fallback if the work fails or takes longer than `LIMIT` and `longer`.
+        longer: Seconds in addition to `LIMIT`.
     """
-    limit = asyncio.timeout(LIMIT)
+    seconds = LIMIT + longer
+    limit = asyncio.timeout(seconds)
     try:
         async with limit:
             return await work, ""
     except Exception as error:
         if limit.expired():
-            return nothing, f"the inspection of the {part} took longer than {LIMIT} s"
+            return nothing, f"the inspection of the {part} took longer than {seconds:.0f} s"
         why = printable(traceback.format_exception_only(error)[-1].strip())
         return nothing, f"the inspection of the {part} failed: {why}"

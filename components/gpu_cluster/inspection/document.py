@@ -473,8 +473,8 @@ def _notes(difference: Difference) -> Iterator[str]:
 def _uninspected(inspection: Inspection) -> Iterator[str]:
     if inspection.unreachable:
         yield inspection.unreachable
-    for host, why in inspection.difference.hosts.unreached.items():
-        yield printable(f"host {host}: {why}")
+    for host, facts in inspection.difference.hosts.unreached.items():
+        yield printable(f"host {host}: {facts.error}")
 
 
 def _pods(difference: Difference) -> Iterator[PodChange]:

@@ -140,10 +140,13 @@ def observe(
     except FaultError as error:
         hosts, key, problems = (), "", (str(error),)
 
+    # Slow hosts get the time for their logins that the stack file grants, a bastion's included.
+    logins = 2 * max((host.login_seconds for host in hosts), default=0)
+
     async def every() -> Seen:
         (found, why), (facts, reason) = await asyncio.gather(
             bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
-            bounded("hosts", observe_hosts(hosts, key, registries=registries), {}),
+            bounded("hosts", observe_hosts(hosts, key, registries=registries), {}, logins),
         )
         reasons = "; ".join(filter(None, (why, reason)))
         return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)

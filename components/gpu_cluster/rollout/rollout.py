@@ -14,8 +14,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable
 
-import asyncssh
-
 from gpu_cluster.desired.rollout import Phase, RolledHost, RolloutRequest
 from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.hosts.observed.inspect import observe_hosts
@@ -31,7 +29,7 @@ from gpu_cluster.rollout.target import fault, refuse
 from gpu_cluster.rollout.waves import in_waves
 from gpu_cluster.ssh.answers import NOTHING
 from gpu_cluster.ssh.client import reached, run
-from gpu_cluster.ssh.unreached import unreached
+from gpu_cluster.ssh.login import LoginFailed, LoginFailure
 from gpu_cluster.validation.node_annotations import can_validate
 from gpu_cluster.validation.validation import validate_nodes
 from gpu_rules.faults import Fault
@@ -74,10 +72,11 @@ class RolloutRun:
             async with reached(host.target, self.key) as connection:
                 text = f"GC_ROLLOUT=1\n{phase.script}"
                 answer = await run(connection, phase.lines[action], text, NOTHING)
-        except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-            why = unreached(error, host.target, self.limit)
-            found = f"no end of {phase.name} ({printable(why.found)})"
-            raise fault(host, found, why.wanted, printable(why.cure)) from error
+        except LoginFailed as error:
+            why = error.failure
+            raise fault(
+                host, f"no end of {phase.name}: {why.found}", why.wanted, why.cure
+            ) from error
         if answer.status != 0:
             shown = "\n".join(answer.errors[-TAIL:]) or "no message"
             found = f"{phase.name} ended with status {answer.status}: {shown}"
@@ -99,13 +98,20 @@ class RolloutRun:
         After a run that was killed the host may still be booting, so this step waits for the host
         first.
         """
+        failure: LoginFailure | None = None
 
         async def answers() -> bool:
-            return bool(await reboot.boot_id_of(host.target, self.key))
+            nonlocal failure
+            try:
+                await reboot.read_boot_id(host.target, self.key)
+            except LoginFailed as error:
+                failure = error.failure
+                return False
+            return True
 
-        if not await drain.until(answers, self.limit):
-            found, cure = f"no answer for {self.limit:.0f} s", "check that ssh works from here"
-            raise fault(host, found, "a reachable host", cure)
+        if not await drain.until(answers, self.limit) and failure is not None:
+            found = f"for {self.limit:.0f} s {failure.found}"
+            raise fault(host, found, failure.wanted, failure.cure)
         await self.again(lambda: self.script(host, host.prepare, "fetch"), host)
         self.tell(host, "has all that it needs")
 

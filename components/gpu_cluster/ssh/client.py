@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import asyncssh
 
-from gpu_cluster.ssh.answers import ANSWER, Channel, last_lines
+from gpu_cluster.ssh.answers import ANSWER, Channel, Unreadable, last_lines
 from gpu_cluster.ssh.keys import fingerprint, read_key
+from gpu_cluster.ssh.login import (
+    Endpoint,
+    Login,
+    LoginFailed,
+    Progress,
+    explain,
+    explain_refused_session,
+    explain_script,
+    explain_session,
+    text_of,
+    unreadable_host_key,
+    unreadable_key,
+)
 
 T = TypeVar("T")
 MODERN: dict[str, Any] = {
@@ -29,31 +42,14 @@ KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
 
 `sshd` itself replies to keepalive messages, even while a command is running.
 """
+PAUSES: Sequence[float] = (0.3, 0.8, 2.0)
+"""Seconds between the tries of a login whose failure another try may heal."""
 _RSA = ["rsa-sha2-512", "rsa-sha2-256"]
-
-
-class Endpoint(Protocol):
-    """SSH server to log in to: its address, user name and public host key."""
-
-    @property
-    def address(self) -> str:
-        """Return the host name or IP address."""
-        ...
-
-    @property
-    def port(self) -> int:
-        """Return the TCP port."""
-        ...
-
-    @property
-    def user(self) -> str:
-        """Return the user name of the login."""
-        ...
-
-    @property
-    def host_key(self) -> str:
-        """Return the public key that the server must present."""
-        ...
+_BEGUN = "gpu-cluster: the script begins"
+"""Line that a script prints first on standard error: login, shell and sudo have worked."""
+_BANNER, _BANNER_SECONDS = 512, 2.0
+_LOGIN = "gpu_cluster_login"
+"""Name of a connection's extra information: the login that opened it."""
 
 
 class Target(Endpoint, Protocol):
@@ -69,83 +65,166 @@ class Target(Endpoint, Protocol):
         """Return the server to connect through; None if the host is reached directly."""
         ...
 
-
-class OtherHostKey(asyncssh.HostKeyNotVerifiable):
-    """Error: a host or bastion presents a host key that differs from the declared one.
-
-    Attributes:
-        to: Address and user of the login.
-        shown: Fingerprint of the presented key, as `ssh-keygen -l` prints it.
-        declared: Fingerprint of the declared key, as `ssh-keygen -l` prints it.
-    """
-
-    def __init__(self, to: Endpoint, shown: str, declared: str) -> None:
-        """Create the error from both fingerprints."""
-        super().__init__(f"shows {shown}, declared is {declared}")
-        self.to, self.shown, self.declared = to, shown, declared
+    @property
+    def login_seconds(self) -> int:
+        """Return the time limit of one try to log in (`ssh.perDialTimeoutSeconds`)."""
+        ...
 
 
 class _Client(asyncssh.SSHClient):
-    """SSH client that records an undeclared host key and rejects it."""
+    """SSH client that records how far a login came, and rejects an undeclared host key."""
 
-    shown = ""
+    def __init__(self, key: asyncssh.SSHKey) -> None:
+        self.key = key
+        self.progress = Progress()
+        self._connection: asyncssh.SSHClientConnection | None = None
+
+    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
+        self.progress.is_connected = True
+        self._connection = conn
+
+    def ended(self) -> Progress:
+        """Return how far the login came."""
+        version = self._connection and self._connection.get_extra_info("server_version")
+        self.progress.is_greeted = bool(version)
+        return self.progress
 
     def validate_host_public_key(
         self, host: str, addr: str, port: int, key: asyncssh.SSHKey
     ) -> bool:
-        self.shown = fingerprint(key)
+        self.progress.shown = fingerprint(key)
         return False
+
+    def auth_banner_received(self, msg: str, lang: str) -> None:
+        self.progress.words.append(msg[:_BANNER])
+
+    def public_key_auth_requested(self) -> asyncssh.SSHKey | None:
+        self.progress.keys += 1
+        return self.key if self.progress.keys == 1 else None
+
+    def password_auth_requested(self) -> None:
+        self.progress.asked = self.progress.asked or "a password"
+
+    def kbdint_auth_requested(self) -> None:
+        self.progress.asked = self.progress.asked or "a code or a password"
 
 
 @contextlib.asynccontextmanager
-async def reached(host: Target, private_key: str) -> AsyncIterator[asyncssh.SSHClientConnection]:
+async def reached(
+    host: Target, private_key: str, pauses: Sequence[float] = PAUSES
+) -> AsyncIterator[asyncssh.SSHClientConnection]:
     """Connect to one host, through its bastion if it has one.
 
+    Args:
+        host: Host to log in to.
+        private_key: SSH private key.
+        pauses: Seconds between the tries of a login that another try may heal.
+
     Raises:
-        OSError, asyncssh.Error, ValueError: No connection, another host key, a rejected login, or
-            an unusable private key.
+        LoginFailed: The login failed at one of its stages.
     """
-    key = read_key(private_key)
+    try:
+        key = read_key(private_key)
+    except ValueError as error:
+        raise LoginFailed(unreadable_key(Login(host), error)) from None
+    seconds = host.login_seconds
     async with contextlib.AsyncExitStack() as stack:
         tunnel = None
         if host.bastion is not None:
-            tunnel = await stack.enter_async_context(connect(host.bastion, key, None))
-        yield await stack.enter_async_context(connect(host, key, tunnel))
+            bastion = connect(host.bastion, key, seconds, pauses=pauses, at="bastion")
+            tunnel = await stack.enter_async_context(bastion)
+        yield await stack.enter_async_context(connect(host, key, seconds, tunnel, pauses))
 
 
 @contextlib.asynccontextmanager
 async def connect(
-    to: Endpoint, key: asyncssh.SSHKey, tunnel: asyncssh.SSHClientConnection | None
+    to: Endpoint,
+    key: asyncssh.SSHKey,
+    seconds: float,
+    tunnel: asyncssh.SSHClientConnection | None = None,
+    pauses: Sequence[float] = PAUSES,
+    at: str = "host",
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
-    """Connect to a host or bastion that presents the declared host key.
+    """Log in to a host or bastion that presents the declared host key.
+
+    Args:
+        to: Address, user and host key.
+        key: SSH private key.
+        seconds: Time limit of one try.
+        tunnel: Connection to the bastion.
+        pauses: Seconds between the tries of a login that another try may heal.
+        at: Who is logged in to: `host` or `bastion`.
 
     Raises:
-        OSError, asyncssh.Error: No connection, another host key, or a rejected login.
+        LoginFailed: The login failed at one of its stages.
     """
-    trusted, client = asyncssh.import_public_key(to.host_key), _Client()
     try:
-        connection = await asyncssh.connect(
-            to.address,
-            to.port,
-            username=to.user,
-            client_factory=lambda: client,
-            client_keys=[key],
-            known_hosts=([trusted], [], []),
-            config=None,
-            agent_path=None,
-            tunnel=tunnel or (),
-            **MODERN,
-            **KEEPALIVE,
-            **({"server_host_key_algs": _RSA} if trusted.get_algorithm() == "ssh-rsa" else {}),
-        )
-    except asyncssh.HostKeyNotVerifiable as error:
-        if not client.shown:
-            raise
-        raise OtherHostKey(to, client.shown, fingerprint(trusted)) from error
+        declared = asyncssh.import_public_key(to.host_key)
+    except ValueError as error:
+        raise LoginFailed(unreadable_host_key(Login(to, at), error)) from None
+    login = Login(to, at, fingerprint(declared), tunnel is not None, seconds)
+    for pause in (*pauses, None):
+        try:
+            connection = await _log_in(login, declared, key, tunnel, is_last=pause is None)
+            break
+        except LoginFailed as error:
+            if pause is None or not error.failure.is_transient:
+                raise
+            await asyncio.sleep(pause)
     try:
         yield connection
     finally:
         connection.abort()
+
+
+async def _log_in(
+    login: Login,
+    declared: asyncssh.SSHKey,
+    key: asyncssh.SSHKey,
+    tunnel: asyncssh.SSHClientConnection | None,
+    *,
+    is_last: bool,
+) -> asyncssh.SSHClientConnection:
+    to, client = login.to, _Client(key)
+    try:
+        async with asyncio.timeout(login.seconds):
+            connection = await asyncssh.connect(
+                to.address,
+                to.port,
+                username=to.user,
+                client_factory=lambda: client,
+                client_keys=None,
+                known_hosts=([declared], [], []),
+                config=None,
+                agent_path=None,
+                tunnel=tunnel or (),
+                **MODERN,
+                **KEEPALIVE,
+                **({"server_host_key_algs": _RSA} if declared.get_algorithm() == "ssh-rsa" else {}),
+            )
+    except (OSError, asyncssh.Error, TimeoutError) as error:
+        progress = client.ended()
+        if is_last and progress.is_connected and not progress.is_greeted:
+            progress.words += await _banner(to, tunnel)
+        raise LoginFailed(explain(error, login, progress)) from error
+    connection.set_extra_info(**{_LOGIN: login})
+    return connection
+
+
+async def _banner(to: Endpoint, tunnel: asyncssh.SSHClientConnection | None) -> list[str]:
+    """Return what a server sends in place of an SSH greeting; the SSH library drops such lines."""
+    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError):
+        async with asyncio.timeout(_BANNER_SECONDS):
+            opened: Any = (tunnel or asyncio).open_connection
+            reader, writer = await opened(to.address, to.port)
+            try:
+                writer.write(b"SSH-2.0-\r\n\r\n")
+                sent = bytes(await reader.read(_BANNER))
+            finally:
+                writer.close()
+        lines = sent.decode("utf-8", "replace").splitlines()
+        return [line for line in lines if not line.startswith("SSH-")]
+    return []
 
 
 @dataclass(frozen=True)
@@ -166,7 +245,7 @@ class Answer(Generic[T]):
         """Return the value parsed from standard output.
 
         Raises:
-            ValueError: The output doesn't have the expected format.
+            Unreadable: The output doesn't have the expected format.
         """
         return self._channel.read(self._text)
 
@@ -177,12 +256,11 @@ async def printed(
     """Run a script on a host and return the parsed output.
 
     Raises:
-        OSError, asyncssh.Error, TimeoutError: No connection, another host key, a rejected login, or
-            the time limit has passed.
-        ValueError: The output doesn't have the expected format.
+        LoginFailed: The login failed, or the script did not end within the limit.
+        Unreadable: The output doesn't have the expected format.
     """
-    async with asyncio.timeout(limit), reached(host, private_key) as connection:
-        answer = await run(connection, shell(host, limit), script, channel)
+    async with reached(host, private_key) as connection:
+        answer = await run(connection, shell(host, limit), script, channel, limit)
     return answer.read()
 
 
@@ -192,12 +270,31 @@ def shell(host: Endpoint, limit: float) -> str:
     return command if host.user == "root" else f"sudo -n {command}"
 
 
+@dataclass
+class _Output:
+    """Output of a session so far: standard output, standard error, and whether our script began."""
+
+    output: bytes = b""
+    errors: bytes = b""
+    has_begun: bool = False
+
+    @property
+    def text(self) -> str:
+        """Return standard output."""
+        return self.output.decode(errors="replace")
+
+    @property
+    def error_text(self) -> str:
+        """Return standard error without the line that says that the script begins."""
+        return self.errors.decode(errors="replace").replace(f"{_BEGUN}\n", "", 1)
+
+
 async def run(
     connection: asyncssh.SSHClientConnection,
     command: str,
     script: str,
     channel: Channel[[], T],
-    opening: float | None = None,
+    limit: float | None = None,
 ) -> Answer[T]:
     """Run a script and return its status and output; stop reading if a host prints too much.
 
@@ -207,30 +304,65 @@ async def run(
     Args:
         connection: Connection to the host.
         command: Command that runs the script from standard input.
-        script: Text of the script.
+        script: Text of the script. Empty: the command is what runs.
         channel: Parser of standard output.
-        opening: Seconds until the host must have started the command. None: no limit.
+        limit: Seconds for the script from its beginning. None: no limit. Until the beginning the
+            time limit of the login holds.
 
     Raises:
-        TimeoutError: The command did not start in time.
-        ValueError: The host printed more bytes than the channel allows.
+        LoginFailed: The host did not begin the script, because its shell or sudo refused or was
+            slow; or the script did not end in time, the connection ended, or the host printed more
+            bytes than the channel allows.
     """
+    login: Login = connection.get_extra_info(_LOGIN)
+    seen = _Output()
+    loop = asyncio.get_running_loop()
 
-    async def read(stream: asyncssh.SSHReader[bytes], limit: int) -> str:
-        taken = b""
+    async def read(stream: asyncssh.SSHReader[bytes], most: int, name: str) -> None:
         while part := await stream.read(65536):
-            taken += part
-            if len(taken) > limit:
-                raise ValueError(f"the host answered more than {limit} bytes")
-        return taken.decode(errors="replace")
+            taken = getattr(seen, name) + part
+            setattr(seen, name, taken)
+            if len(taken) > most:
+                raise Unreadable(f"the host answered more than {most} bytes")
+            if not seen.has_begun and f"{_BEGUN}\n".encode() in seen.errors:
+                seen.has_begun = True
+                deadline.reschedule(None if limit is None else loop.time() + limit)
 
-    async with asyncio.timeout(opening):
-        process = await connection.create_process(command, encoding=None)
-    with contextlib.suppress(BrokenPipeError, ConnectionError):
-        process.stdin.write(script.encode())
-        process.stdin.write_eof()
-    output, errors = await asyncio.gather(
-        read(process.stdout, channel.limit), read(process.stderr, ANSWER)
-    )
-    await process.wait_closed()
-    return Answer(process.exit_status, last_lines(errors), output, channel)
+    text = f"echo '{_BEGUN}' >&2\n{script}" if script else ""
+    try:
+        async with asyncio.timeout(login.seconds if script else limit) as deadline:
+            process = await connection.create_process(command, encoding=None)
+            with contextlib.suppress(BrokenPipeError, ConnectionError):
+                process.stdin.write(text.encode())
+                process.stdin.write_eof()
+            await asyncio.gather(
+                read(process.stdout, channel.limit, "output"),
+                read(process.stderr, ANSWER, "errors"),
+            )
+            await process.wait_closed()
+    except asyncssh.ChannelOpenError as error:
+        raise LoginFailed(explain_refused_session(login, error)) from error
+    except (OSError, asyncssh.Error, TimeoutError, Unreadable) as error:
+        late = isinstance(error, TimeoutError)
+        if seen.has_begun or not late:
+            reason = f"no end within {limit:.0f} s" if late and limit else text_of(error)
+            failure = explain_script(login, reason, seen.error_text)
+        else:
+            failure = explain_session(login, None, seen.error_text, seen.text, is_late=True)
+        raise LoginFailed(failure) from error
+    if process.exit_status is None and seen.has_begun:
+        reason = "the connection ended before the script"
+        raise LoginFailed(explain_script(login, reason, seen.error_text))
+    answer = Answer(process.exit_status, last_lines(seen.error_text), seen.text, channel)
+    if script and not seen.has_begun and not _is_readable(answer):
+        failure = explain_session(login, answer.status, seen.error_text, seen.text)
+        raise LoginFailed(failure)
+    return answer
+
+
+def _is_readable(answer: Answer[Any]) -> bool:
+    """Return whether a host's copy of the script answered, though ours did not begin."""
+    try:
+        return answer.status == 0 and answer.read() is not None and bool(answer._text)
+    except ValueError:
+        return False

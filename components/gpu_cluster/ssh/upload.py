@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +11,8 @@ import asyncssh
 
 from gpu_cluster.ssh.answers import NOTHING
 from gpu_cluster.ssh.client import Target, reached, run, shell
-from gpu_cluster.ssh.unreached import unreached
+from gpu_cluster.ssh.login import LoginFailed
 from gpu_rules.faults import Fault
-from gpu_rules.printable import printable
 
 FIRST_DELAY, DELAY_FACTOR, LONGEST_DELAY = 0.1, 1.5, 5.0
 """Shortest pause, factor and longest pause between two connection attempts.
@@ -26,8 +24,6 @@ STEPS = "/var/lib/gpu-cluster/steps"
 """Folder of the files on a host, from which a script reads them, also for its undo."""
 TAKE = Path(__file__).with_suffix(".sh")
 """File with the shell function `take_files`, which receives the files on the host."""
-FINAL = (asyncssh.PermissionDenied, asyncssh.HostKeyNotVerifiable, ValueError)
-"""Errors that another connection attempt can't resolve."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +32,10 @@ class UploadLimits:
 
     Attributes:
         dials: Maximum number of connection attempts.
-        dial: Maximum number of seconds for one connection attempt.
         copying: Maximum number of seconds for copying the files.
     """
 
     dials: int
-    dial: float
     copying: float
 
 
@@ -65,13 +59,11 @@ async def upload(
         try:
             async with gate:
                 return await _dial(host, private_key, files, limits)
-        except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-            if dials == limits.dials or isinstance(error, FINAL):
-                why = unreached(error, host, limits.dial)
-                attempts = f"{dials} attempt{'s' if dials > 1 else ''}"
-                reason = printable(why.found)
-                found = f"no connection as {host.user} after {attempts} ({reason})"
-                return Fault(f"host {host.name}", found, why.wanted, printable(why.cure))
+        except LoginFailed as error:
+            why = error.failure
+            if dials == limits.dials or (why.is_refused and not why.is_transient):
+                attempts = f" ({dials} attempts)" if dials > 1 else ""
+                return Fault(f"host {host.name}", f"{why.found}{attempts}", why.wanted, why.cure)
         await asyncio.sleep(delay)
         delay = min(delay * DELAY_FACTOR, LONGEST_DELAY)
     return None
@@ -80,9 +72,7 @@ async def upload(
 async def _dial(
     host: Target, private_key: str, files: Mapping[str, str], limits: UploadLimits
 ) -> Fault | None:
-    async with contextlib.AsyncExitStack() as stack:
-        async with asyncio.timeout(limits.dial):
-            connection = await stack.enter_async_context(reached(host, private_key))
+    async with reached(host, private_key, pauses=()) as connection:
         return await _send(connection, host, files, limits)
 
 
@@ -97,16 +87,12 @@ async def _send(
     One command copies all files, because SFTP needs several round trips for each file.
 
     Raises:
-        OSError, asyncssh.Error, TimeoutError, ValueError: The connection ended, the copying took
-            too long, or the host printed too much.
+        LoginFailed: The connection ended, the copying took too long, or the host printed too much.
     """
     command = shell(host, limits.copying)
-    async with asyncio.timeout(limits.copying):
-        answer = await run(connection, command, taking(files), NOTHING, limits.dial)
+    answer = await run(connection, command, taking(files), NOTHING, limits.copying)
     if answer.status == 0:
         return None
-    if answer.status is None:
-        raise ConnectionResetError("the connection ended while it was copied")
     found = f"{STEPS} can't be written: {' / '.join(answer.errors) or f'status {answer.status}'}"
     return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
 

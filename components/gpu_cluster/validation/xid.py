@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import asyncssh
-
 from gpu_cluster.desired.host import Target
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.ssh.answers import SHORT, Channel, Unreadable
 from gpu_cluster.ssh.client import printed
+from gpu_cluster.ssh.login import LoginFailed
 from gpu_rules.printable import printable
 
 # Format of an XID line: "NVRM: Xid (PCI:0000:3b:00): 79, …" (NVIDIA, "XID Errors";
@@ -58,7 +57,7 @@ async def lines(hosts: Mapping[str, Target], key: str, nodes: list[str]) -> dict
 async def _of_host(host: Target, key: str) -> str:
     try:
         found = await printed(host, key, SCRIPT, LIMIT, XID)
-    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        why = printable(str(error) or type(error).__name__, SHOWN)
+    except (LoginFailed, Unreadable) as error:
+        why = printable(str(error), SHOWN)
         return f"host {host.name}: its kernel's log can't be read: {why}"
     return f"host {host.name}: {' / '.join(found)}" if found else ""

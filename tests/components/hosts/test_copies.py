@@ -16,6 +16,7 @@ import pulumi
 import pytest
 
 from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts import copies, script
 from gpu_cluster.hosts.disruption import StepChange
 from gpu_cluster.hosts.script import Bundle
@@ -26,6 +27,7 @@ from gpu_cluster.settings.hosts.host import Host
 from gpu_cluster.ssh import upload
 from gpu_cluster.ssh.answers import NOTHING
 from gpu_cluster.ssh.client import Answer
+from gpu_cluster.ssh.login import Login, LoginFailed, Progress, explain
 from gpu_rules.faults import Fault
 from lab.simulator import hosts as simulated
 from tests.mocks import declare
@@ -47,7 +49,7 @@ VALID = load(
     }
 )
 (HOST,) = resolve(VALID, "test").hosts
-LIMITS = upload.UploadLimits(dials=3, dial=1, copying=1)
+LIMITS = upload.UploadLimits(dials=3, copying=1)
 SWAP = {step("swap").file: step("swap").text}
 NAMED = [file.stem for file in script.FOLDER.glob("*.sh")]
 """The names of all steps."""
@@ -242,14 +244,15 @@ def test_a_host_that_boots_is_dialled_again_and_one_that_refuses_is_not(
 
     async def fail(*_: object) -> None:
         seen.append(1)
-        raise error
+        progress = Progress(is_connected=True, is_greeted=True, keys=1)
+        raise LoginFailed(explain(error, Login(HOST), progress))
 
     monkeypatch.setattr(upload, "_dial", fail)
     monkeypatch.setattr(upload, "FIRST_DELAY", 0)
     host = HOST
     fault = asyncio.run(upload.upload(host, "key", SWAP, LIMITS, asyncio.Semaphore(1)))
     assert len(seen) == dials
-    assert f"no connection as root after {dials} attempt" in str(fault)
+    assert ("(3 attempts)" in str(fault)) is (dials == 3)
 
 
 def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,11 +263,11 @@ def test_hosts_that_do_not_answer_keep_no_other_one_out(monkeypatch: pytest.Monk
         order.append(host.name)
         await asyncio.sleep(0)
         if host.name in dead:
-            raise TimeoutError
+            raise LoginFailed(explain(TimeoutError(), Login(HOST), Progress()))
 
     async def every() -> None:
         gate, host = asyncio.Semaphore(2), HOST
-        limits = upload.UploadLimits(dials=50, dial=1, copying=1)
+        limits = upload.UploadLimits(dials=50, copying=1)
         named = [replace(host, name=name) for name in (*sorted(dead), "gpu-1")]
         await asyncio.gather(*(upload.upload(one, "key", SWAP, limits, gate) for one in named))
 
@@ -284,7 +287,7 @@ def test_the_login_shell_of_a_user_reads_one_plain_line(monkeypatch: pytest.Monk
         return Answer(0, "", [], NOTHING)
 
     @contextlib.asynccontextmanager
-    async def reached(*_: object) -> AsyncIterator[None]:
+    async def reached(*_: object, **__: object) -> AsyncIterator[None]:
         yield
 
     monkeypatch.setattr(upload, "run", run)
@@ -298,7 +301,7 @@ def test_the_change_of_a_host_that_was_not_reached_is_refused(
     uploads: Uploads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = HOST
-    made = copies.Copies("steps", "key", {host.name: "Connection refused"})
+    made = copies.Copies("steps", "key", {host.name: HostFacts(error="Connection refused")})
     made.want(host, prepare().bundles)
     made.before("hosts", [host.name])
     made.before("rollout", [])

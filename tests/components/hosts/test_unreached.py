@@ -11,6 +11,7 @@ import pytest
 from gpu_cluster.change.document import ClusterChange
 from gpu_cluster.change.file import Inspected
 from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.difference import HostDifference
 from gpu_cluster.hosts.recorded import RESOURCES
 from gpu_cluster.inspection.difference import Difference
@@ -21,6 +22,7 @@ from tests.mocks import Recorder, declare, inspected
 pytestmark = pytest.mark.usefixtures("no_hooks")
 
 KEY = "private"
+SILENT = HostFacts(error="no answer", cure="start it")
 CHANGED: Mapping[str, Mapping[str, Any]] = {
     "a kernel parameter": {"system": {"sysctl": {"vm.max_map_count": "262144"}}},
     "another user": {"ssh": {"user": "ops"}},
@@ -62,7 +64,7 @@ def plain(value: Any) -> Any:
 
 
 def run(
-    declared: Cluster, unreached: Mapping[str, str], recorder: Recorder | None = None
+    declared: Cluster, unreached: Mapping[str, HostFacts], recorder: Recorder | None = None
 ) -> Recorder:
     def program() -> None:
         GpuCluster("gpu-cluster", GpuClusterArgs(settings=declared, private_key=KEY))
@@ -84,7 +86,7 @@ def applied() -> Recorder:
 def test_a_silent_host_that_stays_as_it_is_stops_no_run(applied: Recorder) -> None:
     names = [host.name for host in cluster().hosts]
     again = State(applied)
-    run(cluster(), dict.fromkeys(names, "no answer"), again)
+    run(cluster(), dict.fromkeys(names, SILENT), again)
     assert len(again.resources) == len(applied.resources)
 
 
@@ -96,13 +98,13 @@ def test_a_silent_host_that_would_change_stops_the_run_before_anything(
     applied: Recorder, name: str
 ) -> None:
     changed = State(applied)
-    with pytest.raises(Inspected, match="host gpu-1: found no answer; wanted: a reachable host"):
-        run(cluster(**CHANGED[name]), {"gpu-1": "no answer"}, changed)
+    with pytest.raises(Inspected, match="host gpu-1: found no answer; wanted: a login that"):
+        run(cluster(**CHANGED[name]), {"gpu-1": SILENT}, changed)
     assert changed.resources == []
 
 
 def test_a_silent_host_that_was_never_prepared_stops_the_run() -> None:
     first = State(Recorder())
     with pytest.raises(Inspected, match="host gpu-1: found no answer"):
-        run(cluster(), {"gpu-1": "no answer"}, first)
+        run(cluster(), {"gpu-1": SILENT}, first)
     assert first.resources == []

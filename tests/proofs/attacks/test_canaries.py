@@ -229,7 +229,7 @@ def refused_and_timed_out(guarded: Guarded) -> None:
     # Run `pulumi` directly here, because `make up` would restart the stopped host.
     with stopped(guarded.project.stack, "gpu-2"):
         silent = guarded.pulumi("up", "--yes", "--skip-preview", fails=True)
-    assert "host gpu-2: found no answer within" in silent, silent
+    assert "host gpu-2: found no login as" in silent, silent
 
 
 def lived(guarded: Guarded) -> None:

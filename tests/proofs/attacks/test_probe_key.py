@@ -34,6 +34,7 @@ def declared(host: RigHost) -> Any:
         user=getpass.getuser(),
         host_key=host.host_key,
         bastion=None,
+        login_seconds=15,
     )
 
 

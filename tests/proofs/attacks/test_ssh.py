@@ -126,6 +126,7 @@ def by_plugin(socket: Path | None) -> Callable[[dict[str, Any]], Awaitable[None]
 async def by_inspection(server: dict[str, Any]) -> None:
     """Log in to the server with the same client code as the inspection."""
     fields = {"name": "gpu-1", "address": "127.0.0.1", "user": "root", "bastion": None}
+    fields["login_seconds"] = 15
     host = type("Host", (), {**fields, "port": server["port"], "host_key": server["host_key"]})
     facts = await inspect.observe_hosts([host], server["private_key"])  # type: ignore[list-item]
     if facts["gpu-1"].error:

@@ -81,7 +81,7 @@ EDITS: dict[str, tuple[Callable[[Json], None], str]] = {
     "the GPU Operator": (section(platform="gpu-operator"), r"preview: .*"),
     "DRA": (section(platform="dra"), r"preview: .*"),
     "a host fewer": (lambda cluster: cluster["hosts"].pop(), "while its node stays in pool a100"),
-    "a wrong port": (host(port=1), "host gpu-2: found .*; wanted: a reachable host"),
+    "a wrong port": (host(port=1), "host gpu-2: found .*stage connection: .*; wanted: a login of"),
     "the port of another host": (swapped, "host gpu-1"),
     "another user": (host(user="somebody"), "host gpu-2"),
     "another runtime": (section(runtime={"devicesByEnvironment": True}), "changed in waves"),

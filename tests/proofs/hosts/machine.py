@@ -43,6 +43,7 @@ class Declared:
     address: str = "127.0.0.1"
     user: str = "root"
     bastion: Declared | None = None
+    login_seconds: int = 15
 
     @property
     def node(self) -> str:

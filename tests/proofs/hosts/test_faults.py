@@ -276,9 +276,9 @@ FAULTS: dict[str, tuple[Fault, str]] = {
         "can't|MiB free",
     ),
     "wrong host key": (wrong_host_key, "shows another key than the declared one"),
-    "key refused": (key_refused, "rejected the login"),
-    "probe hanging": (probe_hanging, "no answer within 10 s"),
-    "host down": (host_down, r"Connection (lost|refused) \("),
+    "key refused": (key_refused, "rejected the user or the key"),
+    "probe hanging": (probe_hanging, "no end within 10 s"),
+    "host down": (host_down, r"Connection (lost|refused)"),
 }
 
 

@@ -62,7 +62,7 @@ def test_a_silent_host_stops_only_runs_that_change_it(
     stack.write({**applied, "system": {"sysctl": {"vm.max_map_count": "262144"}}})
     refused = run(stack)
     assert refused.returncode != 0, refused.stdout
-    assert "a reachable host, because this run changes it" in refused.stdout
+    assert "a login that works, because this run changes it" in refused.stdout
     assert differences(before, answering.tree(times=True)) == {}
 
     only = [dict(each) for each in applied["hosts"]]

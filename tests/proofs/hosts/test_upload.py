@@ -15,6 +15,7 @@ from gpu_cluster.hosts import copies
 from gpu_cluster.hosts.observed import inspect
 from gpu_cluster.settings.hosts.ssh import SshSettings
 from gpu_cluster.ssh import client
+from gpu_cluster.ssh.login import Endpoint
 from tests.proofs.hosts.declared import step
 from tests.proofs.hosts.machine import STEPS, Declared, Running, start
 
@@ -28,7 +29,8 @@ def limited(host: Declared, **limits: int) -> Any:
     """Return a host with the given limits for its SSH connections."""
     keys = ("name", "node", "role", "address", "port", "user", "host_key", "bastion")
     ssh = SshSettings.model_validate({**LIMITS, **limits})
-    return SimpleNamespace(**{key: getattr(host, key) for key in keys}, ssh=ssh)
+    fields = {key: getattr(host, key) for key in keys}
+    return SimpleNamespace(**fields, ssh=ssh, login_seconds=ssh.per_dial_timeout_seconds)
 
 
 @pytest.fixture(autouse=True)
@@ -64,9 +66,9 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     seen: list[str] = []
     connect = client.connect
 
-    def dial(to: client.Endpoint, *rest: Any) -> Any:
+    def dial(to: Endpoint, *rest: Any, **named: Any) -> Any:
         seen.append(getattr(to, "name", "bastion"))
-        return connect(to, *rest)
+        return connect(to, *rest, **named)
 
     monkeypatch.setattr(client, "connect", dial)
     return seen
@@ -95,8 +97,8 @@ def test_a_host_that_takes_its_time_for_a_copy_is_waited_for(
     A second upload must not start meanwhile, because it would wait for both.
     """
     held = "steps=$GPU_CLUSTER_ROOT/var/lib/gpu-cluster/steps; mkdir -p $steps; exec 9<$steps"
-    plain_host.run(f"{held}; flock 9; (sleep 4) >/dev/null 2>&1 </dev/null &")
-    assert copy(plain_host.key, plain_host.declared, perDialTimeoutSeconds=2) == ""
+    plain_host.run(f"{held}; flock 9; (sleep 8) >/dev/null 2>&1 </dev/null &")
+    assert copy(plain_host.key, plain_host.declared, perDialTimeoutSeconds=4) == ""
     assert has_it(plain_host)
     assert dialled == ["gpu-1"]
 
@@ -114,7 +116,7 @@ def test_a_fault_on_the_host_is_told_and_not_tried_again(
 
 def test_a_private_key_that_cannot_be_read_is_told_without_it(plain_host: Running) -> None:
     fault = copy("canary-not-a-key", plain_host.declared, dialErrorLimit=3)
-    assert "host gpu-1: found no connection as root after 1 attempt (" in fault
+    assert "host gpu-1: found no login as root at host 127.0.0.1:" in fault
     assert "canary" not in fault
 
 

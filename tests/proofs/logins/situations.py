@@ -83,13 +83,6 @@ SITUATIONS = (
         source="pingcap/tidb#37836, Gamocosm/Gamocosm#121",
     ),
     Situation(
-        "expired_password_without_pam",
-        "expired password",
-        "Password change required but no TTY available",
-        "chage -M -1",
-        source="pingcap/tidb#37836",
-    ),
-    Situation(
         "root_of_cloud_image",
         "forced command",
         'Please login as the user "ubuntu"',

@@ -11,8 +11,6 @@ import shlex
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-import asyncssh
-
 from gpu_cluster.base.stack_option import stack_option
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.kubernetes.api import JSON_PATCH, Client, Json, Refused
@@ -26,13 +24,13 @@ from gpu_cluster.release.helm_record import MERGE, NOTED, secrets_of
 from gpu_cluster.release.objects import Kinds
 from gpu_cluster.ssh.answers import NOTHING
 from gpu_cluster.ssh.client import reached, run, shell
+from gpu_cluster.ssh.login import LoginFailed
 from gpu_rules.faults import Fault
-from gpu_rules.printable import printable
 
 OURS = "gpu-cluster/"
 """Prefix of the annotations that this program writes on nodes."""
 LIMIT = 30.0
-"""Seconds for the connection to one host and the removal of its backups."""
+"""Seconds for the removal of one host's backups, after the login."""
 # Folders on hosts in which the host scripts keep records of applied settings and backups of files
 # (`docs/how-to/bare-hosts.md`). Files that the scripts installed are in other folders.
 _BACKUPS = ("var/lib/gpu-cluster", "run/gpu-cluster")
@@ -215,7 +213,8 @@ async def leave_host(host: DesiredHost, private_key: str) -> str:
     paths = " ".join(f'"${{GPU_CLUSTER_ROOT-}}"/{shlex.quote(path)}' for path in _BACKUPS)
     try:
         async with reached(host, private_key) as connection:
-            answer = await run(connection, shell(host, LIMIT), f"rm -rf -- {paths}\n", NOTHING)
-    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        return printable(str(error) or type(error).__name__)
+            removal = f"rm -rf -- {paths}\n"
+            answer = await run(connection, shell(host, LIMIT), removal, NOTHING, LIMIT)
+    except LoginFailed as error:
+        return f"{error.failure.found}; cure: {error.failure.cure}"
     return "" if answer.status == 0 else " ".join(answer.errors) or f"status {answer.status}"

@@ -13,15 +13,16 @@ import asyncssh
 
 from gpu_cluster.desired.host import Target
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.observed.probe import LONGEST, PROBE, probe
-from gpu_cluster.ssh.client import Endpoint, connect, run, shell
+from gpu_cluster.hosts.observed.probe import PROBE, probe
+from gpu_cluster.ssh.answers import Unreadable
+from gpu_cluster.ssh.client import connect, run, shell
 from gpu_cluster.ssh.keys import read_key
-from gpu_cluster.ssh.unreached import unreached
+from gpu_cluster.ssh.login import Endpoint, Login, LoginFailed, LoginFailure, unreadable_key
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 
 PROBE_LIMIT = 10.0
-"""Seconds for one host: connection, login and probe together."""
+"""Seconds for the probe of one host, after the login (`ssh.perDialTimeoutSeconds`)."""
 AT_ONCE = 64
 """Maximum number of hosts that are inspected in parallel."""
 PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
@@ -51,7 +52,7 @@ async def observe_hosts(
     Args:
         hosts: Hosts to inspect. Hosts with the same bastion share one connection to the bastion.
         private_key: SSH private key.
-        limit: Seconds for each host, and for the connection to a bastion.
+        limit: Seconds for the probe of each host, after the login.
         registries: Registries (`host:port`) that each host tries to reach.
     """
     if not hosts:
@@ -59,12 +60,11 @@ async def observe_hosts(
     try:
         key = read_key(private_key)
     except ValueError as error:
-        broken = HostFacts(error=f"the SSH private key can't be read: {error}", refused=True)
-        return {host.name: broken for host in hosts}
+        return {host.name: facts_of(unreadable_key(Login(host), error)) for host in hosts}
     gate = asyncio.Semaphore(AT_ONCE)
     asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
     async with contextlib.AsyncExitStack() as connections:
-        tunnels = await _tunnels(hosts, key, limit, connections)
+        tunnels = await _tunnels(hosts, key, connections)
 
         async def inspected(host: Target) -> HostFacts:
             tunnel = tunnels[host.bastion] if host.bastion is not None else None
@@ -80,21 +80,23 @@ async def observe_hosts(
 async def _tunnels(
     hosts: Sequence[Target],
     key: asyncssh.SSHKey,
-    limit: float,
     connections: contextlib.AsyncExitStack,
 ) -> dict[Endpoint, Tunnel]:
     """Open one SSH connection to each bastion of the hosts; the exit stack closes it."""
+    seconds: dict[Endpoint, int] = {}
+    for host in hosts:
+        if host.bastion is not None:
+            seconds[host.bastion] = max(seconds.get(host.bastion, 0), host.login_seconds)
 
     async def dial(bastion: Endpoint) -> Tunnel:
+        login = connect(bastion, key, seconds[bastion], at="bastion")
         try:
-            async with asyncio.timeout(limit):
-                return await connections.enter_async_context(connect(bastion, key, None))
-        except (OSError, asyncssh.Error, TimeoutError) as error:
-            return _failure(error, bastion, limit, "bastion: ")
+            return await connections.enter_async_context(login)
+        except LoginFailed as error:
+            return facts_of(error.failure)
 
-    bastions = list({host.bastion for host in hosts if host.bastion is not None})
-    dialled = await asyncio.gather(*map(dial, bastions))
-    return dict(zip(bastions, dialled, strict=True))
+    dialled = await asyncio.gather(*map(dial, seconds))
+    return dict(zip(seconds, dialled, strict=True))
 
 
 def inspecting_key(private_key: str) -> str:
@@ -137,23 +139,30 @@ async def _probe(
     limit: float,
     asked: str,
 ) -> HostFacts:
+    script = f"{asked}{probe()}"
     try:
-        async with asyncio.timeout(limit), connect(host, key, tunnel) as connection:
-            answered = await run(connection, shell(host, limit), f"{asked}{probe()}", PROBE)
+        async with connect(host, key, host.login_seconds, tunnel) as connection:
+            answered = await run(connection, shell(host, limit), script, PROBE, limit)
         if answered.status == 0:
             return answered.read()
-    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        return _failure(error, host, limit)
-    last = (answered.errors or ["no message"])[-1]
-    found = f"the probe ended with status {answered.status}: {last}"
-    return HostFacts(error=printable(found, LONGEST))
+        found = f"the probe ended with status {answered.status}: {_last(answered.errors)}"
+    except LoginFailed as error:
+        return facts_of(error.failure)
+    except Unreadable as error:
+        found = str(error)
+    cure = "see what it names, then run again"
+    return HostFacts(error=printable(found), wanted="the facts that the probe prints", cure=cure)
 
 
-def _failure(error: BaseException, to: Endpoint, limit: float, where: str = "") -> HostFacts:
-    why = unreached(error, to, limit)
+def _last(errors: Sequence[str]) -> str:
+    return (errors or ["no message"])[-1]
+
+
+def facts_of(failure: LoginFailure) -> HostFacts:
+    """Return the facts of a host to which a login failed."""
     return HostFacts(
-        error=printable(where + why.found, LONGEST),
-        wanted=why.wanted,
-        cure=printable(why.cure),
-        refused=why.refused,
+        error=failure.found,
+        wanted=failure.wanted,
+        cure=failure.cure,
+        refused=failure.is_refused,
     )

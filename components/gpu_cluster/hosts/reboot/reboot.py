@@ -15,8 +15,6 @@ import shlex
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-import asyncssh
-
 from gpu_cluster.desired.host import Target
 from gpu_cluster.desired.rollout import DesiredRollout, RebootRequest
 from gpu_cluster.hosts.kubeadm.kubeconfig import is_there
@@ -25,13 +23,13 @@ from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.nodes import drain
 from gpu_cluster.program import main
 from gpu_cluster.settings.hosts.host import Role
-from gpu_cluster.ssh.answers import BOOT_ID, NOTHING, SHORT, Channel, exactly
+from gpu_cluster.ssh.answers import BOOT_ID, NOTHING, SHORT, Channel, Unreadable, exactly
 from gpu_cluster.ssh.client import printed, reached, run
+from gpu_cluster.ssh.login import Login, LoginFailed, explain_script
 from gpu_rules.faults import Fault
-from gpu_rules.printable import printable
 
 DIAL = 10.0
-"""Seconds for one attempt to connect to a booting host."""
+"""Seconds for one short command on a booting host, after the login."""
 KUBELET = "/etc/kubernetes/kubelet.conf"
 """The kubelet's credentials, which exist if the host is a node of a cluster."""
 MEMBER = Channel("member", SHORT, exactly("member", "(?:node)?", "`node`, or nothing"))
@@ -98,10 +96,22 @@ def reboot_command(user: str, boot_id: str) -> str:
     return line if user == "root" else f"sudo -n {line}"
 
 
+async def read_boot_id(host: Target, key: str) -> str:
+    """Return the host's current boot ID.
+
+    Raises:
+        LoginFailed: The login failed at one of its stages.
+    """
+    try:
+        return await printed(host, key, f"{READ_BOOT_ID}\n", DIAL, BOOT_ID)
+    except Unreadable as error:
+        raise LoginFailed(explain_script(Login(host), str(error), "")) from None
+
+
 async def boot_id_of(host: Target, key: str) -> str:
     """Return the host's current boot ID; empty if the host can't be reached."""
-    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
-        return await printed(host, key, f"{READ_BOOT_ID}\n", DIAL, BOOT_ID)
+    with contextlib.suppress(LoginFailed):
+        return await read_boot_id(host, key)
     return ""
 
 
@@ -116,9 +126,9 @@ async def restart(host: Target, key: str, before: str, limit: float) -> str:
         found, cure = "no boot id in the probe's output", "check /proc on its console"
         raise ClusterError(Fault(f"host {host.name}", found, "a boot id, to detect a reboot", cure))
     # The connection ends when the system goes down; that is not a failure.
-    with contextlib.suppress(OSError, asyncssh.Error, TimeoutError, ValueError):
-        async with asyncio.timeout(DIAL), reached(host, key) as connection:
-            await run(connection, reboot_command(host.user, before), "", NOTHING)
+    with contextlib.suppress(LoginFailed):
+        async with reached(host, key) as connection:
+            await run(connection, reboot_command(host.user, before), "", NOTHING, DIAL)
     now = ""
 
     async def booted() -> bool:
@@ -150,11 +160,12 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
         return await drain.node_of(client, host.node)
     try:
         is_node = await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL, MEMBER)
-    except (OSError, asyncssh.Error, TimeoutError, ValueError) as error:
-        found = (
-            f"no response to whether it is a node ({printable(str(error) or type(error).__name__)})"
-        )
-        cure = "check that ssh works from this machine, and which machine responds at that address"
+    except LoginFailed as error:
+        why = error.failure
+        raise ClusterError(Fault(f"host {host.name}", why.found, why.wanted, why.cure)) from None
+    except Unreadable as error:
+        found = f"no response to whether it is a node ({error})"
+        cure = "check which machine responds at that address"
         raise ClusterError(Fault(f"host {host.name}", found, "one", cure)) from None
     if is_node:
         cure = "write `pulumi stack output --show-secrets kubeconfig` to a file of KUBECONFIG"
