@@ -223,6 +223,10 @@ test-platform: $(VENV) ## prove the platforms: make test-platform KUBERNETES=1.3
 test-clusters: $(VENV) ## clusters that run already: adopted, left, value files of others, stale objects; the last line counts
 	@$(call proof,clusters,-m clusters --numprocesses 2 --dist loadfile)
 
+.PHONY: test-logins
+test-logins: $(VENV) ## failed logins on real SSH servers, hand-overs, first messages; the last line counts
+	@$(call proof,logins,-m logins)
+
 .PHONY: test-validation
 test-validation: $(VENV) ## prove the validation in nine ways: each GPU by its UUID, no workload disturbed
 	@$(call proof,validation,-m '' --numprocesses 2 --dist loadfile)

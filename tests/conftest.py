@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
 from tests.proofs.clusters import count as clusters
+from tests.proofs.logins import count as logins
 from tests.proofs.versions import count as versions
 
 pytest_plugins = ("pytester", "tests.pulumi_env")
@@ -85,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.pop(name, None)
     config.pluginmanager.register(promises.Count())
     config.pluginmanager.register(clusters.counting())
+    config.pluginmanager.register(logins.counting())
     config.pluginmanager.register(versions.counting())
     if config.getoption("progress") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(config))

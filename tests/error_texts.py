@@ -44,6 +44,8 @@ WHOLE = ("Fault", "fault", "_fault")
 """Functions whose arguments are place, found, wanted and cure."""
 PLACELESS = ("refuse", "InputError", "_error", "tell")
 """Functions whose arguments are found, wanted and cure."""
+STAGED = ("failure",)
+"""Methods whose arguments are stage, found and cure."""
 UNNAMED = ("AssertionError", "NotImplementedError", "TypeError", "LookupError", "EOFError")
 """Exceptions that no user sees, because a caller handles them or they are faults of the program."""
 OPEN = "…"
@@ -170,6 +172,9 @@ def _of_call(name: str, call: ast.Call, known: dict[str, ast.expr]) -> ErrorText
         cure = named.get("cure", cure)
         wordy = _has_words(found) or _has_words(wanted)
         return ErrorText(name, text, "" if cure == OPEN else cure) if wordy else None
+    if called in STAGED and len(parts) > 1 and _has_words(parts[1]):
+        cure = parts[2] if parts[2:] and parts[2] != OPEN else ""
+        return ErrorText(name, f"stage {parts[0]}: {parts[1]}", cure)
     if called.endswith(("Error", "Failed", "Refused")) and called not in UNNAMED and parts:
         return ErrorText(name, parts[0]) if _has_words(parts[0]) else None
     return None

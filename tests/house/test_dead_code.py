@@ -30,6 +30,11 @@ CALLED_BY_OTHERS = {
     "on_config": "mkdocs calls it in a module of hooks",
     "on_files": "mkdocs calls it in a module of hooks",
     "on_page_markdown": "mkdocs calls it in a module of hooks",
+    "auth_banner_received": "asyncssh calls it on a client",
+    "connection_made": "asyncssh calls it on a client",
+    "kbdint_auth_requested": "asyncssh calls it on a client",
+    "password_auth_requested": "asyncssh calls it on a client",
+    "public_key_auth_requested": "asyncssh calls it on a client",
     "validate_host_public_key": "asyncssh calls it on a client",
     "yaml_implicit_resolvers": "PyYAML reads it from a loader",
 }

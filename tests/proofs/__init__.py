@@ -52,6 +52,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "docs": ("tests/ci/test_docs.py", "tests/ci/test_error_texts.py"),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
+        # This proof selects from these files the tests with the pytest marker `logins`.
+        "logins": ("tests/proofs/logins",),
         "platform": (
             "tests/proofs/platform",
             "tests/proofs/world/values",

@@ -266,15 +266,23 @@ def explain(error: BaseException, login: Login, progress: Progress) -> LoginFail
     if isinstance(error, asyncssh.PermissionDenied):
         return _key(error, login, progress, words)
     if isinstance(error, TimeoutError):
-        reason = f"the login did not end within {login.seconds:.0f} s"
-        return login.failure(Stage.SLOW, reason, login.slow, words=words)
+        return login.failure(
+            Stage.SLOW,
+            f"the login did not end within {login.seconds:.0f} s",
+            login.slow,
+            words=words,
+        )
     if progress.keys:
         cure = (
             f"look on the {login.at} for why {login.to.user} may not log in: `chage -l "
             f"{login.to.user}`, /etc/security/access.conf, pam_nologin(8), and sshd's log"
         )
-        reason = f"the connection ended in the login ({text_of(error)}): the account may not log in"
-        return login.failure(Stage.USER, reason, cure, words=words)
+        return login.failure(
+            Stage.USER,
+            f"the connection ended in the login ({text_of(error)}): the account may not log in",
+            cure,
+            words=words,
+        )
     lost = isinstance(error, (OSError, asyncssh.ConnectionLost))
     cure = (
         f"see sshd's log on the {login.at}, and what stands between (firewall, MTU)"
@@ -324,8 +332,13 @@ def _forward(error: asyncssh.ChannelOpenError, login: Login) -> LoginFailure:
         f"{login.to.address}:{login.to.port}; and no option restrict or no-port-forwarding at the "
         "key there"
     )
-    reason = "the bastion opens no connection to the host"
-    return login.failure(Stage.FORWARD, reason, cure, words=words, at="bastion")
+    return login.failure(
+        Stage.FORWARD,
+        "the bastion opens no connection to the host",
+        cure,
+        words=words,
+        at="bastion",
+    )
 
 
 def _greeting(error: BaseException, login: Login, words: tuple[str, ...]) -> LoginFailure:
@@ -334,8 +347,9 @@ def _greeting(error: BaseException, login: Login, words: tuple[str, ...]) -> Log
         cure = (
             f"raise MaxStartups in sshd_config on the {login.at}, or end the logins that hang there"
         )
-        reason = "too many logins have begun and not ended"
-        return login.failure(Stage.MAX_STARTUPS, reason, cure, words=words)
+        return login.failure(
+            Stage.MAX_STARTUPS, "too many logins have begun and not ended", cure, words=words
+        )
     if isinstance(error, TimeoutError):
         reason = f"the port is open, and no SSH server answered within {login.seconds:.0f} s"
     else:
@@ -366,16 +380,21 @@ def _key(
     error: asyncssh.PermissionDenied, login: Login, progress: Progress, words: tuple[str, ...]
 ) -> LoginFailure:
     if progress.keys == 1 and progress.asked:
-        reason = f"the key is accepted, then {progress.asked} is asked for"
         cure = (
             f"let {login.to.user} log in with the key alone, in sshd_config on the {login.at}: "
             f"`Match User {login.to.user}` and `AuthenticationMethods publickey`"
         )
-        return login.failure(Stage.SECOND_FACTOR, reason, cure, words=words)
+        return login.failure(
+            Stage.SECOND_FACTOR,
+            f"the key is accepted, then {progress.asked} is asked for",
+            cure,
+            words=words,
+        )
     if progress.keys == 0:
-        reason = f"it takes no key, only {progress.asked or 'other ways'}"
         cure = f"set PubkeyAuthentication yes in sshd_config on the {login.at}"
-        return login.failure(Stage.KEY, reason, cure, words=words)
+        return login.failure(
+            Stage.KEY, f"it takes no key, only {progress.asked or 'other ways'}", cure, words=words
+        )
     root = "PermitRootLogin prohibit-password, " if login.to.user == "root" else ""
     reason = "it rejected the user or the key; SSH servers don't say which"
     cure = (
@@ -402,31 +421,38 @@ def explain_session(
     end = f"status {status}" if status is not None else "the connection ended"
     if wanted := _LOGIN_AS.search(text):
         cure = f"set user: {wanted[1]} in section ssh of the stack file, or for this host"
-        reason = f"the key may not log in as {user}"
-        return login.failure(Stage.COMMAND, reason, cure, words=words)
+        return login.failure(Stage.COMMAND, f"the key may not log in as {user}", cure, words=words)
     if re.search(r"password (has|is) expired|Password change required", text, re.IGNORECASE):
         cure = (
             f"set a new password for {user} on the {login.at}, or, as logins with a key need none, "
             f"let it never expire: `chage -M -1 {user}`"
         )
-        reason = "the password must be changed first"
-        return login.failure(Stage.EXPIRED, reason, cure, words=words)
+        return login.failure(Stage.EXPIRED, "the password must be changed first", cure, words=words)
     if user != "root" and (failure := _sudo(login, text, status, words)):
         return failure
     if is_late:
-        reason = f"the login worked, and no command began within {login.seconds:.0f} s"
-        return login.failure(Stage.SLOW, reason, login.slow, words=words)
+        return login.failure(
+            Stage.SLOW,
+            f"the login worked, and no command began within {login.seconds:.0f} s",
+            login.slow,
+            words=words,
+        )
     no_shell = "not available" in text or status in _NO_PROGRAM or (status == 1 and not words)
     if no_shell:
         cure = f"give {user} a shell on the {login.at}: `chsh -s /bin/sh {user}`"
-        reason = f"the shell of {user} runs no command ({end})"
-        return login.failure(Stage.SHELL, reason, cure, words=words)
+        return login.failure(
+            Stage.SHELL, f"the shell of {user} runs no command ({end})", cure, words=words
+        )
     cure = (
         f"remove command= from the key's line in ~{user}/.ssh/authorized_keys, or ForceCommand "
         "from sshd_config; or correct the start-up file of the shell that ends the session"
     )
-    reason = f"the {login.at} ran something else than our command ({end})"
-    return login.failure(Stage.COMMAND, reason, cure, words=words)
+    return login.failure(
+        Stage.COMMAND,
+        f"the {login.at} ran something else than our command ({end})",
+        cure,
+        words=words,
+    )
 
 
 def _sudo(
@@ -439,8 +465,9 @@ def _sudo(
     )
     if re.search(r"must have a tty|requires? a (tty|terminal)", text):
         cure = f"write `Defaults:{user} !requiretty` to /etc/sudoers.d/ on the {login.at}"
-        reason = "sudo wants a terminal, and a run has none"
-        return login.failure(Stage.TERMINAL, reason, cure, words=words)
+        return login.failure(
+            Stage.TERMINAL, "sudo wants a terminal, and a run has none", cure, words=words
+        )
     if re.search(r"sudo[^\n]*not found", text):
         cure = f"install sudo on the {login.at}, or set user: root"
         return login.failure(Stage.SUDO, "there is no sudo", cure, words=words)
@@ -453,8 +480,12 @@ def _sudo(
         text,
         re.IGNORECASE,
     ):
-        reason = f"sudo doesn't let {user} become root without a password"
-        return login.failure(Stage.SUDO, reason, allow, words=words)
+        return login.failure(
+            Stage.SUDO,
+            f"sudo doesn't let {user} become root without a password",
+            allow,
+            words=words,
+        )
     if status not in (None, 0) and re.search(r"^sudo(-rs)?: ", text, re.MULTILINE):
         return login.failure(Stage.SUDO, f"sudo failed (status {status})", allow, words=words)
     return None
@@ -463,8 +494,7 @@ def _sudo(
 def explain_refused_session(login: Login, error: asyncssh.ChannelOpenError) -> LoginFailure:
     """Return the failure of a server that opens no session after the login."""
     cure = f"raise MaxSessions in sshd_config on the {login.at}; 0 there allows forwarding only"
-    reason = "it opens no session"
-    return login.failure(Stage.SHELL, reason, cure, words=words_of(error.reason))
+    return login.failure(Stage.SHELL, "it opens no session", cure, words=words_of(error.reason))
 
 
 def explain_script(
