@@ -159,14 +159,14 @@ class Store:
         path = self.root / "lock"
 
         def tell(holder: str) -> None:
-            waiting(f"waiting for process {holder or 'unknown'}, which is making the same tools")
+            waiting(f"waiting for {holder}, which is making the same tools")
 
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(locked(path, limit, holder=str(os.getpid()), waiting=tell))
+                stack.enter_context(locked(path, limit, waiting=tell))
             except LockHeld as error:
                 raise ToolchainError(
-                    f"{path}: process {error or 'unknown'} has held the lock for {limit:.0f} s; "
+                    f"{path}: {error} has held the lock for {limit:.0f} s; "
                     "wanted: the lock; cure: let it finish, or end it, and run again"
                 ) from None
             shutil.rmtree(self.root / "staging", ignore_errors=True)

@@ -90,6 +90,13 @@ def make_folder(path: Path) -> None:
         path.chmod(0o755)
 
 
+def make_private(path: Path) -> None:
+    """Create a folder that only its owner can enter; close an existing folder for other users."""
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if path.stat().st_mode & 0o077:
+        path.chmod(0o700)
+
+
 def _stamp(file: Path) -> str:
     status = file.stat()
     return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_ctime_ns}"

@@ -18,13 +18,14 @@ from typing import Any
 
 import yaml
 
-from lab.simulator import etcd, kubeconfig, kubelets, logs, marks, proxies, stages
+from lab.simulator import etcd, kubeconfig, kubelets, marks, proxies, stages
 from lab.simulator.api import Access
 from lab.simulator.kubectl import write_kubectl
 from lab.simulator.last_words import last_line
 from lab.simulator.ports import free_ports
 from toolchain import Tool, cache_dir, ensure, processes
 from toolchain.cache import write_atomically
+from toolchain.trust import make_private
 
 CREATE_SECONDS = 90
 READY_SECONDS = 30
@@ -57,14 +58,23 @@ AUDIT_POLICY = {
 #: With the defaults (20 and 50), setting up 1,000 nodes would take minutes. Large clusters raise
 #: the same flags (kube-controller-manager, --kube-api-qps). The flags are set in the configuration
 #: file because kwokctl 0.8.0 panics if --extra-args is given for a second component.
-RATES = [{"key": "kube-api-qps", "value": "500"}, {"key": "kube-api-burst", "value": "1000"}]
+RATES: list[dict[str, object]] = [
+    {"key": "kube-api-qps", "value": "500"},
+    {"key": "kube-api-burst", "value": "1000"},
+]
 #: Flags of the controller manager and the scheduler. There is one of each, so neither takes part in
 #: a leader election: a program that can't renew its lease for 10 s ends, and on a busy machine
 #: the cluster would end with it (k8s.io/component-base, config/v1alpha1/defaults.go).
-ALONE = [*RATES, {"key": "leader-elect", "value": "false"}]
-#: API path of the custom resource definition that kwokctl creates last. If it exists, all of
-#: kwokctl's custom resource definitions exist.
-DEFINED = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/logs.kwok.x-k8s.io"
+ALONE: list[dict[str, object]] = [
+    *RATES,
+    {"key": "leader-elect", "value": "false"},
+    # kwokctl also shows the metrics without a login (kwok v0.8.0, pkg/kwokctl/components).
+    {
+        "key": "authorization-always-allow-paths",
+        "value": "/healthz,/readyz,/livez",
+        "override": True,
+    },
+]
 #: etcd and the API server, which all other components need. The other components are restarted
 #: after kwokctl has ended.
 NEEDED = COMPONENTS[:2]
@@ -95,7 +105,7 @@ OPTIONS = {
     # kwokctl multiplies this value by 5, which gives one hour.
     "kubeControllerManagerNodeMonitorGracePeriodMilliseconds": 720_000,
 }
-PATCHES = [
+PATCHES: list[dict[str, object]] = [
     {"name": "kube-controller-manager", "extraArgs": ALONE},
     {"name": "kube-scheduler", "extraArgs": ALONE},
     {
@@ -106,6 +116,11 @@ PATCHES = [
             # kubelet into a simulated node.
             {"key": "manage-all-nodes", "value": "false"},
             {"key": "manage-nodes-with-annotation-selector", "value": f"{marks.FAKE_NODE}=fake"},
+            # kwok's own server has no login: every user of the machine could read logs and profiles
+            # there. Without address and port kwok starts none (kwok v0.8.0, pkg/kwok/cmd/root.go,
+            # startServer). The simulator's controller serves the logs of nodes (`kubelet`).
+            {"key": "server-address", "value": ""},
+            {"key": "node-port", "value": "0"},
         ],
     },
 ]
@@ -170,6 +185,15 @@ class ControlPlane:
     def logs(self) -> Path:
         """Return the folder with the logs of simulated containers."""
         return self.directory / "container-logs"
+
+    @property
+    def _log_port(self) -> Path:
+        return self.directory / "logs.port"
+
+    @property
+    def log_port(self) -> int:
+        """Return the port at which the simulated nodes' kubelet serves logs."""
+        return int(self._log_port.read_text())
 
     @property
     def controller_pid(self) -> Path:
@@ -287,7 +311,7 @@ class ControlPlane:
         ready = self.is_ready()
         if not ready:
             tools = ensure(*TOOLS)
-            logs.write(self.logs)
+            make_private(self.directory)
             write_kubectl(self.directory / "bin")
             if not (self.made.exists() and self._restart(tools)):
                 self._create_anew(tools)
@@ -305,7 +329,7 @@ class ControlPlane:
         """
         for last in (False, True):
             self.stop()
-            logs.write(self.logs)
+            make_private(self.directory)
             write_kubectl(self.directory / "bin")
             try:
                 return self._create(tools)
@@ -348,21 +372,21 @@ class ControlPlane:
 
     def _create(self, tools: dict[str, Tool]) -> None:
         settings = on_loopback({**OPTIONS, **self._audit()}, *PATCHES)
+        log_port = settings["options"]["kwokControllerPort"]
         pki = self.cluster / "pki"
         settings["componentsPatches"] += etcd.patches(settings["options"], pki)
         settings["componentsPatches"] += kubelets.patches(pki)
-        documents = [settings, *stages.stages(), *logs.cluster_logs(self.logs)]
+        documents = [settings, *stages.stages(log_port)]
+        write_atomically(self._log_port, str(log_port))
         config = self.directory / "kwok.yaml"
         config.write_text(yaml.safe_dump_all(documents, sort_keys=False))
-        arguments = ["--runtime", "binary", "--kubeconfig", "", "--enable-crds", "Logs"]
+        arguments = ["--runtime", "binary", "--kubeconfig", ""]
         for tool in TOOLS[:4]:
             arguments += [f"--{tool}-binary", str(tools[tool].path)]
         arguments += ["--kwok-controller-binary", str(tools["kwok"].path)]
         status = self._kwokctl(tools, "create", "cluster", *arguments, "--config", str(config))
         if status or not (self._await_ready() or self._restart(tools)):
             reason = self.ended() or f"kwokctl ended with status {status}{self._said()}"
-        elif not self._answers(DEFINED):
-            reason = f"kwokctl made no definitions{self._said()}"
         else:
             return
         raise self.failure(reason)

@@ -26,6 +26,7 @@ from lab.simulator.hardware import Hardware
 from lab.simulator.hosts.locks import locked
 from lab.simulator.last_words import last_line
 from toolchain import cache_dir, processes
+from toolchain.trust import make_private
 
 NOT_READY = "node.kubernetes.io/not-ready"
 #: Timeout in seconds until all nodes are Ready: a fixed part, and a part for each node.
@@ -170,7 +171,9 @@ def _locked(name: str) -> Iterator[None]:
 
     The lock file is never removed: removing it would let two runs hold the lock.
     """
-    with locked(cache_dir() / "embedded" / f".{name}.lock", LOCK_SECONDS):
+    folder = cache_dir() / "embedded"
+    make_private(folder)
+    with locked(folder / f".{name}.lock", LOCK_SECONDS):
         yield
 
 

@@ -1,4 +1,4 @@
-"""Connection settings between the API server and real kubelets; simulated nodes don't need them."""
+"""Connection settings between the API server and kubelets."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ SERVICE_PORT = 443
 def patches(pki: Path) -> list[dict[str, Any]]:
     """Return API server flags with the client certificate for requests to kubelets, such as logs.
 
-    kubeadm sets these flags; kwokctl doesn't, because a simulated node doesn't authenticate
-    clients.
+    kubeadm sets these flags; kwokctl doesn't, because kwok's server authenticates no clients.
 
     Args:
         pki: The cluster's folder of certificates.

@@ -1,23 +1,15 @@
-"""Simulated container logs, served by kwok as the kubelet of the simulated nodes.
-
-kwok answers `pods/log` from a file: from an empty log by default, or from one file per container if
-a `Logs` object names the pod. Each log begins with `marks.SIMULATED`.
-"""
+"""Simulated container logs, in one file per container. Each log begins with `marks.SIMULATED`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from urllib.parse import quote
 
 from lab.simulator import marks
-
-Json = dict[str, Any]
 
 PASSED = "passed"
 FAILED = "failed"
 SILENT = "silent"
-OTHER = "other.log"
 
 #: Log lines of the CUDA sample vectorAdd (NVIDIA/cuda-samples, Samples/0_Introduction/vectorAdd).
 _RUN = (
@@ -51,55 +43,21 @@ def of_test(figure: int) -> tuple[str, ...]:
     )
 
 
-def cri_text(lines: tuple[str, ...], at: datetime) -> str:
-    """Return a log file with some lines, in the kubelet's format (CRI logging design)."""
-    stamp = at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f000Z")
-    return "".join(f"{stamp} stdout F {line}\n" for line in (marks.SIMULATED, *lines))
+def write(folder: Path, namespace: str, pod: str, container: str, lines: tuple[str, ...]) -> None:
+    """Write lines as the log of a pod's container."""
+    path = _find_file(folder, namespace, pod, container)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in (marks.SIMULATED, *lines)))
 
 
-def write(folder: Path) -> None:
-    """Write the empty log into `folder` if the file is missing."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_file(folder / OTHER, ())
+def read(folder: Path, namespace: str, pod: str, container: str) -> str:
+    """Return the log of a pod's container; the log of any other pod has the mark only."""
+    try:
+        return _find_file(folder, namespace, pod, container).read_text()
+    except FileNotFoundError:
+        return f"{marks.SIMULATED}\n"
 
 
-def write_file(path: Path, lines: tuple[str, ...]) -> None:
-    """Write lines as a log file if the file is missing."""
-    if not path.exists():
-        path.write_text(cri_text(lines, datetime.now(UTC)))
-
-
-def cluster_logs(folder: Path) -> list[Json]:
-    """Return kwok's configuration of the log for containers that no `Logs` object names."""
-    return [
-        {
-            "apiVersion": "kwok.x-k8s.io/v1alpha1",
-            "kind": "ClusterLogs",
-            "metadata": {"name": "simulated"},
-            "spec": {"logs": [{"logsFile": str(folder / OTHER)}]},
-        }
-    ]
-
-
-def pod_logs(pod: Json, files: dict[str, Path]) -> Json:
-    """Return a `Logs` object that assigns a log file to each container of a pod.
-
-    The object is deleted with the pod.
-    """
-    meta = pod["metadata"]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"]}
-    return {
-        "apiVersion": "kwok.x-k8s.io/v1alpha1",
-        "kind": "Logs",
-        "metadata": {
-            "name": meta["name"],
-            "namespace": meta["namespace"],
-            "ownerReferences": [owner],
-        },
-        "spec": {
-            "logs": [
-                {"containers": [container], "logsFile": str(path)}
-                for container, path in files.items()
-            ]
-        },
-    }
+def _find_file(folder: Path, *names: str) -> Path:
+    """Return the path of a log; a name never leads out of the folder."""
+    return folder.joinpath(*(quote(name, safe="").replace(".", "%2E") for name in names))

@@ -63,7 +63,7 @@ addresses:
   address: {{ NodeName | Quote }}
 daemonEndpoints:
   kubeletEndpoint:
-    Port: {{ NodePort }}
+    Port: LOG_PORT
 """
 
 NODE_INFO = """
@@ -255,8 +255,13 @@ def _ended(phase: str, code: int) -> str:
     return _ENDS.format(phase=phase, code=code, condition=condition, reason=reason)
 
 
-def stages() -> list[Json]:
-    """Return all of kwok's Stages, for nodes and for pods."""
+def stages(log_port: int) -> list[Json]:
+    """Return all of kwok's Stages, for nodes and for pods.
+
+    Args:
+        log_port: Port at which the nodes' kubelet serves logs.
+    """
+    node_ready = NODE_READY.replace("LOG_PORT", str(log_port))
     pending = _match(".status.phase", "In", "Pending")
     running = _match(".status.phase", "In", "Running")
     deleted = [_match(".metadata.deletionTimestamp", "Exists")]
@@ -264,12 +269,12 @@ def stages() -> list[Json]:
     ends = _match(".spec.restartPolicy", "In", "Never", "OnFailure")
     message_old = _match(f'(.status.message // "") == ({_MESSAGE} // "")', "In", "false")
     return [
-        _stage("Node", "node-ready", [unready], {"statusTemplate": NODE_READY + NODE_INFO}),
+        _stage("Node", "node-ready", [unready], {"statusTemplate": node_ready + NODE_INFO}),
         _stage(
             "Node",
             "node-heartbeat",
             [running, _match(_READY, "In", "True")],
-            {"statusTemplate": NODE_READY},
+            {"statusTemplate": node_ready},
             delay={"durationMilliseconds": 600_000, "jitterDurationMilliseconds": 610_000},
         ),
         _pod(

@@ -35,7 +35,6 @@ BY_THE_CLOCK = {
     "lab/simulator/controller/operator.py": "a stamp",
     "lab/simulator/controller/validations.py": "a stamp",
     "lab/simulator/hosts/rootfs.py": "layers that nothing uses, by their age",
-    "lab/simulator/logs.py": "a stamp",
     "policies/gpu_rules/rules/exemptions.py": "the date until which an exemption holds",
 }
 """Files that read the system clock, each with the reason; none of them waits by the clock."""
@@ -149,7 +148,7 @@ def test_a_command_waits_for_another_on_its_stack_and_names_it(
         end = ["sh", "-c", f"sleep 1; kill -9 {other.pid}"]
         with subprocess.Popen(end), lock.one_run(path, "make down"):
             assert other.wait(30) == -9  # The kernel has released the lock of the killed process.
-            assert path.read_text() == f"`make down` (process {os.getpid()})\n"
+            assert path.read_text() == f"{os.getpid()} `make down`\n"
     waited = f"waiting for the end of `make up` (process {other.pid}) on the same stack\n"
     assert capsys.readouterr().out == waited
 

@@ -21,6 +21,7 @@ from gpu_cluster.commands.stack import Stack
 from gpu_cluster.workarounds import engine_home
 from toolchain import processes
 from toolchain.machine import PROXY_VARIABLES
+from toolchain.trust import make_private
 
 # Seconds after which a temporary file is regarded as left over from a killed run.
 LEFT_AFTER = 3600
@@ -60,13 +61,6 @@ def _passphrase_file() -> Path:
     with os.fdopen(descriptor, "w") as file:
         file.write(secrets.token_urlsafe(32))
     return path
-
-
-def make_private(folder: Path) -> None:
-    """Create a folder that only its owner can read; state and temporary files describe clusters."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if folder.stat().st_mode & 0o077:
-        folder.chmod(0o700)
 
 
 def _scratch(stack: Stack) -> Path:

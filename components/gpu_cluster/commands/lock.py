@@ -11,14 +11,17 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
 from gpu_cluster.commands.waiting import for_step
+from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
-from toolchain.flock import locked
+from toolchain.flock import LockHeld, locked
+from toolchain.trust import make_private
 
 _FIRST_PIDS = "pid:[4026531836]"
 """The initial pid namespace of a machine (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""
@@ -27,6 +30,10 @@ CLOCK = 2.0
 
 Clock ticks and time adjustments can make a process seem younger than its lock.
 """
+
+
+LIMIT = 7200.0
+"""Seconds to wait for another command on the same stack."""
 
 
 @contextmanager
@@ -38,16 +45,28 @@ def one_run(path: Path, command: str) -> Iterator[None]:
     Args:
         path: The lock file. It is never deleted.
         command: The running command, such as ``make up``; commands that wait print it.
+
+    Raises:
+        SystemExit: Another command held the lock for longer than `LIMIT`.
     """
     with ExitStack() as waits:
 
         def tell(holder: str) -> None:
-            text = f"the end of {printable(holder) or 'another command'} on the same stack"
+            text = f"the end of {holder} on the same stack"
             print(f"waiting for {text}", flush=True)
             waits.enter_context(for_step(text))
 
-        with locked(path, holder=f"`{command}` (process {os.getpid()})", waiting=tell):
+        make_private(path.parent)
+        lock = ExitStack()
+        try:
+            lock.enter_context(locked(path, LIMIT, command=f"`{command}`", waiting=tell))
+        except LockHeld as error:
+            found = f"{error} on the same stack, for {LIMIT:.0f} s"
+            cure = "see what this process does, end it, and run again"
+            sys.exit(str(Fault(str(path), found, "the end of that command", cure)))
+        finally:
             waits.close()
+        with lock:
             yield
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +60,13 @@ class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if handler is None:
             return None
 
-        async def checked(request: Any, context: Any) -> Any:
+        async def checked(requests: AsyncIterator[Any], context: Any) -> Any:
             if reason := self._refusal(context.peer(), self.port):
                 await context.abort(grpc.StatusCode.PERMISSION_DENIED, reason)
-            return await handler.unary_unary(request, context)
+            return await handler.unary_unary(await anext(requests), context)
 
-        return grpc.unary_unary_rpc_method_handler(
+        # As a stream, so that the message of a rejected call is not taken into memory.
+        return grpc.stream_unary_rpc_method_handler(
             checked, handler.request_deserializer, handler.response_serializer
         )
 

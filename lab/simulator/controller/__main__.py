@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lab.simulator import api
 from lab.simulator.control_plane import ControlPlane
+from lab.simulator.controller import kubelet
 from lab.simulator.controller.device_plugin import DevicePlugins
 from lab.simulator.controller.discovery import Discovery
 from lab.simulator.controller.features import Features
@@ -70,6 +71,7 @@ async def run(plane: ControlPlane) -> None:
             await stop.wait()
 
         tasks = [
+            asyncio.create_task(kubelet.serve_logs(plane.access(), plane.logs, plane.log_port)),
             asyncio.create_task(follow(client, "/api/v1/nodes", changed, gone, listed)),
             *(asyncio.create_task(part.run()) for part in parts),
             asyncio.create_task(tell()),

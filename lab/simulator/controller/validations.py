@@ -9,13 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lab.simulator import logs, marks
-from lab.simulator.api import MERGE, Api, ApiError, Json
+from lab.simulator.api import MERGE, Api, Json
 from lab.simulator.controller import allocation, devices, judge
 from lab.simulator.controller.allocation import Given
 from lab.simulator.controller.devices import CORE, Device
 
-#: Timeout in seconds for kwok to serve a pod's logs.
-LOG_SECONDS = 10.0
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"
 ENDED = ("Succeeded", "Failed")
 
@@ -71,8 +69,11 @@ class Validations:
         used = {name: own if is_test else own[:1] for name, own in given.items()}
         ran = {name: judge.kernel_log(node, problem, own) for name, own in used.items()}
         figure = node.faults.figure if is_test else None
-        files = {name: self._file(given[name], ran[name], figure) for name in given}
-        await self._give_logs(pod, files)
+        for name in given:
+            # A performance test that failed prints no measured value.
+            end = () if figure is None or ran[name] == logs.FAILED else logs.of_test(figure)
+            lines = (*devices.listing(given[name]), *logs.RUNS[ran[name]], *end)
+            logs.write(self._log_folder, pod.namespace, pod.name, name, lines)
         await self._set_status(pod, ended(pod.object, ran))
 
     async def _devices(self, node: judge.Node, pod: judge.Pod, offered: list[Device]) -> Given:
@@ -119,38 +120,6 @@ class Validations:
             path = CLAIMS.format(namespace=pod.namespace, name=status["resourceClaimName"])
             claims[status["name"]] = await self._api.request("GET", path)
         return claims
-
-    def _file(self, given: tuple[Device, ...], ran: str, figure: int | None) -> Path:
-        name = "-".join(device.id.replace("::", "-") for device in given[:2])
-        # A performance test that failed prints no measured value.
-        measured = logs.of_test(figure) if figure is not None and ran != logs.FAILED else ()
-        end = f"-{figure}" if figure is not None else ""
-        path = self._log_folder / f"{name}-{len(given)}-{ran}{end}.log"
-        logs.write_file(path, (*devices.listing(given), *logs.RUNS[ran], *measured))
-        return path
-
-    async def _give_logs(self, pod: judge.Pod, files: dict[str, Path]) -> None:
-        """Set a pod's logs and wait until kwok serves them.
-
-        The pod may end only after that, because its logs are read then.
-        """
-        if not files:
-            return
-        path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{pod.namespace}/logs"
-        try:
-            await self._api.request("POST", path, logs.pod_logs(pod.object, files))
-        except ApiError as error:
-            if error.code != 409:
-                raise
-        container = next(reversed(files))
-        lines = files[container].read_text().splitlines()
-        wanted = [line.split(" ", 3)[3] for line in lines]
-        async with asyncio.timeout(LOG_SECONDS):
-            while True:
-                log = await self._api.request("GET", f"{pod.path}/log", container=container)
-                if str(log).splitlines() == wanted:
-                    return
-                await asyncio.sleep(0.05)
 
     async def _set_status(self, pod: judge.Pod, status: Json) -> None:
         await self._api.request("PATCH", f"{pod.path}/status", {"status": status}, MERGE)

@@ -20,8 +20,8 @@ def locked(path: Path, limit: float) -> Iterator[int]:
     with contextlib.ExitStack() as stack:
         try:
             descriptor = stack.enter_context(flock.locked(path, limit))
-        except flock.LockHeld:
+        except flock.LockHeld as error:
             raise HostError(
-                f"{path}: held by another run for {limit:.0f} s; wait for it or end it"
+                f"{path}: {error} has held the lock for {limit:.0f} s; wait for it or end it"
             ) from None
         yield descriptor

@@ -84,5 +84,13 @@ def test_every_simulated_log_begins_with_its_mark_and_only_one_passes(tmp_path: 
     for kind, lines in logs.RUNS.items():
         assert ("Test PASSED" in lines) == (kind == logs.PASSED)
         assert marks.SIMULATED not in lines
-        logs.write_file(tmp_path / kind, lines)
-        assert (tmp_path / kind).read_text().splitlines()[0].endswith(f"F {marks.SIMULATED}")
+        logs.write(tmp_path, "team", kind, "a", lines)
+        assert logs.read(tmp_path, "team", kind, "a").splitlines() == [marks.SIMULATED, *lines]
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/../../b", "/etc", ".hidden"])
+def test_no_name_leads_out_of_the_folder_of_logs(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "logs"
+    logs.write(folder, name, name, name, ("a",))
+    assert [path.name for path in tmp_path.iterdir()] == ["logs"]
+    assert logs.read(folder, name, name, name) == f"{marks.SIMULATED}\na\n"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from gpu_cluster.commands.environment import make_private
 from toolchain import trust
 from toolchain.cache import Store
 from toolchain.tool import RELEASE, Tool, ToolchainError
+from toolchain.trust import make_private
 
 GOOD, EVIL = "#!/bin/sh\necho good\n", "#!/bin/sh\necho evil\n"
 

@@ -25,7 +25,6 @@ import pytest
 import yaml
 
 import toolchain
-from gpu_cluster.commands.environment import make_private
 from lab.simulator import hosts as simulated
 from lab.simulator.control_plane import ControlPlane
 from lab.simulator.hosts import catalogue, namespaced, processes
@@ -35,6 +34,7 @@ from tests.proofs.attacks.canaries import Canaries, Watch, in_files, key_parts
 from tests.proofs.attacks.vault import vault
 from tests.proofs.e2e.project import LIMIT, Project, figures, started
 from tests.proofs.hosts import software
+from toolchain.trust import make_private
 
 PROVIDERS = ("passphrase", "hashivault")
 HOSTS = ("gpu-1", "gpu-2")

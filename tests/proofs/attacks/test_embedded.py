@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import os
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 import yaml
 
 import toolchain
 from lab.simulator.control_plane import TOOLS, ControlPlane
+from lab.simulator.controller import kubelet
 from tests.toolchain.plugins.rig import LIMIT
 
 # Request for all keys in etcd, in the JSON form of etcd's HTTP gateway.
@@ -38,6 +42,26 @@ def ports(plane: ControlPlane) -> dict[str, int]:
     documents = yaml.safe_load_all((plane.directory / "kwok.yaml").read_text())
     options = next(document["options"] for document in documents if "options" in document)
     return {name: value for name, value in options.items() if name.endswith("Port")}
+
+
+def listening(plane: ControlPlane) -> set[int]:
+    """Return the ports at which processes of the cluster listen."""
+    found = set()
+    for pid in plane.pids().values():
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.add(os.readlink(link))
+    rows = [
+        line.split()
+        for table in ("tcp", "tcp6")
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]
+    ]
+    state, place, inode = 3, 1, 9
+    return {
+        int(row[place].rpartition(":")[2], 16)
+        for row in rows
+        if row[state] == "0A" and f"socket:[{row[inode]}]" in found
+    }
 
 
 def ask(port: int, context: ssl.SSLContext | None, method: str, path: str, body: str = "") -> int:
@@ -89,10 +113,49 @@ def test_the_api_server_shows_objects_to_nobody_without_credentials(plane: Contr
         assert ask(number, anybody(), "GET", path) in (401, 403)
 
 
-def test_the_cluster_s_keys_are_its_owner_s(plane: ControlPlane) -> None:
-    """Other users can't read the cluster's keys: file or folder permissions prevent this."""
-    keys = [*plane.directory.rglob("*.key"), plane.kubeconfig]
-    assert len(keys) >= 3
-    for key in keys:
-        above = [folder for folder in key.parents if folder.is_relative_to(plane.directory)]
-        assert not key.stat().st_mode & 0o77 or any(not f.stat().st_mode & 0o7 for f in above)
+def test_the_cluster_s_files_are_its_owner_s(plane: ControlPlane) -> None:
+    """Neither the owner's group nor other users can enter the cluster's folder."""
+    assert len([*plane.directory.rglob("*.key"), plane.kubeconfig]) >= 3
+    assert plane.directory.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_port_needs_a_login(plane: ControlPlane) -> None:
+    """A port refuses what has no certificate, or does not tell it more than its health."""
+    opened = listening(plane)
+    assert {*ports(plane).values()} - opened == {plane.log_port}
+    for port in opened:
+        for context in (None, anybody()):
+            for path in ("/debug/pprof/", "/metrics", "/containerLogs/a/b/c", "/configz"):
+                try:
+                    status = ask(port, context, "GET", path)
+                except (OSError, http.client.HTTPException):
+                    continue
+                assert status >= 400, f"{port}{path}"
+
+
+def test_logs_of_nodes_are_served_to_the_api_server_only(plane: ControlPlane) -> None:
+    port, path = plane.log_port, "/containerLogs/team/train/main"
+
+    async def served() -> list[int]:
+        serving = asyncio.create_task(kubelet.serve_logs(plane.access(), plane.logs, port))
+        await asyncio.sleep(0)
+        statuses = []
+        for context in (None, anybody(), plane.access().context()):
+            try:
+                statuses.append(await asyncio.to_thread(ask, port, context, "GET", path))
+            except (OSError, http.client.HTTPException):
+                statuses.append(0)
+        serving.cancel()
+        return statuses
+
+    *refused, admitted = asyncio.run(served())
+    assert all(status == 0 or status >= 400 for status in refused)
+    assert admitted == 200
+
+
+def test_no_object_makes_the_cluster_read_a_file(plane: ControlPlane) -> None:
+    """Kwok's `Logs` and `ClusterLogs` would name any file of the engineer."""
+    access = plane.access()
+    number = int(access.server.rpartition(":")[2])
+    assert ask(number, access.context(), "GET", "/apis/kwok.x-k8s.io/v1alpha1/logs") == 404
+    assert "logsFile" not in (plane.directory / "kwok.yaml").read_text()

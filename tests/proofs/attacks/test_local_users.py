@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import pytest
 from command_provider import values
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
-from tests.toolchain.plugins.rig import LIMIT, PLUGINS
+from tests.toolchain.plugins.rig import LIMIT, PLUGINS, ROOT
 
 STRANGER = 65534
 RELAY = """
@@ -41,10 +41,17 @@ while True:
 @contextmanager
 def served(name: str) -> Iterator[int]:
     """Start the process of a Pulumi plugin and yield the plugin's port."""
-    process = subprocess.Popen([PLUGINS / name, "127.0.0.1:1"], stdout=subprocess.PIPE)
+    with started([PLUGINS / name, "127.0.0.1:1"]) as (_, port):
+        yield port
+
+
+@contextmanager
+def started(command: Sequence[str | Path]) -> Iterator[tuple[int, int]]:
+    """Start a gRPC server of this project; yield the number of its process, and its port."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT)
     try:
         assert process.stdout is not None
-        yield int(process.stdout.readline())
+        yield process.pid, int(process.stdout.readline())
     finally:
         process.terminate()
         process.wait(LIMIT)
@@ -125,6 +132,50 @@ def test_the_language_host_runs_nothing_for_another_user(tmp_path: Path) -> None
         ) as channel:
             list(language_pb2_grpc.LanguageRuntimeStub(channel).RunPlugin(plugin, timeout=LIMIT))
         assert (tmp_path / "owned").exists()
+
+
+PACKAGE = """
+import asyncio
+from gpu_cluster.package.serving import started
+async def serve():
+    server, port = await started("127.0.0.1:1", lambda peer, port: "found a call by a stranger")
+    print(port, flush=True)
+    await server.wait_for_termination()
+asyncio.run(serve())
+"""
+SERVERS: Mapping[str, tuple[Sequence[str | Path], str]] = {
+    "command": (
+        [PLUGINS / "pulumi-resource-command", "127.0.0.1:1"],
+        "/pulumirpc.ResourceProvider/Create",
+    ),
+    "language": (
+        [PLUGINS / "pulumi-language-python", "127.0.0.1:1"],
+        "/pulumirpc.LanguageRuntime/Run",
+    ),
+    "package": ([sys.executable, "-c", PACKAGE], "/pulumirpc.ResourceProvider/Construct"),
+}
+"""Command line of each gRPC server of this project, and a method of its service."""
+MIB = 1024 * 1024
+
+
+def peak(process: int) -> int:
+    """Return the largest number of bytes that a process has had in memory."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_message_of_another_user_is_not_taken_into_memory(name: str) -> None:
+    command, method = SERVERS[name]
+    options = (("grpc.enable_http_proxy", 0), ("grpc.max_send_message_length", -1))
+    with started(command) as (process, port), dialled_by_a_stranger(port) as other:
+        before = peak(process)
+        for _ in range(2):
+            with grpc.insecure_channel(f"127.0.0.1:{other}", options=options) as channel:
+                with pytest.raises(grpc.RpcError) as error:
+                    channel.unary_unary(method)(bytes(150 * MIB), timeout=LIMIT)
+                assert error.value.code() is grpc.StatusCode.PERMISSION_DENIED
+        assert peak(process) - before < 50 * MIB
 
 
 HEAD = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid\n"

@@ -8,7 +8,7 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
@@ -267,12 +267,13 @@ class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]
         if handler is None:
             return None
 
-        async def checked(request: Any, context: Any) -> Any:
+        async def checked(requests: AsyncIterator[Any], context: Any) -> Any:
             if reason := local_caller.refusal(context.peer(), self.port):
                 await context.abort(grpc.StatusCode.PERMISSION_DENIED, local_caller.message(reason))
-            return await handler.unary_unary(request, context)
+            return await handler.unary_unary(await anext(requests), context)
 
-        return grpc.unary_unary_rpc_method_handler(
+        # As a stream, so that the message of a rejected call is not taken into memory.
+        return grpc.stream_unary_rpc_method_handler(
             checked, handler.request_deserializer, handler.response_serializer
         )
 

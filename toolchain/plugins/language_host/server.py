@@ -146,12 +146,13 @@ class _OwnUser(grpc.ServerInterceptor):  # type: ignore[misc]
             return None
         behaviour = handler.unary_stream or handler.unary_unary
 
-        def checked(request: Any, context: Any) -> Any:
+        def checked(requests: Iterator[Any], context: Any) -> Any:
             if reason := local_caller.refusal(context.peer(), self.port):
                 context.abort(grpc.StatusCode.PERMISSION_DENIED, local_caller.message(reason))
-            return behaviour(request, context)
+            return behaviour(next(requests), context)
 
-        kind = "unary_stream" if handler.unary_stream else "unary_unary"
+        # As a stream, so that the message of a rejected call is not taken into memory.
+        kind = "stream_stream" if handler.unary_stream else "stream_unary"
         return getattr(grpc, f"{kind}_rpc_method_handler")(
             checked, handler.request_deserializer, handler.response_serializer
         )

@@ -101,7 +101,7 @@ def test_use_renews_a_layer(roots: Path) -> None:
 
 def test_a_layer_in_daily_use_waits_for_no_lock(roots: Path) -> None:
     made = rootfs.dnf5_layer()
-    with flock.locked(roots / "roots.lock"):
+    with flock.locked(roots / "roots.lock", 1):
         assert rootfs.dnf5_layer() == made
 
 
