@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Location = tuple[str | int, ...]
 
 NOTHING = "nothing"
-WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/\s?#]*@")
+WITH_USER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,30}://[^/\s?#]*@")
 """A URL that contains a user name or password (RFC 3986, section 3.2.1)."""
 # Maximum number of characters of an invalid value that a message repeats.
 _SHOWN = 72

@@ -11,7 +11,7 @@ import yaml
 from .parse import LOADER
 
 Location = tuple[str | int, ...]
-_STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]|([^.\[\]]+)")
+_STEP: Final = re.compile(r"\[(\d+)\]|\[([^\]]*)\]?|([^.\[\]]+)")
 
 _OUTSIDE: Final = (yaml.StreamStartEvent, yaml.StreamEndEvent, yaml.DocumentEndEvent)
 

@@ -20,7 +20,7 @@ _counts: Counter[str] = Counter()
 ATTACKS = "tests/proofs/attacks/"
 COUNTED = (
     *("inputs", "canaries", "searches", "role rules", "role rules used"),
-    *("objects judged", "objects admitted", "objects free"),
+    *("objects judged", "objects admitted", "objects free", "readers", "linear readers"),
 )
 """Names of the numbers that tests record as properties and that the summary line adds up."""
 
@@ -62,6 +62,8 @@ def last_line() -> str:
     if _counts["objects judged"] or _counts["objects admitted"]:
         objects = f"{_counts['objects judged']} and {_counts['objects admitted']} objects"
         parts.append(f"{objects} between two questions: {_counts['objects free']} free")
+    if _counts["readers"]:
+        parts.append(f"{_counts['linear readers']} of {_counts['readers']} readers linear")
     return f"attacks: {', '.join(parts)}" + (f", {skipped} skipped" if skipped else "")
 
 

@@ -344,11 +344,11 @@ def pods(given: Json) -> None:
     going = to_evict(listed)
     assert len(going) <= len(listed)
     assert losses(going, ()).isprintable()
+    around = Around(nodes=(node,), pods=tuple(listed), logs={"gpu-0": log})
     for pod in listed:
         assert judging.refusal(pod).isprintable()
         assert waiting.reason(pod).isprintable()
         assert json.dumps(pod_of(pod)).isprintable()
-        around = Around(nodes=(node,), pods=tuple(listed), logs={"gpu-0": log})
         assert str(cause_of(pod, around)).isprintable()
         assert all(amount > 0 for amount in device_requests(pod).values())
         for status in pod["status"].get("containerStatuses", []):

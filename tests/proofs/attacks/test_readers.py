@@ -1,0 +1,36 @@
+"""Attack: a short input that keeps a reader busy for minutes.
+
+Each reader of outside input takes at most 2.5 times as long for twice the input, or refuses it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.proofs.attacks.readers import READERS, Reader
+from tests.proofs.attacks.targets import TARGETS
+
+
+@pytest.mark.slow
+@pytest.mark.promise("Each reader of outside input works in linear time, or refuses the input.")
+@pytest.mark.parametrize("name", READERS)
+def test_a_reader_takes_linear_time(name: str, record_property: Any) -> None:
+    record_property("readers", 1)
+    reader = READERS[name]
+    slow = {grows: reader.slow_steps(shape) for grows, shape in reader.shapes.items()}
+    assert {grows: steps for grows, steps in slow.items() if steps} == {}
+    record_property("linear readers", 1)
+
+
+def test_each_target_of_the_fuzzer_is_a_reader() -> None:
+    assert READERS.keys() >= TARGETS.keys()
+
+
+@pytest.mark.slow
+def test_a_reader_in_quadratic_time_is_found() -> None:
+    def read(text: str) -> int:
+        return sum(text.count("a", 0, end) for end in range(len(text)))
+
+    assert Reader(read, {}).slow_steps(lambda number: "a" * number)
