@@ -34,6 +34,8 @@ LARGEST = 64 * 1024 * 1024
 """Maximum size of a response in bytes, after decompression. An object has at most 3 MiB."""
 IDLE, LONGEST = 60.0, 120.0
 """Seconds in which the next bytes of a response must come, and in which all of them must."""
+LONGEST_TOKEN = 8192
+"""Maximum length of the token of a list's next page, which becomes a part of a URL."""
 PAGE, SMALL_PAGE = 500, 16
 """Objects of a page of a list; and after a page of more than `LARGEST` bytes."""
 MOST_ITEMS, MOST_BYTES, LIST_SECONDS = 200_000, 1024**3, 600.0
@@ -133,7 +135,8 @@ def _page(request: str, value: Any) -> tuple[list[Json], str]:
         items, metadata = value.get("items") or [], value.get("metadata") or {}
         if isinstance(items, list) and isinstance(metadata, dict):
             token = metadata.get("continue") or ""
-            if isinstance(token, str) and all(isinstance(item, dict) for item in items):
+            is_token = isinstance(token, str) and len(token) <= LONGEST_TOKEN
+            if is_token and all(isinstance(item, dict) for item in items):
                 return items, token
     cure = "find out which server responds at the address in the kubeconfig"
     raise ClusterError(Fault(request, "a response that is no list", "a list of objects", cure))

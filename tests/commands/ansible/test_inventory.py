@@ -94,6 +94,7 @@ def test_an_ini_file_is_read_by_ansibles_rules() -> None:
         ("[g:children]\na b", "names of groups"),
         ('[g]\nhost x="open', "quotation"),
         ("[g]\nhost[1:2", "bracket"),
+        ("[g]\nhost a=" + "\N{MICRO SIGN}" * 20_000, "more than 16384 characters"),
     ],
 )
 def test_a_line_that_is_none_of_an_inventory_is_refused_with_its_number(

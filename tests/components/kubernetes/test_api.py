@@ -107,6 +107,11 @@ def _endless(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"items": items, "metadata": {"continue": "x"}})
 
 
+def _endless_token(request: httpx.Request) -> httpx.Response:
+    """Answer with a token that no URL can hold."""
+    return httpx.Response(200, json={"items": [], "metadata": {"continue": "a" * 100_000}})
+
+
 def _nested(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, content=b"[" * MEBI)
 
@@ -128,6 +133,7 @@ def _moved(request: httpx.Request) -> httpx.Response:
         (lambda _: httpx.Response(200, json=[]), "found a response that is no list"),
         (lambda _: httpx.Response(200, json={"items": [1]}), "found a response that is no list"),
         (lambda _: httpx.Response(200, json={"items": {}, "metadata": 1}), "is no list"),
+        (_endless_token, "is no list"),
     ],
 )
 def test_a_hostile_api_server_is_named_and_not_obeyed(

@@ -24,6 +24,8 @@ _GROUP = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
 _WITH_PORT = re.compile(r"((?:[^:\[\]]|\[[^\[\]]*\])+):([0-9]{1,5})")
 # Maximum length of a value that is parsed as a Python literal.
 _LITERAL = 4096
+# Maximum length of the line of a host: the standard library splits it in quadratic time.
+_LONGEST_LINE = 16_384
 _UNGROUPED = "ungrouped"
 _EXAMPLE = "see Ansible's page on inventories"
 
@@ -107,6 +109,10 @@ def parse(text: str) -> Inventory:
 
 
 def _words(line: str) -> list[str]:
+    if len(line) > _LONGEST_LINE:
+        raise ValueError(
+            f"{show(line)}, a line of a host with more than {_LONGEST_LINE} characters"
+        )
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
