@@ -42,8 +42,6 @@ NOTES: Final = "gpu-rules-notes"
 STACK: Final = "-stack"
 """Suffix of the names of stack policies, which compare several resources."""
 LEVELS: Final = "rules"
-_LEVELLED: Final = (LEVELS, "infrastructureNamespaces")
-"""Settings in `.gpu-rules.yaml` that determine the level of a rule."""
 _NOT_CONFIGURED: Final = (LEVELS, RULE_FOLDER)
 """Settings that the pack reads only from `.gpu-rules.yaml`.
 
@@ -75,7 +73,9 @@ class _Pack:
         self._found = settings
         self._settings = settings
         self._judged = _Judged()
-        known = context_by({key: settings[key] for key in _LEVELLED if key in settings}, Context())
+        # The configurations of stack and engine arrive after the policies are registered. A
+        # violation whose severity they raise is reported by the policy for the settings.
+        known = context_by(settings, Context())
         self._levels = {rule.id: rule.severity_in(known) for rule in RULES.values()}
 
     def policies(self) -> list[Policy]:
@@ -147,10 +147,12 @@ class _Pack:
             self._judged.violations, self._judged.remarks = find()
         except ValueError as error:
             report(str(error), None)
+        for violation in filter(self._is_raised, self._judged.violations):
+            report(violation.message, None)
 
     def _report(self, rule: Rule, report: ReportViolation) -> None:
         for violation in self._judged.violations:
-            if violation.rule.id == rule.id and not self._is_lowered(violation):
+            if violation.rule.id == rule.id and violation.severity is self._levels[rule.id]:
                 report(violation.message, None)
 
     def _report_notes(self, _: object, report: ReportViolation) -> None:
@@ -159,8 +161,14 @@ class _Pack:
             report(message, None)
 
     def _is_lowered(self, violation: Violation) -> bool:
-        """Return whether an exemption lowers the severity of a violation below that of its rule."""
-        return violation.severity is not self._levels[violation.rule.id]
+        """Return whether a violation is advice, and the policy of its rule is not."""
+        advice = Severity.ADVISORY
+        return violation.severity is advice is not self._levels[violation.rule.id]
+
+    def _is_raised(self, violation: Violation) -> bool:
+        """Return whether a violation is mandatory, and the policy of its rule is not."""
+        mandatory = Severity.MANDATORY
+        return violation.severity is mandatory is not self._levels[violation.rule.id]
 
 
 def policies(settings: dict[str, Any]) -> list[Policy]:

@@ -24,7 +24,7 @@ from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, unknown_checking_proxy
 from gpu_cluster.guardrails.stacks import context_of_document, context_of_stack
 from gpu_rules import pack, settings
 from gpu_rules.admission import Enforcement, manifests
-from gpu_rules.parameters import PROPERTIES, RULE_FOLDER
+from gpu_rules.parameters import IGNORED_PATHS, PROPERTIES, RULE_FOLDER
 from gpu_rules.rules import RULES, UNKNOWN, Severity
 
 GPU = "nvidia.com/gpu"
@@ -156,7 +156,7 @@ def test_settings_stand_before_the_stack(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (len(messages[pack.MANDATORY]), len(messages[pack.ADVISORY])) == (0, 1)
 
 
-@pytest.mark.parametrize("setting", sorted(PROPERTIES.keys() - {RULE_FOLDER}))
+@pytest.mark.parametrize("setting", sorted(PROPERTIES.keys() - {RULE_FOLDER, IGNORED_PATHS}))
 def test_a_setting_of_the_pack_replaces_this_setting_of_the_stack_and_no_other(
     monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

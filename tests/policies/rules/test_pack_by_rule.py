@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from datetime import date, timedelta
@@ -44,18 +45,21 @@ def no_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     settings._context.cache_clear()
 
 
-def _arguments(config: dict[str, Any]) -> ResourceValidationArgs:
+def _arguments(config: dict[str, Any], manifest: Any = BAD) -> ResourceValidationArgs:
     options = PolicyResourceOptions(False, [], None, [], None, [])  # type: ignore[arg-type]
-    token, props = "kubernetes:core/v1:Pod", unknown_checking_proxy(BAD)
+    token, props = "kubernetes:core/v1:Pod", unknown_checking_proxy(manifest)
     return ResourceValidationArgs(token, props, "urn:a", "a", options, None, config)
 
 
-def _reported(found: dict[str, Any], config: dict[str, Any] | None = None) -> dict[str, list[str]]:
+def _reported(
+    found: dict[str, Any], config: dict[str, Any] | None = None, manifest: Any = BAD
+) -> dict[str, list[str]]:
     result = {}
     for policy in pack_by_rule.policies(found):
         messages: list[str] = []
         if isinstance(policy, ResourceValidationPolicy):
-            policy.validate(_arguments(config or {}), lambda text, _, to=messages: to.append(text))
+            given = _arguments(config or {}, manifest)
+            policy.validate(given, lambda text, _, to=messages: to.append(text))
             result[policy.name] = messages
     return {name: messages for name, messages in result.items() if messages}
 
@@ -94,6 +98,20 @@ def test_levels_in_the_settings_are_the_levels_of_the_policies() -> None:
     assert levels == {id_: LEVELS[level] for id_, level in given["rules"].items()}
     reported = _reported(given)
     assert ("GPU001" in reported, "GPU022" in reported) == (True, False)
+
+
+def test_a_level_that_the_engine_s_configuration_raises_stays_mandatory() -> None:
+    config = {
+        "pools": [{"name": "a100", "gpusPerNode": 8}],
+        "infrastructureNamespaces": ["monitoring"],
+    }
+    agent: dict[str, Any] = copy.deepcopy(BAD)
+    del agent["spec"]["containers"][0]["resources"]
+    reported = _reported({}, config, agent)
+    assert any(text.startswith("GPU079 ") for text in reported[pack_by_rule.SETTINGS])
+    assert "GPU079" not in reported
+    found = _reported(config, {}, agent)
+    assert (pack_by_rule.SETTINGS in found, "GPU079" in found) == (False, True)
 
 
 def test_an_exempted_violation_is_a_note() -> None:
