@@ -251,10 +251,12 @@ def taken_over_and_left(
 @pytest.mark.slow
 @pytest.mark.promise(
     "`make adopt` and `make up` take over a device plugin that Helm installed under another name "
-    "in kube-system: no pod restarts, no node gets a taint, and `make destroy` leaves it."
+    "in kube-system or a namespace of its own: no pod restarts, no node gets a taint, and "
+    "`make destroy` leaves it."
 )
-def test_a_release_under_another_name_in_kube_system_is_taken_over_in_place(
-    foreign: Project, tmp_path: Path
+@pytest.mark.parametrize("space", ["kube-system", "nvidia"])
+def test_a_release_under_another_name_is_taken_over_in_place(
+    foreign: Project, tmp_path: Path, space: str
 ) -> None:
     label_by_hand(foreign, NAMES, {"nvidia.com/gpu.present": "true", "team": "ml"}, [TAINT])
     values = {
@@ -263,8 +265,8 @@ def test_a_release_under_another_name_in_kube_system_is_taken_over_in_place(
         "tolerations": EVERYWHERE,
         "nfd": {"worker": {"tolerations": EVERYWHERE}},
     }
-    install(foreign, tmp_path, "nvdp", "nvidia-device-plugin", values, "kube-system")
-    taken_over_and_left(foreign, "kube-system", "destroy")
+    install(foreign, tmp_path, "nvdp", "nvidia-device-plugin", values, space)
+    taken_over_and_left(foreign, space, "destroy")
 
 
 @pytest.mark.clusters("adopted", "manifest")
