@@ -66,6 +66,13 @@ def admission(rule: Rule) -> str:
     return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
 
 
+def _severity(rule: Rule) -> str:
+    """Return the default severity of a rule, and when it is another."""
+    if rule.mandatory_if is None:
+        return str(rule.severity)
+    return f"{rule.severity}; mandatory if {rule.mandatory_if}"
+
+
 _UNLESS_OBSERVED = (
     " In objects that were read from a cluster, it judges only what the author wrote: the system "
     "writes this field, too."
@@ -97,7 +104,7 @@ def described(rule: Rule) -> str:
     told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
     return f"""### {rule.id}: {rule.title}
 
-Severity: {rule.severity}. Checked with {checked_with(rule)}.{patches}{system}
+Severity: {_severity(rule)}. Checked with {checked_with(rule)}.{patches}{system}
 
 {rule.why}
 

@@ -111,11 +111,7 @@ def _below(folder: str, ignored: IgnoredPaths) -> Iterator[Name | Problem]:
         if entry.is_dir(follow_symlinks=False):
             if not entry.name.startswith(".") and not ignored.includes(entry.path):
                 yield from _below(entry.path, ignored)
-        elif (
-            entry.name.endswith(SUFFIXES)
-            and not entry.is_dir()
-            and not ignored.includes(entry.path)
-        ):
+        elif entry.name.endswith(SUFFIXES) and entry.is_file() and not ignored.includes(entry.path):
             yield Name(entry.path, given=False)
 
 

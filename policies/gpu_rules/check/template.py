@@ -19,7 +19,7 @@ validation/validation.go and community/contributors/devel/sig-architecture/api-c
 _FORMS: Final = tuple(
     re.compile(
         rf"""^(?:- |  )?{key}[ \t]*:[ \t]*["']?{form}["']?[ \t\r]*(?:#|$)|"""
-        rf"""^[ \t]*(?:\{{[ \t]*)?"{key}"[ \t]*:[ \t]*"{form}\"""",
+        rf"""(?:^|[{{,])[ \t]*"{key}"[ \t]*:[ \t]*"{form}\"""",
         re.MULTILINE,
     )
     for key, form in (("apiVersion", _VERSION), ("kind", _KIND))

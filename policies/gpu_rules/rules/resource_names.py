@@ -31,8 +31,8 @@ NETWORK: Final = "rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_./])(nics?|ib|bf|sfs?|v
 NVIDIA/doca-platform advertise under nvidia.com, too.
 """
 OTHER_DEVICES: Final = (
-    "(^|[-.0-9])(channels?|cpus?|dpdk|dranet|fpgas?|hca|hostdev|ib|imex|infiniband|memory|mlnx|net|"
-    "networks?|nics?|qat|rdma|roce|sriov|storage|tpus?|vfs?)([-.0-9]|$)"
+    "(^|[-.0-9])(channels?|cpus?|dpdk|dranet|fpgas?|hca|hostdev|ib|imex|infiniband|mlnx|net|"
+    "networks?|nics?|qat|rdma|roce|storage|tpus?|vfs?)([-.0-9]|$)"
 )
 """Pattern of the names of claims and DeviceClasses for devices of other kinds, unless the name
 speaks of GPUs too.

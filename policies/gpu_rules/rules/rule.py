@@ -34,6 +34,18 @@ class Need(StrEnum):
                 return (context.max_gpus_per_container, context.max_gpus_per_pod) != (None, None)
 
 
+class Declared(StrEnum):
+    """What must be declared for a rule to be mandatory; until then, it is an opinion: advice."""
+
+    TRUST = "a stack, or infrastructureNamespaces, declares which namespaces have node agents"
+    CLUSTER = "a stack, pools or infrastructureNamespaces are declared"
+
+    def holds(self, context: Context) -> bool:
+        """Return whether it is declared for a cluster."""
+        is_cluster = self is Declared.CLUSTER and bool(context.pools)
+        return is_cluster or context.trust_is_declared
+
+
 _IN_NAMESPACES = frozenset(
     {"ConfigMap", "Secret", "LimitRange", "ResourceQuota", "HorizontalPodAutoscaler"}
     | {"ScaledObject"}
@@ -171,7 +183,7 @@ class Rule:
         id: `GPU001` and so on; an id is never used for another rule.
         title: What the rule requires, in one sentence.
         severity: Default severity.
-        if_declared: Default severity if the trusted namespaces are declared; None for the same.
+        mandatory_if: What must be declared for an advisory rule to be mandatory by default.
         why: Reason for the rule, for the reference.
         source: Documents or source code that the rule is based on, for the reference.
         check: Pure function that yields the findings in one manifest and never raises an error.
@@ -192,12 +204,13 @@ class Rule:
     needs: frozenset[Need] = frozenset()
     whole: bool = False
     of_requests: bool = False
-    if_declared: Severity | None = None
+    mandatory_if: Declared | None = None
 
     def severity_in(self, context: Context) -> Severity:
         """Return the severity of the rule, by the settings or by default."""
-        default = self.if_declared if context.trust_is_declared else None
-        return context.severities.get(self.id, default or self.severity)
+        is_mandatory = self.mandatory_if is not None and self.mandatory_if.holds(context)
+        default = Severity.MANDATORY if is_mandatory else self.severity
+        return context.severities.get(self.id, default)
 
     @property
     def is_only_across(self) -> bool:

@@ -102,7 +102,7 @@ def _environments(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _namespaces(draw: st.DrawFn) -> Json:
-    """Generate a Namespace with or without a Pod Security level (GPU060)."""
+    """Generate a Namespace with or without a Pod Security level."""
     labels = {LABEL: draw(_NAMESPACES), "team": str(draw(st.integers(0, 999)))}
     level = draw(st.sampled_from(["", "privileged", "baseline", "restricted"]))
     if level:

@@ -128,7 +128,8 @@ def test_the_pools_taints_are_judged_once_for_the_stack() -> None:
     )
 
 
-TEAM = resource("Namespace", name="team-a")
+LEVEL = "pod-security.kubernetes.io/enforce"
+TEAM = resource("Namespace", name="team-a", labels={LEVEL: "baseline"})
 
 
 @pytest.mark.parametrize(
@@ -254,9 +255,6 @@ def test_workloads_fit_into_the_quota(manifests: Any, wanted: list[str]) -> None
     assert stack_ids(*manifests) == wanted
 
 
-LEVEL = "pod-security.kubernetes.io/enforce"
-
-
 @pytest.mark.parametrize(
     ("name", "labels", "wanted"),
     [
@@ -272,8 +270,11 @@ LEVEL = "pod-security.kubernetes.io/enforce"
     ],
 )
 def test_pod_security(name: str, labels: Any, wanted: list[str]) -> None:
-    violations = judge(resource("Namespace", name=name, labels=labels), CONTEXT)
-    assert [violation.found for violation in violations] == wanted
+    user = pod(gpus(), namespace=name)
+    counted = quota(COUNTED, name)
+    stack = [resource("Namespace", name=name, labels=labels), user, counted]
+    violations = judge_stack(stack, CONTEXT)
+    assert [violation.found.partition(" in ")[0] for violation in violations] == wanted
     assert all(violation.path == f"metadata.labels[{LEVEL}]" for violation in violations)
 
 
@@ -322,7 +323,10 @@ def test_the_items_of_a_list_belong_to_the_stack() -> None:
 
 def test_an_annotation_exempts_from_a_rule_over_the_stack() -> None:
     exempted = resource(
-        "Namespace", name="team-a", annotations={"exempt.gpu-cluster/GPU029": "2030-01-01 trial"}
+        "Namespace",
+        name="team-a",
+        labels={LEVEL: "baseline"},
+        annotations={"exempt.gpu-cluster/GPU029": "2030-01-01 trial"},
     )
     (violation,) = judge_stack([exempted, USER], CONTEXT)
     assert (violation.severity, violation.exemption) == ("advisory", "until 2030-01-01: trial")

@@ -118,7 +118,8 @@ def test_good_objects_pass_without_a_word(preview: Run) -> None:
 
 
 def test_a_rule_over_the_stack_stops_the_preview(preview: Run) -> None:
-    done = preview({"team": failing("GPU029")}, settings=json.loads(LARGEST))
+    settings = json.loads(LARGEST) | {"rules": {"GPU029": "mandatory"}}
+    done = preview({"team": failing("GPU029")}, settings=settings)
     assert done.code != 0, done.output
     assert "GPU029 A namespace that uses GPUs has a quota for them: Namespace team-a" in done.output
 

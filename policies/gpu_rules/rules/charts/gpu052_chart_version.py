@@ -9,7 +9,7 @@ from ..context import Context, Severity
 from ..each import each_release
 from ..example import Example
 from ..helm import GPU_CHARTS, ChartRelease
-from ..rule import Finding, Rule
+from ..rule import Declared, Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
@@ -31,7 +31,8 @@ def _chart_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
 RULE = Rule(
     id="GPU052",
     title="A chart of the GPU stack has an exact version",
-    severity=Severity.MANDATORY,
+    severity=Severity.ADVISORY,
+    mandatory_if=Declared.CLUSTER,
     check=each_release(_chart_pinned, GPU_CHARTS),
     why="The version of the chart decides the versions of driver, toolkit and device plugin on "
     "every node. With a range, or without a version, Helm installs the newest version that "

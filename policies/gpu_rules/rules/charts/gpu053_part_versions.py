@@ -9,7 +9,7 @@ from ..context import Context, Severity
 from ..each import each_release
 from ..example import Example
 from ..helm import ChartRelease
-from ..rule import Finding, Rule
+from ..rule import Declared, Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
@@ -38,7 +38,8 @@ def _parts_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
 RULE = Rule(
     id="GPU053",
     title="Driver, toolkit and plugin have fixed versions",
-    severity=Severity.MANDATORY,
+    severity=Severity.ADVISORY,
+    mandatory_if=Declared.CLUSTER,
     check=each_release(_parts_pinned),
     why="A tag such as `latest` changes the driver under running workloads whenever a node "
     "pulls the image again.",

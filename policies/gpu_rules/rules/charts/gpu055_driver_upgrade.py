@@ -8,7 +8,7 @@ from ..context import Context, Severity
 from ..each import each_release
 from ..example import Example
 from ..helm import ChartRelease
-from ..rule import Finding, Rule
+from ..rule import Declared, Finding, Rule
 from ..twin import (
     CHART_VALUES,
 )
@@ -40,7 +40,8 @@ def _upgrades(chart: ChartRelease, _: Context) -> Iterator[Finding]:
 RULE = Rule(
     id="GPU055",
     title="A driver upgrade has limits",
-    severity=Severity.MANDATORY,
+    severity=Severity.ADVISORY,
+    mandatory_if=Declared.CLUSTER,
     check=each_release(_upgrades),
     why="The operator upgrades drivers automatically. With maxParallelUpgrades 0, all nodes "
     "lose their GPUs at the same time. A drain without a timeout waits forever for the "

@@ -8,7 +8,7 @@ from .. import cel
 from ..claims import requests
 from ..context import Context, Severity
 from ..example import Example
-from ..rule import Finding, Rule, Subject
+from ..rule import Declared, Finding, Rule, Subject
 from ..twin import Scope, Twin
 
 
@@ -29,7 +29,8 @@ def _no_admin_access(subject: Subject, context: Context) -> Iterator[Finding]:
 RULE = Rule(
     id="GPU068",
     title="A claim requests no devices that other claims already have",
-    severity=Severity.MANDATORY,
+    severity=Severity.ADVISORY,
+    mandatory_if=Declared.CLUSTER,
     check=_no_admin_access,
     why="adminAccess gives a claim (DRA) devices that are already allocated to other claims, "
     "for monitoring. Kubernetes only requires the label resource.kubernetes.io/admin-access "

@@ -25,14 +25,20 @@ from ..twin import Scope, Twin
 
 
 def _named(subject: Subject, context: Context) -> Iterator[Finding]:
-    if not is_claim(subject) or not of_other_devices(subject.name, context):
+    if not is_claim(subject):
+        return
+    # Names decide only what a maximum counts, and what the settings list as other claims.
+    is_capped = least_cap(context) is not None
+    if subject.name not in context.other_claims and not (
+        is_capped and of_other_devices(subject.name, context)
+    ):
         return
     # The name of a generated claim begins with that of its pod, which names its template.
     if is_generated(subject, context):
         return
     # Without a cap, nothing counts the devices of a claim, and an unclear class may stay unclear.
     known = any(of_gpus(one.device_class, context) for one in requests(subject))
-    if known or (least_cap(context) is not None and most_gpus(subject, context)):
+    if known or (is_capped and most_gpus(subject, context)):
         yield Finding(
             path="metadata.name",
             found=f"{subject.name[:80]}, the name of a claim for other devices, but the claim is "
@@ -48,20 +54,21 @@ RULE = Rule(
     severity=Severity.MANDATORY,
     check=_named,
     why="A policy sees the name of a pod's claim, not its devices. If that name is one of other "
-    "devices, such as nic or rdma, or if otherClaims lists it, the claim does not count for the "
-    "maximum of a pod (GPU028). If a maximum is set, a claim with such a name must have only "
+    "devices, such as nic or rdma, the claim does not count for the maximum of a pod (GPU028); if "
+    "otherClaims lists it, the pod counts as one without GPUs. So the rule speaks only of names in "
+    "otherClaims, and of other devices if a maximum is set. Then such a claim must have only "
     "DeviceClasses that are known to be for other devices, by their names or by otherClaims.",
     source="the rules for pods with GPUs; k8s.io/api v0.34.4 core/v1/types.go PodResourceClaim",
 )
 
+_IS_CAPPED = '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts)'
 _NAME = 'object.metadata.?name.orValue("")'
 
 TWIN = Twin(
     cel.unless_empty(
-        f"{of_other_devices_cel(_NAME)} && !{IS_GENERATED} && "
-        f"variables.requests.exists(r, {CHOICES}.exists(x, {OF_GPUS} || "
-        '("maxGpusPerContainer" in variables.facts || "maxGpusPerPod" in variables.facts) && '
-        f"{MAY_BE_OF_GPUS}))",
+        f"({cel.listed_as_other(_NAME)} || {_IS_CAPPED} && {of_other_devices_cel(_NAME)}) && "
+        f"!{IS_GENERATED} && variables.requests.exists(r, "
+        f"{CHOICES}.exists(x, {OF_GPUS} || {_IS_CAPPED} && {MAY_BE_OF_GPUS}))",
         '"found the name " + object.metadata.name + " on a claim for GPUs"',
     ),
     scopes=frozenset({Scope.CLAIMS}),
@@ -92,4 +99,5 @@ spec:
         - name: gpu
           exactly: {deviceClassName: gpu.nvidia.com}
 """,
+    settings={"maxGpusPerPod": 8},
 )

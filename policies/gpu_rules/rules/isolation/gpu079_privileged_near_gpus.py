@@ -10,7 +10,7 @@ from ..each import each_container
 from ..example import Example
 from ..gpus import gpus_of
 from ..pod_spec import Container
-from ..rule import Finding, Need, Rule, Subject
+from ..rule import Declared, Finding, Need, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
 from .gpu022_not_privileged import PRIVILEGED
@@ -36,7 +36,7 @@ RULE = Rule(
     id="GPU079",
     title="A privileged container without GPUs doesn't run on GPU nodes",
     severity=Severity.ADVISORY,
-    if_declared=Severity.MANDATORY,
+    mandatory_if=Declared.TRUST,
     check=each_container(_away, when=_near),
     why="A privileged container sees all devices of its node, whatever it requests. If it "
     "tolerates the taint of the GPU nodes, or if the GPU nodes have no taint, it reaches "

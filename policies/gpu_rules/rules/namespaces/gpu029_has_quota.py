@@ -10,7 +10,7 @@ from ..example import POD, Example, edited, manifest_list
 from ..pod_request import resource_requests
 from ..pod_spec import resource_list
 from ..resource_names import of_gpus
-from ..rule import Finding, Rule, Subject
+from ..rule import Declared, Finding, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,
 )
@@ -71,7 +71,8 @@ def _counts(subject: Subject, context: Context) -> Iterator[str]:
 RULE = Rule(
     id="GPU029",
     title="A namespace that uses GPUs has a quota for them",
-    severity=Severity.MANDATORY,
+    severity=Severity.ADVISORY,
+    mandatory_if=Declared.CLUSTER,
     across=_has_quota,
     why="If a stack declares a namespace and GPU workloads in it, it should also declare how "
     "many GPUs the namespace may use. Devices of claims (DRA) are counted by DeviceClass. "

@@ -8,7 +8,7 @@ from ...kube.gpu_resources import GPU
 from ..context import Context, Severity
 from ..example import Example
 from ..pools import gpu_pools, hard_taints
-from ..rule import Finding, Rule, Subject
+from ..rule import Declared, Finding, Rule, Subject
 from ..twin import (
     NODES_JOIN,
 )
@@ -56,7 +56,8 @@ def _has(labels: object, wanted: Mapping[str, str]) -> bool:
 RULE = Rule(
     id="GPU031",
     title="A node with GPUs has the taint and the labels of its pool",
-    severity=Severity.MANDATORY,
+    severity=Severity.ADVISORY,
+    mandatory_if=Declared.CLUSTER,
     check=_kept_free,
     why="The taint keeps other workloads away, and the labels attract GPU workloads. A node "
     "that has only one of the two is filled with other pods, or is never used.",
