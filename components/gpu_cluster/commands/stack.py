@@ -5,6 +5,7 @@ This module must not import `lab`, which commands for a real cluster don't need.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 from collections.abc import Iterator
@@ -116,6 +117,15 @@ class Stack:
             return
         with one_run(self.folder.with_name(f".{self.name}.run"), command):
             yield
+
+    def digest(self) -> str:
+        """Return the SHA-256 sum of the stack file as each command leaves it.
+
+        A run that was killed may have left the engine's salt in the file.
+        """
+        with self.unsalted():
+            pass
+        return hashlib.sha256(self.file.read_bytes()).hexdigest()
 
     @contextmanager
     def unsalted(self) -> Iterator[None]:

@@ -78,13 +78,13 @@ def waited(
         (
             STARTING,
             {"reason": "FailedMount", "message": 'configmap "drivers" not found'},
-            'node gpu-1: found FailedMount: configmap "drivers" not found',
+            "node gpu-1: found FailedMount, reported by a component without a name: “configmap ",
             "create the volume's source",
         ),
         (
             STARTING,
             {"reason": "FailedCreatePodSandBox", "message": 'no runtime for "nvidia"'},
-            'node gpu-1: found FailedCreatePodSandBox: no runtime for "nvidia"',
+            "node gpu-1: found FailedCreatePodSandBox, reported by a component without a name: “",
             "configure this runtime",
         ),
         (

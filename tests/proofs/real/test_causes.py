@@ -381,7 +381,9 @@ def test_a_quota_that_refuses_a_pod_is_named(lab: Lab) -> None:
             return {"kind": ""}
 
     lab.request("POST", f"/apis/batch/v1/namespaces/{QUOTED}/jobs", job)
-    check = names(Kind.QUOTA, r"Job train can't create it: .*exceeded quota: gpus")
+    check = names(
+        Kind.QUOTA, r"Job train can't create it, reported by job-controller: .*exceeded quota: gpus"
+    )
     lab.until("train", said, check, LIMIT)
 
 

@@ -7,7 +7,6 @@ file that it writes is checked by `make verify-evidence`.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import os
 import sys
 from collections.abc import Mapping
@@ -170,8 +169,12 @@ def main() -> None:
             signer = envelope.signer(named_file("KEY", envelope.KEY_LIMIT, envelope.MAKE_KEY))
             named = os.environ.get("EVIDENCE") or FILE.format(stack=stack.name)
             path = new_file("EVIDENCE", named)
-            digest = hashlib.sha256(stack.file.read_bytes()).hexdigest()
+            digest = stack.digest()
             predicate = made(stack, datetime.now(UTC), valid)
+            if stack.digest() != digest:
+                cure = "make the evidence again while nobody changes the file"
+                found = "another content than when the command began"
+                raise EvidenceError(Fault(stack.file.name, found, "the same content", cure))
         except FaultError as error:
             sys.exit(str(error))
         signed = statement(predicate, stack.file.name, digest)

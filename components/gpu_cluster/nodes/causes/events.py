@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.nodes.causes.cause import shown
+from gpu_rules.printable import printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,7 @@ class Event:
         at: Time at which the event was last seen, in RFC 3339.
         reason: Reason, such as `FailedScheduling`.
         message: Message of the component that reported the event.
+        reporter: Name that this component gave itself; whoever may create events chooses it.
         kind: Kind of the object.
         uid: UID of the object.
         part: Part of the object, such as `spec.containers{main}`.
@@ -28,6 +31,17 @@ class Event:
     name: str
     uid: str = ""
     part: str = ""
+    reporter: str = ""
+
+    @property
+    def quotation(self) -> str:
+        """Return the message as words of its reporter, not of this program.
+
+        The message can't end the quotation: it keeps no mark of this kind.
+        """
+        reporter = printable(self.reporter, 63) or "a component without a name"
+        message = shown(self.message).replace("“", '"').replace("”", '"')
+        return f"reported by {reporter}: “{message}”"
 
 
 def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
@@ -49,6 +63,9 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
             name=str(_object(item).get("name") or ""),
             uid=str(_object(item).get("uid") or ""),
             part=str(_object(item).get("fieldPath") or ""),
+            reporter=str(
+                item.get("reportingComponent") or (item.get("source") or {}).get("component") or ""
+            ),
         )
         for item in items
         if _speaks_for_its_object(item) and (not uid or _object(item).get("uid") == uid)

@@ -95,7 +95,7 @@ def _preempted(events: Sequence[Event]) -> Cause | None:
     event = newest(events, "Preempting")
     if event is None:
         return None
-    text = f"preempted by the kubelet: {shown(event.message)}"
+    text = f"preempted by the kubelet, {event.quotation}"
     return Cause(kind=Kind.PREEMPTION, text=text, cure=_AGAIN)
 
 
@@ -116,10 +116,10 @@ def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
             continue
         kind = _DISRUPTED.get(why, Kind.EVICTION)
         said = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
-        text = said.message if said else condition.get("message") or message
+        text = said.quotation if said else shown(condition.get("message") or message)
         word = "preempted" if kind is Kind.PREEMPTION else "evicted"
         cure = f"give it a higher PriorityClass; {_AGAIN}" if word == "preempted" else _AGAIN
-        return Cause(kind=kind, text=f"{word} ({shown(why)}): {shown(text)}", cure=cure)
+        return Cause(kind=kind, text=f"{word} ({shown(why)}): {text}", cure=cure)
     return None
 
 
@@ -183,7 +183,7 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
     kind = _BEFORE_START[event.reason]
     return Cause(
         kind=kind,
-        text=f"{event.reason}: {shown(event.message)}",
+        text=f"{event.reason}, {event.quotation}",
         cure=cure_of(event.message, _CURES[kind]),
     )
 
@@ -196,7 +196,7 @@ def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
             continue
         failures = (each for each in events if each.message.lower().startswith(f"{probe} probe "))
         event = newest(failures, "Unhealthy")
-        said = f": {shown(event.message)}" if event else ""
+        said = f", {event.quotation}" if event else ""
         return Cause(
             kind=Kind.PROBE,
             text=f"container {shown(status['name'])} is ended by its probe again and again{said}",
@@ -234,7 +234,7 @@ def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:
     if event is None:
         return None
     cure = "see the container's log"
-    return Cause(kind=Kind.PROBE, text=f"is not ready: {shown(event.message)}", cure=cure)
+    return Cause(kind=Kind.PROBE, text=f"is not ready, {event.quotation}", cure=cure)
 
 
 def cause_of_missing(name: str, around: Around) -> Cause | None:
@@ -258,7 +258,7 @@ def not_created(event: Event) -> Cause | None:
 
 def _refused(event: Event) -> Cause:
     message = event.message
-    text = f"{event.kind} {printable(event.name, 120)} can't create it: {shown(message)}"
+    text = f"{event.kind} {printable(event.name, 120)} can't create it, {event.quotation}"
     kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION
     return Cause(kind=kind, text=text, cure=refusal_cure(message))
 

@@ -151,7 +151,9 @@ async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
     An event counts only for a DaemonSet that exists, by its UID.
 
     Args:
-        namespace: Namespace of the DaemonSets. Empty: those of GPU software in all namespaces.
+        namespace: Namespace of the DaemonSets. Empty: those of GPU software in all namespaces, also
+            in those of tenants. The causes then have no cure, because a tenant writes the events
+            and may run the image of a device plugin.
     """
     chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
     reader = Reader(client)
@@ -164,7 +166,11 @@ async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
     }
     events = newest_first(await reader.events(namespace, **chosen)) if known else []
     causes = {
-        event.uid: replace(cause, text=f"in namespace {known[event.uid]}, {cause.text}")
+        event.uid: replace(
+            cause,
+            text=f"in namespace {known[event.uid]}, {cause.text}",
+            cure=cause.cure if namespace else "",
+        )
         for event in reversed(events)
         if event.uid in known and (cause := not_created(event))
     }

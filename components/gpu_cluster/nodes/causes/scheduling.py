@@ -106,7 +106,7 @@ def _claims(pod: Json, around: Around, events: Sequence[Event], message: str) ->
     if event := newest(events, "FailedResourceClaimCreation"):
         return Cause(
             kind=Kind.CLAIM,
-            text=f"its claim can't be created: {shown(event.message)}",
+            text=f"its claim can't be created, {event.quotation}",
             cure="create the ResourceClaimTemplate in the pod's namespace, or correct its name",
         )
     if message and (worded := _worded(message)).kind is Kind.CLAIM:

