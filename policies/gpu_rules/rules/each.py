@@ -13,7 +13,7 @@ from typing import Final
 from ..kube.names import is_extended_resource
 from ..kube.pod_resources import ContainerRole
 from .context import Context
-from .helm import GPU_OPERATOR, ChartRelease, release
+from .helm import GPU_OPERATOR, ChartRelease, releases
 from .pod_claims import gpu_claims, uses
 from .pod_request import asks_for_gpus
 from .pod_spec import Container, Pod, Resource, resource_list
@@ -135,9 +135,10 @@ def each_release(check: ReleaseCheck, charts: Collection[str] = (GPU_OPERATOR,))
     """
 
     def check_release(subject: Subject, context: Context) -> Findings:
-        chart = release(subject)
-        if chart is not None and chart.chart in charts:
-            yield from check(chart, context)
+        for chart in releases(subject):
+            if chart.chart in charts:
+                for finding in check(chart, context):
+                    yield replace(finding, path=chart.place(finding.path))
 
     return check_release
 

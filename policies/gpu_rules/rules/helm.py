@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .embedded import embedded
 from .rule import Subject
-from .unknown import UNKNOWN, at, mapping, text
+from .unknown import UNKNOWN, at, mapping, sequence, text
 
 GPU_OPERATOR: Final = "gpu-operator"
 DEVICE_PLUGIN: Final = "nvidia-device-plugin"
@@ -25,28 +26,100 @@ class ChartRelease:
         chart: Name of the chart without repository and folder.
         version: Version as it is declared; empty if missing, None if not known.
         local: Whether the chart is a folder or an archive on this machine.
+        values_path: Path of the values in the manifest.
+        version_path: Path of the version in the manifest.
     """
 
     chart: str
     version: str | None
     local: bool
     values: Mapping[str, object]
+    values_path: str = "values"
+    version_path: str = "version"
+
+    def place(self, path: str) -> str:
+        """Return the path in the manifest of a path below `values`, or of `version`."""
+        if path == "version":
+            return self.version_path
+        if self.values_path == _OF_DRIVER:
+            return path.replace("values.driver", "spec", 1)
+        return self.values_path + path.removeprefix("values")
 
 
 def _known(value: object) -> str | None:
     return None if value is UNKNOWN else text(value)
 
 
-def release(subject: Subject) -> ChartRelease | None:
-    """Return the Helm release that a manifest declares, or None if it declares none.
+def releases(subject: Subject) -> Iterator[ChartRelease]:
+    """Yield the Helm releases that a manifest declares, whatever its form.
 
-    The manifest has the inputs of Pulumi's `helm.sh/v3` Release or Chart, or `helm.sh/v4` Chart:
-    `chart`, `version`, `repositoryOpts.repo` and `values`.
+    The forms are Pulumi's `helm.sh/v3` Release or Chart and `helm.sh/v4` Chart, Flux's HelmRelease,
+    the sources of Argo CD's Application, and the custom resources that the GPU Operator makes of
+    its chart's values: ClusterPolicy and NVIDIADriver.
     """
-    if subject.kind not in ("Release", "Chart"):
-        return None
-    if subject.group_version not in ("helm.sh/v3", "helm.sh/v4"):
-        return None
+    if not subject.is_first:
+        return
+    group, _, version = subject.group_version.partition("/")
+    spec = mapping(subject.manifest.get("spec"))
+    match group, subject.kind:
+        case "helm.sh", "Release" | "Chart" if version in ("v3", "v4"):
+            yield _of_pulumi(subject)
+        case "helm.toolkit.fluxcd.io", "HelmRelease":
+            yield _of_flux(spec)
+        case "argoproj.io", "Application":
+            yield from _of_argo(spec)
+        case "nvidia.com", "ClusterPolicy":
+            yield ChartRelease(GPU_OPERATOR, None, False, spec, "spec")
+        case "nvidia.com", "NVIDIADriver":
+            yield ChartRelease(GPU_OPERATOR, None, False, {"driver": spec}, _OF_DRIVER)
+
+
+_OF_DRIVER: Final = "spec:driver"
+"""Path of the values of an NVIDIADriver, whose spec is the section `driver` of the values."""
+
+
+def _of_flux(spec: Mapping[str, object]) -> ChartRelease:
+    """Return the release of a HelmRelease: fluxcd/helm-controller api/v2 HelmReleaseSpec.
+
+    The version of an OCIRepository, which `chartRef` names, stands in another object.
+    """
+    values = mapping(spec.get("values"))
+    if reference := mapping(spec.get("chartRef")):
+        return ChartRelease(text(reference.get("name")), None, False, values, "spec.values")
+    chart = mapping(at(spec, "chart", "spec"))
+    return ChartRelease(
+        chart=text(chart.get("chart")).rpartition("/")[2],
+        version=_known(chart.get("version")),
+        local=at(chart, "sourceRef", "kind") in ("GitRepository", "Bucket"),
+        values=values,
+        values_path="spec.values",
+        version_path="spec.chart.spec.version",
+    )
+
+
+def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
+    """Yield the charts of an Application: argoproj/argo-cd ApplicationSource and its `helm`.
+
+    `valuesObject` takes precedence over `values`, which is text with YAML.
+    """
+    sources = [("spec.source", spec.get("source"))]
+    listed = enumerate(sequence(spec.get("sources")))
+    sources += [(f"spec.sources[{index}]", source) for index, source in listed]
+    for path, source in sources:
+        if chart := text(at(source, "chart")):
+            key = "valuesObject" if mapping(at(source, "helm", "valuesObject")) else "values"
+            yield ChartRelease(
+                chart=chart.rpartition("/")[2],
+                version=_known(at(source, "targetRevision")),
+                local=False,
+                values=embedded(at(source, "helm", key)),
+                values_path=f"{path}.helm.{key}",
+                version_path=f"{path}.targetRevision",
+            )
+
+
+def _of_pulumi(subject: Subject) -> ChartRelease:
+    """Return the release of Pulumi: `chart`, `version`, `repositoryOpts.repo` and `values`."""
     chart = text(subject.manifest.get("chart"))
     repository = _known(at(subject.manifest, "repositoryOpts", "repo"))
     remote = repository or repository is None or chart.startswith("oci://")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..faults import worded
@@ -61,6 +61,8 @@ class Subject:
         kind: Kind of the object.
         namespace: Namespace, or empty if none is given.
         pod: The pod or pod template in the manifest, or None.
+        is_first: Whether this is the first subject of its manifest: a custom object has one for
+            each pod.
         namespace_known: False if the namespace is not known yet.
     """
 
@@ -70,6 +72,7 @@ class Subject:
     namespace: str
     pod: Pod | None
     namespace_known: bool = True
+    is_first: bool = True
 
     @classmethod
     def of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> Subject:
@@ -92,7 +95,8 @@ class Subject:
         pods = list(custom.pods(manifest)) if custom.is_custom(manifest) else []
         if not pods:
             return [cls.of(manifest, default_namespace)]
-        return [cls._with(manifest, pod, default_namespace) for pod in pods]
+        subjects = (cls._with(manifest, pod, default_namespace) for pod in pods)
+        return [replace(subject, is_first=index == 0) for index, subject in enumerate(subjects)]
 
     @classmethod
     def _with(

@@ -14,8 +14,7 @@ import pytest
 from gpu_rules.rules import UNKNOWN, Context, NodeTaint, registry
 from gpu_rules.rules.embedded import embedded
 from gpu_rules.rules.exemptions import Exemption, exemptions
-from gpu_rules.rules.helm import ChartRelease
-from gpu_rules.rules.helm import release as chart_release
+from gpu_rules.rules.helm import ChartRelease, releases
 from gpu_rules.rules.host_paths import host_paths
 from gpu_rules.rules.rule import Subject
 from gpu_rules.rules.secret import is_secret, reveal
@@ -187,7 +186,7 @@ def test_the_rules_that_apply_are_found_once_for_a_context() -> None:
 
 def charted(chart: Any, **fields: Any) -> ChartRelease | None:
     given = release(**{"chart": chart, "repositoryOpts": None, **fields})
-    return chart_release(Subject.of(given))
+    return next(releases(Subject.of(given)), None)
 
 
 REPOSITORY = {"repositoryOpts": {"repo": "https://charts.example.com"}}

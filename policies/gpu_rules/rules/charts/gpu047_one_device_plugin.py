@@ -8,7 +8,7 @@ from itertools import combinations
 
 from ..context import Context, Severity
 from ..example import Example
-from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, release
+from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, releases
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     SEVERAL_OBJECTS,
@@ -42,14 +42,18 @@ class _Plugin:
 
 def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
     for subject in subjects:
-        if chart := release(subject):
+        for chart in releases(subject):
+            # A repository of Flux or Argo CD may declare a release for each of several clusters,
+            # and a ClusterPolicy belongs to a release.
+            if subject.group_version.partition("/")[0] != "helm.sh":
+                continue
             selector = mapping(chart.values.get("nodeSelector"))
             if chart.chart in _CHARTS:
                 yield _Plugin(subject, _CHARTS[chart.chart], selector)
             operated = at(chart.values, "devicePlugin", "enabled") is not False
             if chart.chart == GPU_OPERATOR and operated:
                 yield _Plugin(subject, "NVIDIA's device plugin", {})
-        elif subject.kind == "DaemonSet" and subject.pod:
+        if subject.kind == "DaemonSet" and subject.pod:
             for container in subject.pod.containers:
                 image = text(container.spec.get("image")).partition("@")[0]
                 name = image.rpartition("/")[2].partition(":")[0]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from ..context import Context, Severity
 from ..embedded import embedded
 from ..example import Example
-from ..helm import release
+from ..helm import releases
 from ..rule import Finding, Rule, Subject
 from ..twin import (
     NoTwin,
@@ -24,11 +24,9 @@ def plugin_files(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]
     places: dict[str, object] = {}
     if subject.kind == "ConfigMap" and subject.group_version == "v1":
         places["data"] = at(subject.manifest, "data")
-    elif chart := release(subject):
-        places["values.config.map"] = at(chart.values, "config", "map")
-        places["values.devicePlugin.config.data"] = at(
-            chart.values, "devicePlugin", "config", "data"
-        )
+    for chart in releases(subject):
+        for steps in (("config", "map"), ("devicePlugin", "config", "data")):
+            places[chart.place(".".join(("values", *steps)))] = at(chart.values, *steps)
     for path, files in places.items():
         for name, content in mapping(files).items():
             document = embedded(content)

@@ -1,0 +1,100 @@
+"""Rules about charts and drivers judge each form in which a release is declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_rules.rules import Context, evaluate
+
+VALUES: dict[str, Any] = {
+    "driver": {"version": "latest", "upgradePolicy": {"maxParallelUpgrades": 0}},
+    "toolkit": {"version": "v1.14.0"},
+}
+BROKEN = {
+    "GPU053": "driver.version",
+    "GPU054": "toolkit.version",
+    "GPU055": "driver.upgradePolicy.maxParallelUpgrades",
+}
+
+
+def custom(api: str, kind: str, spec: Any) -> Any:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "gpu-operator"}, "spec": spec}
+
+
+FLUX = custom(
+    "helm.toolkit.fluxcd.io/v2",
+    "HelmRelease",
+    {"chart": {"spec": {"chart": "gpu-operator", "version": ">=24.0.0"}}, "values": VALUES},
+)
+SOURCE = {"chart": "gpu-operator", "repoURL": "https://helm.ngc.nvidia.com/nvidia"}
+ARGO = custom(
+    "argoproj.io/v1alpha1",
+    "Application",
+    {"source": {**SOURCE, "targetRevision": "24.*", "helm": {"valuesObject": VALUES}}},
+)
+SEVERAL = custom(
+    "argoproj.io/v1alpha1",
+    "Application",
+    {
+        "sources": [
+            {"repoURL": "https://git.example.com/values", "ref": "values"},
+            {**SOURCE, "targetRevision": "24.*", "helm": {"values": yaml.safe_dump(VALUES)}},
+        ]
+    },
+)
+POLICY = custom("nvidia.com/v1", "ClusterPolicy", VALUES)
+FORMS: dict[str, tuple[Any, str, str]] = {
+    "Flux": (FLUX, "spec.values", "spec.chart.spec.version"),
+    "Argo CD": (ARGO, "spec.source.helm.valuesObject", "spec.source.targetRevision"),
+    "Argo CD's several sources": (
+        SEVERAL,
+        "spec.sources[1].helm.values",
+        "spec.sources[1].targetRevision",
+    ),
+    "ClusterPolicy": (POLICY, "spec", ""),
+}
+
+
+@pytest.mark.promise(
+    "Rules about charts and drivers judge Flux's HelmRelease, Argo CD's Application, ClusterPolicy "
+    "and NVIDIADriver as they judge Pulumi's Release."
+)
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_of_a_release_is_judged_at_its_own_paths(form: str) -> None:
+    manifest, values, version = FORMS[form]
+    wanted = {id_: f"{values}.{path}" for id_, path in BROKEN.items()}
+    if version:
+        wanted["GPU052"] = version
+    broken = {v.rule.id: v.path for v in evaluate(manifest, Context())}
+    assert {id_: broken.get(id_) for id_ in wanted} == wanted
+    assert "GPU052" in wanted or "GPU052" not in broken
+
+
+def test_the_driver_of_a_pool_of_nodes_is_judged() -> None:
+    manifest = custom("nvidia.com/v1alpha1", "NVIDIADriver", {"version": "latest"})
+    assert {v.rule.id: v.path for v in evaluate(manifest, Context())} == {"GPU053": "spec.version"}
+
+
+def test_a_release_with_several_pods_in_its_values_is_judged_once() -> None:
+    pod = {"containers": [{"name": "a", "image": "a:1"}]}
+    manifest = {**FLUX, "spec": {**FLUX["spec"], "values": {**VALUES, "a": pod, "b": pod}}}
+    ids = [v.rule.id for v in evaluate(manifest, Context())]
+    assert [ids.count(id_) for id_ in ("GPU052", "GPU053", "GPU054")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"chartRef": {"kind": "OCIRepository", "name": "gpu-operator"}, "values": {}},
+        {"chart": {"spec": {"chart": "gpu-operator", "version": "v26.7.0"}}},
+        {"chart": {"spec": {"chart": "web"}}, "values": VALUES},
+        {"chart": {"spec": 7}, "values": []},
+        None,
+    ],
+)
+def test_a_release_without_faults_or_of_other_software_is_silent(spec: Any) -> None:
+    broken = {v.rule.id for v in evaluate({**FLUX, "spec": spec}, Context())}
+    assert not broken & {"GPU052", "GPU053", "GPU054", "GPU055"}
