@@ -423,7 +423,7 @@ class GpuCluster(pulumi.ComponentResource):
         checked = presence(
             f"{name}-presence",
             desired.presence,
-            (*difference.platform.missing, *difference.platform.unfinished),
+            difference.platform.repaired,
             serving.revision,
             after(serving),
         )

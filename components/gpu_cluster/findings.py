@@ -54,6 +54,7 @@ class Aspect(StrEnum):
 
     CHART = "chart"
     FACT = "fact"
+    FIELD = "field"
     FILE = "file"
     GPUS = "gpus"
     LABEL = "label"
@@ -77,6 +78,7 @@ class Aspect(StrEnum):
 TEXTS: Mapping[Aspect, str] = {
     Aspect.CHART: "chart",
     Aspect.FACT: "validated with another {key}:",
+    Aspect.FIELD: "field {key}",
     Aspect.FILE: "file {key}",
     Aspect.GPUS: "GPUs",
     Aspect.LABEL: "label {key}",

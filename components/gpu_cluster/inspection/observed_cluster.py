@@ -23,7 +23,7 @@ from gpu_cluster.release.difference import PlatformDifference, missing_objects
 from gpu_cluster.release.difference import compare as platform_difference
 from gpu_cluster.release.helm_record import newest
 from gpu_cluster.release.inspect import surroundings
-from gpu_cluster.release.objects import lacking
+from gpu_cluster.release.objects import observe_objects
 from gpu_cluster.rollout import mig_targets
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_cluster.validation.difference import ValidationDifference
@@ -132,12 +132,12 @@ def deferrals(seen: Iterable[PoolSeen]) -> dict[str, str]:
 async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
     """Return the differences of the installed GPU platform's chart; empty if none is installed."""
     if wanted.release is None:
-        return missing_objects(await lacking(client, wanted))
+        return missing_objects((await observe_objects(client, wanted)).missing)
     kept = await newest(client, wanted.release)
     if kept is None:
         return PlatformDifference()
-    lacks = await lacking(client, wanted)
-    return platform_difference(str(wanted.release), kept, lacks, wanted.version)
+    seen = await observe_objects(client, wanted)
+    return platform_difference(str(wanted.release), kept, seen, wanted.version)
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:

@@ -78,7 +78,7 @@ class PresenceResult:
     """Output of the program `presence`.
 
     Attributes:
-        restored: Objects that were missing and that the run created again.
+        restored: Objects that were missing or edited, and that the run created again or repaired.
         record: Record that the next run compares with the release; None if there is no record.
     """
 

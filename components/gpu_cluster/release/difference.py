@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
-from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.findings import EMPTY, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.platforms.requests import Expected
+from gpu_cluster.release.field_edits import FieldEdit
 from gpu_cluster.release.helm_record import DEPLOYED, ReleaseRecord
+from gpu_cluster.release.objects import ObjectsSeen
+from gpu_rules.printable import printable
+
+SHOWN = 60
+"""Maximum number of characters of a field's value in a finding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,22 +25,29 @@ class PlatformDifference:
 
     Attributes:
         missing: Objects that do not exist in the cluster.
+        edited: Fields of the release's objects that somebody edited.
         unfinished: An installation or upgrade of the release that did not end.
         chart: A change of the Helm chart's version.
     """
 
     missing: Findings = ()
+    edited: Findings = ()
     unfinished: Findings = ()
     chart: Findings = ()
 
     @property
     def findings(self) -> Findings:
         """Return all differences."""
-        return (*self.chart, *self.missing, *self.unfinished)
+        return (*self.chart, *self.repaired)
+
+    @property
+    def repaired(self) -> Findings:
+        """Return the differences that the program `presence` repairs or waits for."""
+        return (*self.missing, *self.edited, *self.unfinished)
 
 
 def compare(
-    release: str, record: ReleaseRecord, missing: Iterable[Expected], version: str
+    release: str, record: ReleaseRecord, seen: ObjectsSeen, version: str
 ) -> PlatformDifference:
     """Compare an installed platform with the desired and the last applied platform.
 
@@ -41,11 +57,11 @@ def compare(
     Args:
         release: Name of the release, for messages.
         record: Helm's newest record of the release.
-        missing: Objects that do not exist in the cluster.
+        seen: Objects that are not as the last run left them.
         version: Desired version of the chart.
     """
     noted, found = record.noted, []
-    for item in missing:
+    for item in seen.missing:
         gone = item.body is not None or (noted is not None and str(item) in noted.objects)
         found.append(
             Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", "there", "missing")
@@ -68,9 +84,31 @@ def compare(
         )
     return PlatformDifference(
         missing=tuple(found),
+        edited=tuple(_edited(item, edit) for item, edits in seen.edited.items() for edit in edits),
         unfinished=() if record.status == DEPLOYED else (unfinished,),
         chart=chart,
     )
+
+
+def _edited(item: Expected, edit: FieldEdit) -> Finding:
+    """Return the finding about an edited field: by whom and when, before and after."""
+    by = f" ({', '.join(filter(None, (edit.manager, edit.time)))})" if edit.manager else ""
+    was, now = (_shown(item, value) for value in (edit.was, edit.now))
+    key = f"{edit.field}{by}"
+    return Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.FIELD, key, was, now)
+
+
+def _shown(item: Expected, value: Any) -> str:
+    """Return a field's value as text; a Secret's value is not shown."""
+    if value is None:
+        return ""
+    if item.kind == "Secret":
+        return f"a value with SHA-256 {hashlib.sha256(_text(value).encode()).hexdigest()[:8]}"
+    return printable(_text(value) or EMPTY, SHOWN)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 
 def missing_objects(missing: Iterable[Expected]) -> PlatformDifference:

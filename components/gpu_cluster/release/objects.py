@@ -1,4 +1,4 @@
-"""Find the objects of a platform that are missing in the cluster.
+"""Find the objects of a platform that are missing in the cluster, or that somebody edited.
 
 The objects come from Helm's record of the release, so the search works for every version of a
 chart, and from this program's extra objects. Helm itself does not check the objects after the
@@ -7,13 +7,29 @@ installation. The validation, not this module, checks that the platform's pods w
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
-from gpu_cluster.kubernetes.api import Client, ClusterError, Refused
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused
 from gpu_cluster.kubernetes.gather import gather
-from gpu_cluster.platforms.requests import Expected, PresenceRequest
+from gpu_cluster.platforms.requests import Expected, HelmRelease, PresenceRequest
+from gpu_cluster.release.field_edits import FieldEdit, field_edits
 from gpu_cluster.release.helm_record import newest
 from gpu_rules.faults import Fault
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObjectsSeen:
+    """Objects of a platform that are not as the last run left them.
+
+    Attributes:
+        missing: Objects that do not exist in the cluster.
+        edited: Edited fields of the release's objects.
+    """
+
+    missing: tuple[Expected, ...] = ()
+    edited: Mapping[Expected, tuple[FieldEdit, ...]] = field(default_factory=dict)
 
 
 class Kinds:
@@ -53,8 +69,8 @@ class Kinds:
         return path if collection else f"{path}/{item.name}", base, version
 
 
-async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
-    """Return the objects that are missing in the cluster.
+async def observe_objects(client: Client, wanted: PresenceRequest) -> ObjectsSeen:
+    """Return the objects that are missing in the cluster, and the edits of the others.
 
     Args:
         wanted: Objects that must exist.
@@ -76,20 +92,31 @@ async def lacking(client: Client, wanted: PresenceRequest) -> list[Expected]:
     for item in items:
         await kinds.url(item)
 
-    async def missing(item: Expected) -> bool:
-        # Helm's manifest omits the namespace of objects in the release's own namespace.
-        namespace = item.namespace or (release.namespace if release else "")
-        where = await kinds.url(replace(item, namespace=namespace))
-        if where is None:
-            return True
-        path, base, version = where
-        try:
-            await client.request("GET", path, base=base, version=version)
-        except Refused as error:
-            if error.code != 404:
-                raise
-            return True
-        return False
+    async def read(item: Expected) -> Json | None:
+        where = await kinds.url(placed(item, release))
+        return await _live(client, where) if where else None
 
-    absent = await gather(missing, items)
-    return [item for item, gone in zip(items, absent, strict=True) if gone]
+    found = dict(zip(items, await gather(read, items), strict=True))
+    edits = {
+        item: edited
+        for item, live in found.items()
+        if live is not None and item.body is not None
+        if (edited := field_edits(json.loads(item.body), live))
+    }
+    return ObjectsSeen(missing=tuple(i for i, live in found.items() if live is None), edited=edits)
+
+
+def placed(item: Expected, release: HelmRelease | None) -> Expected:
+    """Return an object with the namespace of its release if its manifest has none, as Helm does."""
+    return replace(item, namespace=item.namespace or (release.namespace if release else ""))
+
+
+async def _live(client: Client, where: tuple[str, str, str]) -> Json | None:
+    path, base, version = where
+    try:
+        found: Json = await client.request("GET", path, base=base, version=version)
+    except Refused as error:
+        if error.code != 404:
+            raise
+        return None
+    return found

@@ -2,7 +2,7 @@
 
 The action `check` fails with the names of missing objects. The action `restore` first creates the
 missing objects of the release again, from the manifest in Helm's record and with Helm's ownership
-labels, and also the RuntimeClass.
+labels, and also the RuntimeClass. It gives fields that somebody edited the recorded values.
 
 The record is a Secret, and its content would be created with the engineer's permissions. Therefore
 each run prints the digest of the record that Pulumi has just created, and the Pulumi state keeps
@@ -16,20 +16,26 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused, connect
 from gpu_cluster.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
 from gpu_cluster.platforms.requests import Expected, HelmRelease, PresenceRequest, PresenceResult
 from gpu_cluster.program import main
 from gpu_cluster.release import runtime_class
 from gpu_cluster.release.definitions import dropped
-from gpu_cluster.release.helm_record import DEPLOYED, Noted, newest, note
-from gpu_cluster.release.objects import Kinds, lacking
+from gpu_cluster.release.field_edits import field_edits, merge_patch, release_manager, repaired
+from gpu_cluster.release.helm_record import DEPLOYED, MERGE, Noted, newest, note
+from gpu_cluster.release.objects import Kinds, observe_objects, placed
 from gpu_cluster.requests import previous
 from gpu_rules.faults import Fault
 
+CONFLICT = 409
+"""Status of a write that others preceded (Kubernetes API conventions, "Concurrency Control")."""
+ATTEMPTS = 5
+"""Maximum number of writes of an object that others change, too."""
+
 
 async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
-    missing = await lacking(client, wanted)
+    missing = (await observe_objects(client, wanted)).missing
     if missing:
         place, made = f"platform {wanted.platform}", "what the release and this program made"
         cure = "`pulumi up` (`--refresh` for what is not of the release)"
@@ -107,6 +113,36 @@ async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRe
     await client.request("POST", path, base=base, version=version, body=body)
 
 
+async def _repair(client: Client, kinds: Kinds, item: Expected) -> None:
+    """Give the edited fields of an object the values that the release rendered.
+
+    Raises:
+        Refused: The API server rejected the object, or others changed it each time.
+    """
+    where = await kinds.url(item)
+    if where is None:
+        return
+    path, base, version = where
+    for attempt in range(ATTEMPTS):
+        live = await client.request("GET", path, base=base, version=version)
+        edits = field_edits(json.loads(item.body or "{}"), live)
+        if not edits:
+            return
+        try:
+            await client.request(
+                "PATCH",
+                path,
+                base=base,
+                version=version,
+                body=merge_patch(live, repaired(live, edits)),
+                content_type=MERGE,
+                params={"fieldManager": release_manager(live)},
+            )
+        except Refused as error:
+            if error.code != CONFLICT or attempt == ATTEMPTS - 1:
+                raise
+
+
 async def check(wanted: PresenceRequest) -> PresenceResult:
     """Check that all objects exist.
 
@@ -118,7 +154,7 @@ async def check(wanted: PresenceRequest) -> PresenceResult:
 
 
 async def restore(wanted: PresenceRequest) -> PresenceResult:
-    """Create missing objects of the release again, then check that all objects exist.
+    """Create missing objects of the release again, and repair edited objects; then check all.
 
     Raises:
         ClusterError: An object can't be restored, or the record has an unknown digest.
@@ -127,12 +163,17 @@ async def restore(wanted: PresenceRequest) -> PresenceResult:
     async with connect(wanted.context) as client:
         kinds = Kinds(client)
         vouched = await _vouched(client, wanted)
-        for item in await lacking(client, wanted):
+        seen = await observe_objects(client, wanted)
+        for item in seen.missing:
             if item.body is not None and vouched and wanted.release:
                 await _restore(client, kinds, item, wanted.release)
                 restored.append(str(item))
             elif item.kind == "RuntimeClass":
                 await runtime_class.settle(client, item.name)
+                restored.append(str(item))
+        if vouched and wanted.release:
+            for item in seen.edited:
+                await _repair(client, kinds, placed(item, wanted.release))
                 restored.append(str(item))
         result = await _check(client, wanted)
     return replace(result, restored=tuple(sorted(restored)))

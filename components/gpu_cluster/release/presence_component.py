@@ -32,7 +32,7 @@ def presence(
     Args:
         name: Name of the Pulumi resource.
         declared: Objects that must exist in the cluster.
-        findings: Objects that an inspection found missing, or an unfinished upgrade.
+        findings: Objects that an inspection found missing or edited, or an unfinished upgrade.
         revision: Helm's revision number of the release in the Pulumi state.
         opts: Resource options of the command.
     """

@@ -27,6 +27,7 @@ from gpu_cluster.nodes import applied, record
 from gpu_cluster.platforms.findings import Surroundings
 from gpu_cluster.release.difference import compare as platform_difference
 from gpu_cluster.release.helm_record import Noted, ReleaseRecord
+from gpu_cluster.release.objects import ObjectsSeen
 from gpu_cluster.rollout import mig_targets
 from gpu_cluster.rollout.inspect import NodesSeen, view
 from gpu_cluster.validation.difference import ValidationDifference
@@ -206,7 +207,7 @@ class World:
         if version is not None:
             kept = ReleaseRecord(1, "", "deployed", Noted(version=version, objects=frozenset()))
             name = str(desired.presence.release)
-            platform = platform_difference(name, kept, (), desired.platform.version)
+            platform = platform_difference(name, kept, ObjectsSeen(), desired.platform.version)
             seen = replace(seen, platform=platform)
         found: dict[str, tuple[Finding, ...]] = {}
         for pool in desired.validation.pools:

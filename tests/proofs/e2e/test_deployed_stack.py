@@ -203,3 +203,37 @@ def test_a_label_changed_by_hand_shows_in_the_preview_and_is_repaired_once(
     labels = project.request("GET", "nodes/gpu-3")["metadata"]["labels"]
     assert labels["nvidia.com/gpu"] == value
     assert figures(project.up()) == (32, 32, 0)
+
+
+@pytest.mark.promise(
+    "An edit by hand of an object of the release is drift, and the next run repairs it."
+)
+def test_a_hand_edit_of_the_release_is_named_and_repaired(project: Project) -> None:
+    url, base = "namespaces/nvidia-device-plugin/daemonsets/nvidia-device-plugin", "/apis/apps"
+    before = project.request("GET", url, base=base)["spec"]["template"]
+    (container,) = before["spec"]["containers"]
+    edited = {"name": container["name"], "env": [{"name": "FAIL_ON_INIT_ERROR", "value": "no"}]}
+    project.request(
+        "PATCH",
+        url,
+        base=base,
+        body={"spec": {"template": {"spec": {"containers": [edited]}}}},
+        content_type="application/strategic-merge-patch+json",
+        params={"fieldManager": "kubectl-set"},
+    )
+    place = f"spec.template.spec.containers[{container['name']}].env[FAIL_ON_INIT_ERROR]"
+    drift = re.compile(
+        "drift: object DaemonSet nvidia-device-plugin/nvidia-device-plugin: field "
+        rf"{re.escape(place)}[.\w]* \(kubectl-set, [-:TZ0-9]+\) .* → "
+    )
+    status = project.command("status")
+    assert status.returncode in (2, 3), status.stdout
+    assert drift.search(status.stdout), status.stdout
+    assert drift.search(project.command("preview").stdout)
+    assert figures(project.up())[:2] == (32, 32)
+    after = project.request("GET", url, base=base)["spec"]["template"]
+    assert after == before
+    again = project.command("status")
+    assert again.returncode == 0, again.stdout
+    assert "drift" not in again.stdout
+    assert figures(project.up()) == (32, 32, 0)

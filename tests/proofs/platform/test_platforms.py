@@ -15,7 +15,7 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.requests import Expected
 from gpu_cluster.release import presence
 from gpu_cluster.release.helm_record import newest
-from gpu_cluster.release.objects import Kinds, lacking
+from gpu_cluster.release.objects import Kinds, ObjectsSeen, observe_objects
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways
@@ -89,7 +89,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
             await client.request(
                 "POST", path.rpartition("/")[0], base=base, version=version, body=_again(result)
             )
-        assert await lacking(client, wanted) == []
+        assert await observe_objects(client, wanted) == ObjectsSeen()
         return len(checked), unseen
 
     count, unseen = project.ask(withhold)

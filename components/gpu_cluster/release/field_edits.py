@@ -1,0 +1,345 @@
+"""Find the fields of a release's objects that somebody else than the release changed. Pure.
+
+The API server notes for each field of an object which client wrote it, and when
+(`metadata.managedFields`; Kubernetes documentation, "Server-Side Apply"). A field that the release
+wrote and still owns is as the release rendered it: the API server only brought its value into
+another form, such as a quantity. A client that changes the field takes it over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.kubernetes.managers import HELM_RELEASE
+
+Step = str | int
+"""Key of a mapping, or index of a list in the cluster's object."""
+
+HANDS = ("kubectl",)
+"""First words of the field managers of programs that people run; an operator is none of them."""
+CONTROLLERS = ("kube-", "kubelet")
+"""First words of the field managers of Kubernetes' own controllers."""
+PARTS = frozenset({"labels", "annotations"})
+"""Parts of an object's metadata that a release renders and people edit."""
+RESTARTED = "kubectl.kubernetes.io/restartedAt"
+"""Annotation by which `kubectl rollout restart` starts pods again; it changes no setting."""
+MOST = 200
+"""Maximum number of edits of an object that are returned."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FieldEdit:
+    """A field of an object that differs from the rendered manifest, because of an edit.
+
+    Attributes:
+        path: Keys and indexes in the cluster's object.
+        field: The path as text, with list elements by their keys.
+        was: Rendered value. None: the manifest has no such field.
+        now: Value in the cluster. None: the object has no such field.
+        manager: Field manager that wrote the value. Empty: the field was removed.
+        time: When the manager wrote it, as the API server noted it. Empty: unknown.
+    """
+
+    path: tuple[Step, ...]
+    field: str
+    was: Any
+    now: Any
+    manager: str = ""
+    time: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Owner:
+    """An entry of `metadata.managedFields`, at one place of the object.
+
+    Attributes:
+        fields: The owned fields below this place, as FieldsV1. None: the place itself is not owned.
+    """
+
+    manager: str
+    time: str
+    is_release: bool
+    is_controller: bool
+    fields: Any
+
+    def below(self, name: str) -> _Owner:
+        """Return the entry one step below; an atomic value owns all that is in it."""
+        fields = self.fields
+        if isinstance(fields, Mapping) and fields:
+            fields = fields.get(name)
+        return _Owner(
+            manager=self.manager,
+            time=self.time,
+            is_release=self.is_release,
+            is_controller=self.is_controller,
+            fields=fields,
+        )
+
+    @property
+    def is_hand(self) -> bool:
+        """Return whether a person ran the program that wrote the fields."""
+        return self.manager.startswith(HANDS)
+
+
+def field_edits(rendered: Json, live: Json) -> tuple[FieldEdit, ...]:
+    """Return the fields of an object that somebody else than the release changed.
+
+    Values that the API server adds or writes in another form, and what controllers write, are no
+    edits. The result is empty if the object does not show which client is the release.
+
+    Args:
+        rendered: The manifest in the release's record.
+        live: The object in the cluster, with its managed fields.
+    """
+    owners = _owners(live)
+    if not any(owner.is_release for owner in owners):
+        return ()
+    found: list[FieldEdit] = []
+    for key in dict.fromkeys((*rendered, *live)):
+        if key in ("apiVersion", "kind", "status"):
+            continue
+        inner = [owner.below(f"f:{key}") for owner in owners]
+        if key == "metadata":
+            for part in sorted(PARTS):
+                deeper = [owner.below(f"f:{part}") for owner in inner]
+                was, now = ((each.get(key) or {}).get(part, _ABSENT) for each in (rendered, live))
+                found += _compare(was, now, (key, part), f"{key}.{part}", deeper)
+        else:
+            was, now = rendered.get(key, _ABSENT), live.get(key, _ABSENT)
+            found += _compare(was, now, (key,), key, inner)
+    return tuple(found[:MOST])
+
+
+def release_manager(live: Json) -> str:
+    """Return the field manager of an object's release; empty if the object does not show it."""
+    return next((owner.manager for owner in _owners(live) if owner.is_release), "")
+
+
+def repaired(live: Json, edits: Iterable[FieldEdit]) -> Json:
+    """Return an object with the rendered values in place of the edited values."""
+    made: Json = json.loads(json.dumps(live))
+    every = list(edits)
+    for edit in (each for each in every if each.was is not None and not _is_inserted(made, each)):
+        _holder(made, edit.path)[edit.path[-1]] = edit.was
+    # From the end, so that an index stays that of the same element.
+    for edit in sorted((each for each in every if each.was is None), key=_place, reverse=True):
+        del _holder(made, edit.path)[edit.path[-1]]
+    for edit in (each for each in every if _is_inserted(made, each)):
+        _holder(made, edit.path).insert(edit.path[-1], edit.was)
+    return made
+
+
+def merge_patch(live: Json, wanted: Json) -> Json:
+    """Return the JSON merge patch (RFC 7386) that makes one object of the other.
+
+    The API server refuses the patch if the object has changed since it was read.
+    """
+    patch = _merge_patch(live, wanted)
+    patch.setdefault("metadata", {})["resourceVersion"] = live["metadata"]["resourceVersion"]
+    return patch
+
+
+def _merge_patch(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
+    patch: Json = {key: None for key in live if key not in wanted}
+    for key, value in wanted.items():
+        was = live.get(key)
+        if isinstance(value, Mapping) and isinstance(was, Mapping):
+            if inner := _merge_patch(was, value):
+                patch[key] = inner
+        elif key not in live or value != was:
+            patch[key] = value
+    return patch
+
+
+def _is_inserted(item: Json, edit: FieldEdit) -> bool:
+    """Return whether an edit removed an element of a list, so that a repair inserts it again."""
+    is_gone = edit.was is not None and edit.now is None
+    return is_gone and isinstance(_holder(item, edit.path), list)
+
+
+def _place(edit: FieldEdit) -> list[tuple[bool, int, str]]:
+    """Return a key by which edits are sorted by their paths, indexes as numbers."""
+    return [
+        (isinstance(step, int), step if isinstance(step, int) else 0, str(step))
+        for step in edit.path
+    ]
+
+
+def _holder(item: Any, path: Sequence[Step]) -> Any:
+    """Return the mapping or list that holds the last step of a path; create missing mappings."""
+    for step in path[:-1]:
+        item = item.setdefault(step, {}) if isinstance(item, dict) else item[step]
+    return item
+
+
+class _Absent:
+    """Marks a value that is not there, in contrast to null."""
+
+
+_ABSENT = _Absent()
+
+
+def _owners(live: Json) -> list[_Owner]:
+    found = []
+    for entry in (live.get("metadata") or {}).get("managedFields") or ():
+        fields = entry.get("fieldsV1") or {}
+        annotations = (fields.get("f:metadata") or {}).get("f:annotations") or {}
+        manager = str(entry.get("manager", ""))
+        found.append(
+            _Owner(
+                manager=manager,
+                time=str(entry.get("time", "")),
+                is_release=f"f:{HELM_RELEASE}" in annotations,
+                is_controller=bool(entry.get("subresource")) or manager.startswith(CONTROLLERS),
+                fields=fields,
+            )
+        )
+    return found
+
+
+def _compare(
+    rendered: Any, live: Any, path: tuple[Step, ...], field: str, owners: Sequence[_Owner]
+) -> Iterator[FieldEdit]:
+    """Yield the edits at a place and below it."""
+    if rendered is _ABSENT or rendered is None:
+        if live is not _ABSENT and live is not None:
+            yield from _added(live, path, field, owners)
+    elif live is _ABSENT:
+        if not _is_zero(rendered) and not _has_release(owners):
+            yield FieldEdit(path=path, field=field, was=rendered, now=None)
+    elif isinstance(rendered, Mapping) and isinstance(live, Mapping):
+        for key in dict.fromkeys((*rendered, *live)):
+            inner = [owner.below(f"f:{key}") for owner in owners]
+            was, now = rendered.get(key, _ABSENT), live.get(key, _ABSENT)
+            yield from _compare(was, now, (*path, key), _joined(field, key), inner)
+    elif isinstance(rendered, list) and isinstance(live, list) and (keys := _merge_keys(owners)):
+        yield from _elements(rendered, live, path, field, owners, keys)
+    elif not _is_same(rendered, live):
+        yield from _changed(rendered, live, path, field, owners)
+
+
+def _changed(
+    rendered: Any, live: Any, path: tuple[Step, ...], field: str, owners: Sequence[_Owner]
+) -> Iterator[FieldEdit]:
+    writers = [owner for owner in owners if owner.fields is not None]
+    others = [owner for owner in writers if not owner.is_release]
+    if not others or _has_release(owners) or any(owner.is_controller for owner in others):
+        return
+    last = max(others, key=lambda owner: owner.time)
+    yield FieldEdit(
+        path=path, field=field, was=rendered, now=live, manager=last.manager, time=last.time
+    )
+
+
+def _added(
+    live: Any, path: tuple[Step, ...], field: str, owners: Sequence[_Owner]
+) -> Iterator[FieldEdit]:
+    """Yield what people added; a part is one edit if they wrote the whole of it."""
+    hands = [owner for owner in owners if owner.fields is not None and owner.is_hand]
+    if not hands or path[-1] == RESTARTED:
+        return
+    last = max(hands, key=lambda owner: owner.time)
+    is_whole = not last.fields or "." in last.fields or not isinstance(live, Mapping)
+    if is_whole and not _has_release(owners):
+        yield FieldEdit(
+            path=path, field=field, was=None, now=live, manager=last.manager, time=last.time
+        )
+    elif isinstance(live, Mapping):
+        for key, value in live.items():
+            inner = [owner.below(f"f:{key}") for owner in owners]
+            yield from _added(value, (*path, key), _joined(field, key), inner)
+
+
+def _elements(
+    rendered: Sequence[Any],
+    live: Sequence[Any],
+    path: tuple[Step, ...],
+    field: str,
+    owners: Sequence[_Owner],
+    keys: Sequence[str],
+) -> Iterator[FieldEdit]:
+    """Yield the edits of a list whose elements the API server tells apart by some of their keys."""
+    places = {_identity(each, keys): index for index, each in enumerate(live)}
+    known = set()
+    for number, each in enumerate(rendered):
+        # The API server adds defaults, such as a port's protocol, to the keys of an element.
+        identity = next((one for one in places if _is_part(_identity(each, keys), one)), None)
+        if identity is None:
+            shown = _shown(_identity(each, keys))
+            yield FieldEdit(path=(*path, number), field=f"{field}[{shown}]", was=each, now=None)
+            continue
+        known.add(identity)
+        index = places[identity]
+        inner = [_of_element(owner, live[index]) for owner in owners]
+        yield from _compare(
+            each, live[index], (*path, index), f"{field}[{_shown(identity)}]", inner
+        )
+    for identity, index in places.items():
+        if identity not in known:
+            inner = [_of_element(owner, live[index]) for owner in owners]
+            yield from _added(live[index], (*path, index), f"{field}[{_shown(identity)}]", inner)
+
+
+def _identity(element: Any, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    values = element if isinstance(element, Mapping) else {}
+    return tuple((key, str(values[key])) for key in keys if key in values)
+
+
+def _is_part(one: tuple[tuple[str, str], ...], other: tuple[tuple[str, str], ...]) -> bool:
+    return bool(one) and set(one) <= set(other)
+
+
+def _shown(identity: tuple[tuple[str, str], ...]) -> str:
+    return "/".join(value for _, value in identity)
+
+
+def _of_element(owner: _Owner, element: Any) -> _Owner:
+    """Return an entry at one element of a list."""
+    fields = owner.fields
+    if not isinstance(fields, Mapping) or not fields:
+        return owner
+    for name in fields:
+        if name.startswith("k:"):
+            keys = json.loads(name[2:])
+            if isinstance(element, Mapping) and all(element.get(k) == v for k, v in keys.items()):
+                return owner.below(name)
+    return owner.below("k:")
+
+
+def _merge_keys(owners: Sequence[_Owner]) -> tuple[str, ...]:
+    """Return the keys by which the API server tells a list's elements apart; empty if atomic."""
+    for owner in owners:
+        for name in owner.fields if isinstance(owner.fields, Mapping) else ():
+            if name.startswith("k:"):
+                return tuple(json.loads(name[2:]))
+    return ()
+
+
+def _has_release(owners: Iterable[_Owner]) -> bool:
+    return any(owner.is_release and owner.fields is not None for owner in owners)
+
+
+def _is_same(rendered: Any, live: Any) -> bool:
+    """Return whether values are equal but for defaults that the API server added."""
+    if isinstance(rendered, Mapping) and isinstance(live, Mapping):
+        return all(_is_same(value, live.get(key)) for key, value in rendered.items())
+    if isinstance(rendered, list) and isinstance(live, list):
+        return len(rendered) == len(live) and all(map(_is_same, rendered, live))
+    return bool(rendered == live) or (_is_zero(rendered) and live is None)
+
+
+def _is_zero(value: Any) -> bool:
+    """Return whether a value is zero, or contains only zeros: the API server leaves them out."""
+    if isinstance(value, Mapping):
+        return all(map(_is_zero, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_zero, value))
+    return not value
+
+
+def _joined(field: str, key: str) -> str:
+    return f"{field}[{key}]" if "." in key or "/" in key else f"{field}.{key}"
