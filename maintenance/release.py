@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_cluster.commands.files import ROOT
@@ -28,8 +29,8 @@ from maintenance.version import declared, tagged
 DIST = ROOT / "dist"
 NOTES = "RELEASE.md"
 """Text of the release, which the workflow publishes."""
-PACKAGES = {"gpu_cluster": ".", "gpu_rules": "policies"}
-"""Folder of each Python package."""
+PACKAGES = {"gpu_rules": "policies", "gpu_cluster": "."}
+"""Folder of each Python package; a package stands after those that it depends on."""
 
 
 def _git(*arguments: str) -> bytes:
@@ -79,29 +80,30 @@ def build_packages(source: Path, target: Path) -> None:
         wheel = f"{name}-{declared()}-py3-none-any.whl"
         if set(files) != {wheel, f"{name}-{declared()}.tar.gz"}:
             sys.exit(f"release: found packages {sorted(files)}; wanted: {wheel} and its source")
-        check_wheel(files[wheel])
         for path in files.values():
             path.rename(target / path.name)
         made.rmdir()
+    check_wheels(sorted(target.glob("*.whl")))
 
 
-def check_wheel(wheel: Path) -> None:
-    """Install a wheel in a new environment, and run its command there.
+def check_wheels(wheels: Sequence[Path]) -> None:
+    """Install wheels in a new environment, and run a command of each of them there.
 
-    The packages that the wheel depends on are those of this environment.
+    The packages that the wheels depend on are those of this environment.
     """
     with tempfile.TemporaryDirectory() as folder:
         there = Path(folder)
         _python(there, "-m", "venv", "--without-pip", "venv")
         python = there / "venv" / "bin" / "python"
         pip = ("-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python)
-        _python(there, *pip, "install", "--no-deps", "--no-index", wheel)
+        _python(there, *pip, "install", "--no-deps", "--no-index", *wheels)
         (packages,) = there.glob("venv/lib/python*/site-packages")
         ours = next(path for path in sys.path if path.endswith("site-packages"))
         (packages / "of_this_environment.pth").write_text(f"{ours}\n")
         printed = _python(there, there / "venv" / "bin" / "gpu-rules", "--version", python=python)
         if printed != f"gpu-rules {declared()}\n":
-            sys.exit(f"release: {wheel.name}: found {printed!r}; wanted: gpu-rules {declared()}")
+            sys.exit(f"release: found {printed!r}; wanted: gpu-rules {declared()}")
+        _python(there, "-c", "from gpu_cluster import GpuCluster, GpuClusterArgs", python=python)
 
 
 def pack_site(version: str) -> bytes:

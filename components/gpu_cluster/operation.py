@@ -15,10 +15,17 @@ from gpu_cluster.requests import Enclosed, write
 
 FINDING = "GPU_CLUSTER_FINDING"
 """Environment variable with the findings that cause an operation to run again."""
-_RUN = "sh components/run.sh"
-_RUN_PACKAGE = (
-    'sh "${GPU_CLUSTER_HOME:-${PULUMI_HOME:-$HOME/.pulumi}/gpu-cluster}/components/run.sh"'
+PROGRAM = "gpu-cluster-program"
+"""Script that runs a program of `gpu_cluster.programs`: of a clone, or of the installed package."""
+SEARCHED = (
+    "components",  # a clone
+    "venv/bin",  # the virtual environment that Pulumi makes for a program in Python
+    ".venv/bin",
+    "${VIRTUAL_ENV:-.venv}/bin",
+    "$PATH",
+    "${PULUMI_HOME:-$HOME/.pulumi}/gpu-cluster",  # made by `gpu_cluster.package.serving.place`
 )
+"""Places in which a Command searches the script, the first first; relative to Pulumi.yaml."""
 DIGITS = 16
 """Hexadecimal digits kept of a finding's digest, enough to avoid collisions on one host."""
 
@@ -26,9 +33,11 @@ DIGITS = 16
 def command_line(program: str, action: str) -> str:
     """Return the shell line that runs a program of `gpu_cluster.programs`.
 
-    The line contains no path of the engineer's machine, because the state stores it.
+    The state stores the line, so it is the same in a clone, with the installed package and in a
+    program of another language, and it contains no path of the engineer's machine. The engine
+    gives a Command its own PATH, without the program's virtual environment.
     """
-    return f"{_RUN} {program} {action}"
+    return f'PATH="{":".join(SEARCHED)}" {PROGRAM} {program} {action}'
 
 
 def run_program(
@@ -81,31 +90,6 @@ def run_program(
             ),
         ),
     )
-
-
-def from_package() -> pulumi.ResourceTransformation:
-    """Return a transformation for components that are used as a package of another Pulumi program.
-
-    The other program's folder does not contain `components/run.sh`. So local Commands run this
-    script through a link in Pulumi's own folder, which the package creates when it starts
-    (`gpu_cluster.package.serving.place`). The line still contains no path of the engineer's
-    machine. `GPU_CLUSTER_HOME` names another folder, for a machine that destroys a stack and never
-    ran its program.
-    """
-
-    def found(
-        args: pulumi.ResourceTransformationArgs,
-    ) -> pulumi.ResourceTransformationResult | None:
-        if args.type_ != "command:local:Command":
-            return None
-        lines = {
-            name: line.replace(_RUN, _RUN_PACKAGE, 1)
-            for name in ("create", "update", "delete")
-            if isinstance(line := args.props.get(name), str) and line.startswith(_RUN)
-        }
-        return pulumi.ResourceTransformationResult({**args.props, **lines}, args.opts)
-
-    return found
 
 
 def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:

@@ -51,7 +51,7 @@ def _action(
                 "program",
                 f"the action {name}",
                 f"one of {', '.join(actions)}",
-                "run it as the Command in the state does: `sh components/run.sh NAME ACTION`",
+                "run it as the Command in the state does: `gpu-cluster-program NAME ACTION`",
             )
         )
     return actions[name]

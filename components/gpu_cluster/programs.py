@@ -4,7 +4,7 @@ The Pulumi state keeps a Command's delete line until the resource is deleted, so
 must work in all later releases. A program's name, which is in the state, is also the name of its
 module: a module may move to another folder, but must not be renamed.
 
-A program runs as `sh components/run.sh NAME ACTION`. It reads JSON on standard input and prints
+A program runs as `gpu-cluster-program NAME ACTION`. It reads JSON on standard input and prints
 JSON on standard output. On failure it prints a readable error and exits with code 1. The context
 comes from the request. The kubeconfig comes from the environment or from the request, so that the
 state contains no file path of the engineer's machine.
@@ -32,6 +32,11 @@ PROGRAMS = {
 """Python modules of the programs, by program name."""
 
 
+def main() -> None:
+    """Run the program that the command line names, as the installed `gpu-cluster-program`."""
+    run(sys.argv[1:])
+
+
 def run(arguments: list[str]) -> None:
     """Run the program that the first argument names, with the remaining arguments."""
     module = PROGRAMS.get(arguments[0]) if arguments else None
@@ -46,4 +51,4 @@ def run(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    run(sys.argv[1:])
+    main()

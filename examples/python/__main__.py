@@ -1,12 +1,12 @@
 """Install NVIDIA's device plugin on a cluster that this program makes, and validate each GPU.
 
-This folder has links to the folders `components` and `policies` and to the virtual environment.
+The virtual environment has the package `gpu-cluster` (docs/how-to/package.md).
 """
 
 import pulumi
 import pulumi_command
 
-from gpu_cluster.cluster import GpuClusterArgs, GpuDevicePlugin, GpuValidation
+from gpu_cluster import GpuClusterArgs, GpuDevicePlugin, GpuValidation
 
 SETTINGS = {
     "version": "v1",

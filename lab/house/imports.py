@@ -201,7 +201,7 @@ def started(tree: Tree) -> list[Edge]:
     call = re.compile(rf"(?:-m|\$\(RUN\)) ((?:{packages})(?:\.\w+)*)\b(?![.$\w])")
     folders = {Path(module.path).parts[0] for module in tree.modules.values()} - {"__main__.py"}
     texts = [path for name in folders for path in (tree.root / name).rglob("*.sh")]
-    for path in [*texts, tree.root / "Makefile"]:
+    for path in [*texts, tree.root / "components/gpu-cluster-program", tree.root / "Makefile"]:
         lines = path.read_text().splitlines() if path.is_file() else []
         source = path.relative_to(tree.root).as_posix()
         for number, line in enumerate(lines, 1):

@@ -177,7 +177,7 @@ def _run(
         RealError: The program ended without a result and without a named error.
     """
     done = subprocess.run(
-        ["sh", "components/run.sh", program, action],
+        ["components/gpu-cluster-program", program, action],
         cwd=PROJECT,
         env={
             **os.environ,

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
 
 import yaml
@@ -24,6 +25,8 @@ from .rules import RULES, Context
 
 VERSION = "0.1.0"
 """Version of the package."""
+STACKS = "gpu_rules_stacks"
+"""Group of entry points, each a function that reads the stack file of `check --stack`."""
 
 
 def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = None) -> int:
@@ -53,8 +56,12 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
 
 
 def run() -> None:
-    """Run `gpu-rules` as the entry point of the installed package."""
-    sys.exit(main())
+    """Run `gpu-rules` as the entry point of the installed package.
+
+    An installed package that can read stack files says so by an entry point (`gpu_rules_stacks`).
+    """
+    readers = metadata.entry_points(group=STACKS)
+    sys.exit(main(find_stack=next((reader.load() for reader in readers), None)))
 
 
 def _parser() -> argparse.ArgumentParser:

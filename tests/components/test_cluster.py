@@ -17,7 +17,7 @@ from gpu_cluster.hosts import component as hosts
 from gpu_cluster.hosts.reboot import component as host_reboot
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.nodes import component as node_scheduling
-from gpu_cluster.operation import repair, repair_line
+from gpu_cluster.operation import command_line, repair, repair_line
 from gpu_cluster.provider import kubernetes_provider
 from gpu_cluster.release.component import GpuPlatform
 from gpu_cluster.settings.cluster import Cluster
@@ -137,7 +137,7 @@ def validations(recorder: Recorder) -> list[dict[str, Any]]:
     given = [
         resource.inputs["stdin"]
         for resource in recorder.of("command:local:Command")
-        if resource.inputs["create"] == "sh components/run.sh validation validate"
+        if resource.inputs["create"] == command_line("validation", "validate")
     ]
     return [json.loads(item["value"] if isinstance(item, dict) else item) for item in given]
 
@@ -183,7 +183,7 @@ def test_runc_as_default_makes_gpu_pods_name_the_runtime_class(preview: bool) ->
     (made,) = [
         resource
         for resource in recorder.of("command:local:Command")
-        if resource.inputs["create"] == "sh components/run.sh runtime-class own"
+        if resource.inputs["create"] == command_line("runtime-class", "own")
     ]
     assert json.loads(made.inputs["stdin"])["name"] == "nvidia"
 

@@ -17,6 +17,7 @@ from gpu_cluster import requests
 from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
 from gpu_cluster.nodes.applied import Applied
 from gpu_cluster.nodes.record import ValidationRecord
+from gpu_cluster.operation import PROGRAM
 from gpu_cluster.platforms.requests import NotedDefinitions
 from gpu_cluster.programs import PROGRAMS
 from gpu_cluster.requests import PREVIOUS, previous, read, write
@@ -109,7 +110,7 @@ def test_each_request_is_read_by_the_class_that_wrote_it(platform: str) -> None:
     given = [
         (resource.inputs["create"].split()[2], resource.inputs["stdin"])
         for resource in recorder.of("command:local:Command")
-        if resource.inputs["create"].startswith("sh components/run.sh ")
+        if f" {PROGRAM} " in resource.inputs["create"]
     ]
     assert len(given) >= 3
     for name, stdin in given:

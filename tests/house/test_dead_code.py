@@ -18,6 +18,7 @@ CONFIDENCE = 60
 REGISTERED = ["@computed_field*", "@field_validator*", "@model_validator*", "@pytest.fixture*"]
 """Decorators that hand a function to a library."""
 CALLED_BY_OTHERS = {
+    "__getattr__": "Python calls it for a name that a module lacks",
     "EXAMPLE": "gpu_rules.rules.discovery reads it from each module of a rule",
     "RULE": "gpu_rules.rules.discovery reads it from each module of a rule",
     "TWIN": "gpu_rules.rules.discovery reads it from each module of a rule",

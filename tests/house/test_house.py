@@ -379,7 +379,7 @@ def test_the_last_line_and_the_exit_code(grow, tmp_path: Path, capsys) -> None:
 
 def test_every_module_that_is_started_by_name_exists(ours: Tree) -> None:
     found = imports.started(ours)
-    assert {"Makefile", "components/run.sh"} <= {edge.source for edge in found}
+    assert {"Makefile", "components/gpu-cluster-program"} <= {edge.source for edge in found}
     missing = [
         edge
         for edge in found

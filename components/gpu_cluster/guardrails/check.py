@@ -9,18 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from gpu_cluster.guardrails.stacks import context_of_stack
-from gpu_rules import command
 from gpu_rules.check import __main__ as checker
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Check the files that the arguments name, and return the exit code."""
     return checker.main(argv, context_of_stack)
-
-
-def run() -> None:
-    """Run the installed command `gpu-rules`."""
-    sys.exit(command.main(find_stack=context_of_stack))
 
 
 if __name__ == "__main__":

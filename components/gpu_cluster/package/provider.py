@@ -14,7 +14,6 @@ from pydantic.alias_generators import to_camel
 
 from gpu_cluster.cluster import GpuClusterArgs
 from gpu_cluster.loading.loader import load
-from gpu_cluster.operation import from_package
 from gpu_cluster.package.packaged import COMPONENTS, Packaged
 from gpu_cluster.package.schema import NAME, VERSION, package_schema
 from gpu_cluster.settings.declared_cluster import ClusterSettings
@@ -55,11 +54,10 @@ class PackageProvider(Provider):
             for secret in packaged.secrets
             if inputs.get(to_camel(secret)) is not None
         }
-        own = pulumi.ResourceOptions(transformations=[from_package()])
         made = packaged.component(
             name,
             GpuClusterArgs(settings=settings, source=f"{NAME} {name}", **secrets),
-            pulumi.ResourceOptions.merge(options, own),
+            options,
         )
         state = {"nodes": made.nodes, "tests": made.tests, "charts": made.charts}
         if packaged.makes_cluster:

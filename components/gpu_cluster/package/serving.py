@@ -14,6 +14,7 @@ import pulumi
 from pulumi.provider.server import ProviderServicer
 from pulumi.runtime.proto import provider_pb2_grpc
 
+from gpu_cluster.package import local_caller
 from gpu_cluster.package.provider import PackageProvider
 
 Refusal = Callable[[str, int], str]
@@ -23,22 +24,23 @@ _OPTIONS = [("grpc.max_receive_message_length", 400 * 1024 * 1024)]
 """The size of the engine's messages, as Pulumi's SDKs have it."""
 
 
-def place(root: Path) -> None:
-    """Make the symbolic link in Pulumi's home folder point to the package.
+def place(folder: Path) -> None:
+    """Make the symbolic link in Pulumi's home folder point to the folder of the programs' script.
 
-    The state holds no path of a machine, so Commands name this link (`gpu_cluster.operation`). The
-    link is replaced as a whole: a Command that runs meanwhile finds the old or the new folder.
+    The state holds no path of a machine, so Commands search this link, too
+    (`gpu_cluster.operation`). The link is replaced as a whole: a Command that runs meanwhile finds
+    the old or the new folder.
 
     Args:
-        root: Folder that contains `components`.
+        folder: Folder that contains the script `gpu-cluster-program`.
     """
     home = os.environ.get("PULUMI_HOME")
-    folder = Path(home) if home else Path.home() / ".pulumi"
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    link = folder / "gpu-cluster"
-    made = folder / f".gpu-cluster.{os.getpid()}"
+    pulumi_folder = Path(home) if home else Path.home() / ".pulumi"
+    pulumi_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    link = pulumi_folder / "gpu-cluster"
+    made = pulumi_folder / f".gpu-cluster.{os.getpid()}"
     made.unlink(missing_ok=True)
-    made.symlink_to(root)
+    made.symlink_to(folder)
     made.replace(link)
 
 
@@ -99,20 +101,24 @@ async def started(engine: str, refusal: Refusal) -> tuple[Any, int]:
     return server, own_user.port
 
 
-def serve(root: Path, arguments: Sequence[str], refusal: Refusal) -> None:
+def run() -> None:
+    """Serve the package as the installed plugin `pulumi-resource-gpucluster`."""
+    serve(Path(sys.executable).parent, sys.argv[1:])
+
+
+def serve(folder: Path, arguments: Sequence[str]) -> None:
     """Serve the package until the engine ends this process.
 
     Args:
-        root: Folder that contains `components`.
+        folder: Folder that contains the script `gpu-cluster-program`.
         arguments: The command line: the engine's address, and flags that are not used.
-        refusal: Returns why a call must be refused; empty if it is allowed.
     """
     engine = next((word for word in arguments if not word.startswith("-")), "")
-    place(root)
+    place(folder)
 
-    async def run() -> None:
-        server, port = await started(engine, refusal)
+    async def serve_calls() -> None:
+        server, port = await started(engine, local_caller.refusal)
         print(port, flush=True)
         await server.wait_for_termination()
 
-    asyncio.run(run())
+    asyncio.run(serve_calls())

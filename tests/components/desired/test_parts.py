@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.loading.loader import load
+from gpu_cluster.operation import command_line
 from lab.simulator.hosts import host_public_key
 
 ROOT = Path(__file__).parents[3]
@@ -70,14 +72,22 @@ def test_the_rules_know_the_platforms_namespaces_also_without_the_platform() -> 
     assert desired(Part.GUARDRAILS).rules == whole.rules
 
 
-def test_a_command_finds_its_program_from_another_folder(tmp_path: Path) -> None:
-    (tmp_path / "decoy").mkdir()
+def clone(folder: Path) -> None:
+    (folder / "components").symlink_to(ROOT / "components")
+
+
+def linked(folder: Path) -> None:
+    (folder.parent / "home" / "gpu-cluster").symlink_to(ROOT / "components")
+
+
+@pytest.mark.parametrize("make", [clone, linked], ids=["in a clone", "by the package's link"])
+def test_a_command_finds_its_program(make: Callable[[Path], None], tmp_path: Path) -> None:
+    (tmp_path / "program").mkdir()
     (tmp_path / "home").mkdir()
-    (tmp_path / "home" / "gpu-cluster").symlink_to(ROOT)
-    line = 'sh "${PULUMI_HOME}/gpu-cluster/components/run.sh" none'
+    make(tmp_path / "program")
     done = subprocess.run(
-        ["sh", "-c", line],
-        cwd=tmp_path / "decoy",
+        ["sh", "-c", command_line("none", "create")],
+        cwd=tmp_path / "program",
         env={**os.environ, "PULUMI_HOME": str(tmp_path / "home"), "CDPATH": str(tmp_path)},
         capture_output=True,
         text=True,

@@ -81,7 +81,7 @@ def test_commands_find_the_package_without_a_path_of_the_machine() -> None:
     (command,) = recorder.of("command:local:Command")
     for name in ("create", "update", "delete"):
         line = str(without_secrets(command.inputs[name]))
-        assert line.startswith('sh "${GPU_CLUSTER_HOME:-')
+        assert line.startswith('PATH="components:venv/bin:')
         assert "/tmp" not in line
         assert "/home" not in line
 

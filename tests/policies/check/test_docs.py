@@ -13,7 +13,7 @@ PAGE = (ROOT / "docs" / "how-to" / "check.md").read_text()
 
 
 def test_every_command_of_the_page_is_valid() -> None:
-    start = r"(?:python -m (?:policies|components\.guardrails)\.check|gpu-rules check)"
+    start = r"(?:python -m (?:gpu_rules|gpu_cluster\.guardrails)\.check|gpu-rules check)"
     commands = re.findall(rf"{start} ([^#|\n`]+)", PAGE)
     assert len(commands) >= 8
     for command in commands:

@@ -17,7 +17,7 @@ sys.path[:] = [sys.argv.pop(1), *(path for path in sys.path if path not in ("", 
 sys.argv.pop(1)
 for name in ("pulumi", "pulumi_kubernetes", "kr8s", "asyncssh"):
     sys.modules[name] = None
-from gpu_cluster.guardrails.check import run
+from gpu_rules.command import run
 run()
 """
 STACKS = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
@@ -28,6 +28,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the installed packages of this project."""
     source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("installed")
     copy(source, "components/", "policies/", "pyproject.toml", "LICENSE")
+    install(source / "policies", target)
     install(source, target)
     return target
 

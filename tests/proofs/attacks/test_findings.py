@@ -132,7 +132,7 @@ def test_the_command_plugin_runs_nothing_of_a_finding(plugin: Plugin, tmp_path: 
             if command.token != "command:local:Command":
                 continue
             inputs: dict[str, Any] = {k: v for k, v in command.inputs.items() if k in taken}
-            # components/run.sh doesn't exist in this folder. So only a shell command inside a
+            # gpu-cluster-program isn't in this folder. So only a shell command inside a
             # finding could create a file.
             with contextlib.suppress(Failed):
                 plugin.update(command.token, inputs, **inputs, dir=str(tmp_path))

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import local_caller
 import pytest
 from command_provider import values
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
+from gpu_cluster.package import local_caller
 from tests.toolchain.plugins.rig import LIMIT, PLUGINS, ROOT
 
 STRANGER = 65534

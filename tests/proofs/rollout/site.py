@@ -185,7 +185,7 @@ class Site:
 
     def _killed(self, request: str, line: str, program: tuple[str, ...]) -> None:
         process = subprocess.Popen(
-            ["sh", "components/run.sh", *program],
+            ["components/gpu-cluster-program", *program],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,

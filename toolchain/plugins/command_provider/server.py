@@ -13,9 +13,10 @@ from contextlib import suppress
 from typing import Any, NoReturn, TypeVar
 
 import grpc
-import local_caller
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from gpu_cluster.package import local_caller
 
 from . import VERSION, difference, inputs, operations, values
 from .engine_log import EngineLog, ResourceLog

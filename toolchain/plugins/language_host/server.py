@@ -16,8 +16,9 @@ from types import FrameType
 from typing import Any, NoReturn
 
 import grpc
-import local_caller
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
+
+from gpu_cluster.package import local_caller
 
 from . import children, dependencies, interpreter, program
 

@@ -1,0 +1,138 @@
+"""The wheels of a release have one import name each and all files, and work in an empty folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from gpu_cluster.commands.files import ROOT, project_files
+from gpu_cluster.operation import command_line
+from gpu_cluster.programs import PROGRAMS
+from maintenance import release
+from tests.policies.check.samples import BAD
+
+SOURCES = {"gpu_cluster": "components/", "gpu_rules": "policies/"}
+LIGHT = """
+import sys
+import gpu_cluster, gpu_rules
+print(sorted({"pulumi", "pydantic"} & sys.modules.keys()))
+"""
+PUBLIC = """
+from gpu_cluster import GpuCluster, GpuClusterArgs, GpuDevicePlugin, GpuGuardrails, GpuHosts
+from gpu_cluster import GpuOperator, GpuValidation
+print(GpuCluster.TYPE, GpuClusterArgs.__module__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the wheels of the project's files, by package, as a release builds them."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    for name in project_files():
+        if not name.startswith(("docs/", "lab/", "tests/", "toolchain/")):
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            (source / name).write_bytes((ROOT / name).read_bytes())
+    release.build_packages(source, target)
+    return {path.name.partition("-")[0]: path for path in target.glob("*.whl")}
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of a program whose environment has the wheels, and nothing of the clone."""
+    folder = tmp_path_factory.mktemp("site")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    own = ["--python", folder / "venv" / "bin" / "python", "install", "--no-deps", "--no-index"]
+    subprocess.run([*pip, *own, *wheels.values()], check=True)
+    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
+    # The packages of others are those of this environment. A path file there is not read.
+    others = next(path for path in sys.path if path.endswith("site-packages"))
+    (packages / "others.pth").write_text(f"{others}\n")
+    return folder
+
+
+def run(folder: Path, *command: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command with an empty home folder, without an activated environment."""
+    path = os.pathsep.join(["/usr/local/bin", "/usr/bin", "/bin"])
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"},
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+@pytest.mark.promise("A release's wheels have one import name each: gpu_cluster and gpu_rules.")
+def test_each_wheel_has_one_import_name_and_all_files_of_its_package(
+    wheels: dict[str, Path],
+) -> None:
+    assert wheels.keys() == SOURCES.keys()
+    for package, wheel in wheels.items():
+        with zipfile.ZipFile(wheel) as archive:
+            files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        source = SOURCES[package]
+        assert files == {
+            name.removeprefix(source)
+            for name in project_files()
+            if name.startswith(f"{source}{package}/")
+        }
+
+
+def test_the_packages_need_what_the_program_needs() -> None:
+    """The names in requirements.txt, without the simulator's and the tests'."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    wanted = {line.partition("#")[0].strip() for line in lines if not line.startswith("#")}
+    bounds = {f"gpu-rules=={project['version']}", "pulumi>=3.272,<4", "pulumi-policy>=1.21,<2"}
+    exact = {line for line in wanted if line.startswith(("pulumi==", "pulumi-policy=="))}
+    others = {line for line in wanted if line.startswith(("aiohttp", "pytest"))}
+    assert set(project["dependencies"]) - bounds == wanted - exact - others
+
+
+def test_importing_the_packages_loads_neither_pulumi_nor_pydantic(installed: Path) -> None:
+    done = run(installed, "venv/bin/python", "-c", LIGHT)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.promise("`from gpu_cluster import GpuCluster, GpuClusterArgs` works in any program.")
+def test_a_program_imports_the_components_from_the_package(installed: Path) -> None:
+    done = run(installed, "venv/bin/python", "-c", PUBLIC)
+    assert done.stdout == "gpucluster:index:GpuCluster gpu_cluster.cluster\n", done.stderr
+
+
+@pytest.mark.promise("The command of a local Command is found without an activated environment.")
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_command_finds_the_installed_programs(installed: Path, program: str) -> None:
+    done = run(installed, "sh", "-c", command_line(program, "none"), given="{}")
+    assert done.returncode == 1
+    assert "the action none" in done.stderr, done.stderr
+
+
+def test_the_installed_plugin_serves_the_component_package(installed: Path) -> None:
+    plugin = [installed / "venv" / "bin" / "pulumi-resource-gpucluster", "127.0.0.1:1"]
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(installed)}
+    with subprocess.Popen(plugin, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline().strip().isdigit()
+        finally:
+            server.kill()
+    assert (installed / ".pulumi" / "gpu-cluster" / "gpu-cluster-program").exists()
+
+
+def test_the_installed_checker_reads_stack_files(installed: Path) -> None:
+    (installed / "Pulumi.dev.yaml").write_bytes((ROOT / "Pulumi.dev.yaml").read_bytes())
+    (installed / "bad.yaml").write_text(BAD)
+    done = run(installed, "venv/bin/gpu-rules", "check", "bad.yaml", "--stack", "dev")
+    assert done.returncode == 1, done.stderr
+    assert "bad.yaml:9: mandatory GPU001" in done.stdout
