@@ -213,7 +213,7 @@ class Copy:
         }
         self._pulumi(
             ROOT, "preview", "--config-file", str(self.file),
-            "--policy-pack", str(ROOT / "commands" / "recorder"), **environment,
+            "--policy-pack", str(ROOT / "maintenance" / "recorder"), **environment,
         )  # fmt: skip
         lines = map(json.loads, recorded.read_text().splitlines())
         return {line["urn"]: line["inputs"] for line in lines}
