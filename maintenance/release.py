@@ -2,7 +2,8 @@
 
 The source archive is made by `git archive` with the commit's time, so everybody who checks out the
 tag gets the same bytes. The Python packages are built from that archive alone. The other files are
-the site, the bill of materials, the text of the release, and the SHA-256 sums of all.
+the packages' constraints, the site, the bill of materials, the text of the release, and the SHA-256
+sums of all.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 
 from gpu_cluster.commands.files import ROOT
 from maintenance import changelog
+from maintenance.constraints import constraints
 from maintenance.sbom import bom
 from maintenance.site import build as site
 from maintenance.version import declared, tagged
@@ -132,6 +134,7 @@ def main() -> None:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
             archive.extractall(folder, filter="data")
         build_packages(Path(folder) / name, DIST)
+    (DIST / f"{name}-constraints.txt").write_text(constraints(DIST.glob("*.whl")))
     (DIST / f"{name}-site.tar.gz").write_bytes(pack_site(version))
     (DIST / f"{name}.cdx.json").write_text(json.dumps(bom(), indent=1, sort_keys=True) + "\n")
     (DIST / NOTES).write_text(text, encoding="utf-8")

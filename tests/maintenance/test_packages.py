@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -15,6 +17,7 @@ from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.operation import command_line
 from gpu_cluster.programs import PROGRAMS
 from maintenance import release
+from maintenance.constraints import constraints
 from tests.policies.check.samples import BAD
 
 SOURCES = {"gpu_cluster": "components/", "gpu_rules": "policies/"}
@@ -136,3 +139,38 @@ def test_the_installed_checker_reads_stack_files(installed: Path) -> None:
     done = run(installed, "venv/bin/gpu-rules", "check", "bad.yaml", "--stack", "dev")
     assert done.returncode == 1, done.stderr
     assert "bad.yaml:9: mandatory GPU001" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.promise("A release's constraints file installs its wheels with pip --require-hashes.")
+def test_the_constraints_install_the_wheels_from_a_folder_without_a_network(
+    wheels: dict[str, Path], tmp_path: Path
+) -> None:
+    file, house = tmp_path / "constraints.txt", tmp_path / "wheelhouse"
+    others = constraints(())
+    file.write_text(others)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    got = subprocess.run(
+        [*pip, "download", "--no-deps", "--require-hashes", "--dest", house, "-r", file],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    if got.returncode:
+        pytest.skip(f"no package index has the packages: {got.stderr[-300:]}")
+    for wheel in wheels.values():
+        shutil.copy(wheel, house)
+    file.write_text(constraints(wheels.values()))
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    own = [python, "-m", "pip", "--disable-pip-version-check", "--quiet", "install", "--no-index"]
+    hashed = [*own, "--find-links", house, "--require-hashes", "-r", file]
+    assert run(tmp_path, *hashed).returncode == 0
+    done = run(tmp_path, python, "-c", PUBLIC)
+    assert done.stdout == "gpucluster:index:GpuCluster gpu_cluster.cluster\n", done.stderr
+    changed = file.read_text().replace("--hash=sha256:", "--hash=sha256:0000", 1)
+    file.write_text(re.sub(r"sha256:0000(\w{60})\w{4}", r"sha256:0000\1", changed, count=1))
+    refused = run(tmp_path, *hashed, "--force-reinstall")
+    assert refused.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in refused.stderr

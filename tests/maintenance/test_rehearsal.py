@@ -36,6 +36,7 @@ def test_a_release_can_be_made_up_to_its_signature(tmp_path: Path) -> None:
         f"{name}.tar.gz",
         f"{name}.cdx.json",
         f"{name}-site.tar.gz",
+        f"{name}-constraints.txt",
         *(f"{package}-{version}.tar.gz" for package in ("gpu_cluster", "gpu_rules")),
         *(f"{package}-{version}-py3-none-any.whl" for package in ("gpu_cluster", "gpu_rules")),
     }

@@ -1,0 +1,79 @@
+"""The constraints file of a release: each package that the wheels need, with version and hashes.
+
+The versions and hashes are those of requirements.lock, so a site gets what the release was tested
+with. The file is also a complete requirements file: ``pip install --require-hashes -r FILE``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from gpu_cluster.commands.files import ROOT
+
+_ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==", re.MULTILINE)
+OWN = ("gpu-cluster", "gpu-rules")
+
+
+def constraints(wheels: Iterable[Path]) -> str:
+    """Return the text of the constraints file.
+
+    Args:
+        wheels: The release's own wheels, which are the first entries.
+    """
+    own = (
+        f"{wheel.name.split('-')[0].replace('_', '-')}=={wheel.name.split('-')[1]} \\\n"
+        f"    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
+        for wheel in sorted(wheels)
+    )
+    locked = locked_entries((ROOT / "requirements.lock").read_text(encoding="utf-8"))
+    return "".join((*own, *(locked[name] for name in sorted(needed()))))
+
+
+def locked_entries(text: str) -> dict[str, str]:
+    """Return the entries of a lock file without their comments, by the packages' names."""
+    lines = [line for line in text.splitlines(keepends=True) if not line.lstrip().startswith("#")]
+    plain = "".join(lines)
+    starts = [match.start() for match in _ENTRY.finditer(plain)]
+    return {
+        str(canonicalize_name(entry.partition("==")[0])): entry
+        for entry in (
+            plain[start:end] for start, end in zip(starts, [*starts[1:], len(plain)], strict=True)
+        )
+    }
+
+
+def needed() -> set[str]:
+    """Return the names of all packages that the wheels need, directly or by others.
+
+    They are read from the packages that this environment has installed.
+    """
+    names: set[str] = set()
+    waiting: list[Requirement] = []
+    for file in ("pyproject.toml", "policies/pyproject.toml"):
+        project = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"]
+        waiting += map(Requirement, project["dependencies"])
+    seen: set[tuple[str, str]] = set()
+    while waiting:
+        requirement = waiting.pop()
+        name = str(canonicalize_name(requirement.name))
+        for extra in ("", *requirement.extras):
+            if name not in OWN and (name, extra) not in seen:
+                seen.add((name, extra))
+                names.add(name)
+                waiting += _requirements(name, extra)
+    return names
+
+
+def _requirements(name: str, extra: str) -> Iterator[Requirement]:
+    for line in metadata.requires(name) or ():
+        requirement = Requirement(line)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            yield requirement
