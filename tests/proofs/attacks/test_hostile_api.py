@@ -1,0 +1,168 @@
+"""Attack: the API server of a stolen control plane answers commands that only read.
+
+Each command reads by the one client that has limits (`gpu_cluster.kubernetes.api`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+import yaml
+
+from gpu_cluster.commands import adopt, leave, new, stack, status, support_bundle, who, why
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes import api
+from gpu_cluster.kubernetes.api import ClusterError
+from gpu_rules.faults import FaultError
+
+ROOT = Path(__file__).resolve().parents[3]
+CONTEXT = "stolen"
+SETTINGS = {
+    "version": "v1",
+    "kubernetes": {"context": CONTEXT},
+    "platform": "device-plugin",
+    "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+}
+BOMB = gzip.compress(b'{"items": ["' + b"a" * 30_000_000)
+
+
+def _large(handler: BaseHTTPRequestHandler) -> None:
+    handler.send_header("Content-Encoding", "gzip")
+    handler.end_headers()
+    handler.wfile.write(BOMB)
+
+
+def _endless(handler: BaseHTTPRequestHandler) -> None:
+    handler.end_headers()
+    page = {"items": [{}] * 500, "metadata": {"continue": "next"}}
+    handler.wfile.write(json.dumps(page).encode())
+
+
+def _slow(handler: BaseHTTPRequestHandler) -> None:
+    handler.end_headers()
+    for _ in range(100):
+        handler.wfile.write(b" ")
+        handler.server.pause.wait(0.05)  # type: ignore[attr-defined]
+
+
+ANSWERS: dict[str, tuple[Callable[[BaseHTTPRequestHandler], None], str]] = {
+    "bytes": (_large, "more than 1000000 bytes"),
+    "pages": (_endless, "a list of more than 2000 objects"),
+    "time": (_slow, "no end in"),
+}
+
+
+@contextmanager
+def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
+    """Serve one answer to all requests but that of the version; yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            if self.path.startswith("/version"):
+                self.end_headers()
+                self.wfile.write(b'{"gitVersion": "v1.36.3"}')
+                return
+            with suppress(BrokenPipeError, ConnectionResetError):  # The client has given up.
+                answer(self)
+
+        do_POST = do_GET
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.pause = Event()  # type: ignore[attr-defined]
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.pause.set()  # type: ignore[attr-defined]
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _status(own: stack.Stack) -> None:
+    document = status.document_of(own)
+    found = [str(fault.text) for fault in document.faults] + [document.cause]
+    raise ClusterError(*found) if any(found) else AssertionError("nothing was refused")
+
+
+def _who(own: stack.Stack) -> None:
+    desired = resolve(own.cluster, own.name)
+    asyncio.run(who.observed(CONTEXT, own.name, desired.scheduling, desired.validation))
+
+
+async def _none(*_: object) -> Any:
+    raise AssertionError("the cluster was read")
+
+
+HANDED = leave.Handed(stack="lab", managers=frozenset(), pools=frozenset())
+COMMANDS: dict[str, Callable[[stack.Stack], Any]] = {
+    "why": lambda own: why.run(own, {}),
+    "who": _who,
+    "adopt": lambda _: asyncio.run(adopt.proposal_of(CONTEXT)),
+    "new": lambda _: asyncio.run(new.observed_of(CONTEXT)),
+    "leave": lambda own: asyncio.run(
+        leave.require_ready(
+            CONTEXT, leave.Handed(stack=own.name, managers=frozenset(), pools=frozenset())
+        )
+    ),
+    "status": _status,
+    "support-bundle": lambda _: asyncio.run(support_bundle.observed(CONTEXT, (), _none)),
+}
+
+
+@pytest.mark.promise("Each command reads the API server within limits of bytes, pages and time.")
+@pytest.mark.parametrize("kind", ANSWERS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_stolen_api_server_is_named_by_each_command(
+    name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer, found = ANSWERS[kind]
+    monkeypatch.setattr(stack, "ROOT", tmp_path)
+    monkeypatch.setattr(api, "LARGEST", 1_000_000)
+    monkeypatch.setattr(api, "MOST_ITEMS", 2_000)
+    monkeypatch.setattr(api, "LONGEST", 1.0)
+    monkeypatch.setattr(api, "PAUSE", 0.0)
+    monkeypatch.setenv("POD", "team/train")
+    monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
+    own = stack.Stack("lab")
+    own.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": SETTINGS}}))
+    with serving(answer) as address:
+        kubeconfig = {
+            "clusters": [{"name": "c", "cluster": {"server": address}}],
+            "users": [{"name": "u", "user": {"token": "t"}}],
+            "contexts": [{"name": CONTEXT, "context": {"cluster": "c", "user": "u"}}],
+            "current-context": CONTEXT,
+        }
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+        with pytest.raises(FaultError) as caught:
+            COMMANDS[name](own)
+    # `why` reads one pod first, and refuses a list in its place.
+    assert found in str(caught.value) or (name, kind) == ("why", "pages")
+    assert str(caught.value).isprintable()
+
+
+def test_no_other_module_connects_to_an_api_server() -> None:
+    importing = re.compile(r"^\s*(?:import|from) (?:kr8s|kubernetes|aiohttp)\b", re.MULTILINE)
+    found = {
+        str(file.relative_to(ROOT))
+        for file in (ROOT / "components").rglob("*.py")
+        if importing.search(file.read_text())
+    }
+    assert found == {"components/gpu_cluster/kubernetes/api.py"}
