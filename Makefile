@@ -5,10 +5,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-STACK ?= dev
 # Version of the embedded control plane; empty for the default version (toolchain/pins.py).
 KUBERNETES ?=
-export STACK
 # Use UTF-8 in each locale, and ignore the user's warning filters: they are for other programs.
 export PYTHONUTF8 := 1
 unexport PYTHONWARNINGS
@@ -31,10 +29,20 @@ END {
 endef
 export HELP
 
+# Values of variables reach the commands as they are: `make` expands nothing in them, and no shell
+# reads them as a command.
+GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command line,$(origin $(name))),$(name)))
+$(foreach name,$(GIVEN),$(eval override export $(name) := $$(value $(name))))
+
 VENV := venv/.complete
-RUN := venv/bin/python -m
+MODULE := venv/bin/python -m
+COMMAND := $(MODULE) gpu_cluster.commands
+# The options of the command for variables of `make`: NODES=gpu-1 is --nodes=gpu-1, SCAN=1 is --scan.
+option = $(shell printf %s $(1) | tr A-Z_ a-z-)
+options = $(foreach name,$(1),$${$(name):+"--$(call option,$(name))=$$$(name)"})
+switches = $(foreach name,$(1),$(if $(filter 1 true,$($(name))),--$(call option,$(name))))
 # Run the proof $(1) with the options $(2) of pytest; tests/proofs/__init__.py lists its files.
-proof = files=$$($(RUN) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
+proof = files=$$($(MODULE) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
 $(VENV): requirements.lock
 	@echo "venv: installing requirements.lock (a minute or more without output)" >&2
@@ -43,6 +51,8 @@ $(VENV): requirements.lock
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@# The packages in components/ and policies/; relative, so that the project may move.
 	@cd venv/lib/python3*/site-packages && printf '../../../../%s\n' components policies > gpu_cluster.pth
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m gpu_cluster.commands "$$@"\n' > venv/bin/gpu-cluster
+	@chmod +x venv/bin/gpu-cluster
 	@touch $@
 
 .PHONY: help
@@ -51,100 +61,100 @@ help: ## print this list
 
 .PHONY: up
 up: $(VENV) ## create or update the stack: toolchain, embedded cluster, hosts, platform, GPU validation
-	@$(RUN) gpu_cluster.commands.up
+	@$(COMMAND) up
 
 .PHONY: validate
 validate: $(VENV) ## validate the GPUs of nodes again: make validate NODES=gpu-[1-2] (default: all); TESTS=name runs tests; JUNIT=file, CTRF=file
-	@NODES='$(NODES)' TESTS='$(TESTS)' JUNIT='$(JUNIT)' CTRF='$(CTRF)' $(RUN) gpu_cluster.commands.validate
+	@$(COMMAND) validate $(call options,NODES TESTS JUNIT CTRF)
 
 .PHONY: evidence
 evidence: $(VENV) ## sign what the validation found: make evidence KEY=evidence.key; DAYS=30; writes evidence-STACK.json
-	@KEY='$(KEY)' DAYS='$(DAYS)' $(RUN) gpu_cluster.commands.evidence
+	@$(COMMAND) evidence $(call options,KEY DAYS) $${EVIDENCE:+"--file=$$EVIDENCE"}
 
 .PHONY: verify-evidence
 verify-evidence: $(VENV) ## check such a file offline: make verify-evidence FILE=evidence-prod.json PUBLIC=evidence.pub
-	@FILE='$(FILE)' PUBLIC='$(PUBLIC)' SIMULATED='$(SIMULATED)' $(RUN) gpu_cluster.commands.verify_evidence
+	@$(COMMAND) verify-evidence $(call options,FILE PUBLIC) $(call switches,SIMULATED)
 
 .PHONY: why
 why: $(VENV) ## print why a pod does not run, and how to fix it: make why POD=namespace/name
-	@POD='$(POD)' $(RUN) gpu_cluster.commands.why
+	@$(COMMAND) why -- "$${POD:-}"
 
 .PHONY: comment
 comment: $(VENV) ## print or update the comment of a pull request about CHANGE (change.json): see docs/how-to/ci.md
-	@$(RUN) gpu_cluster.commands.comment
+	@$(COMMAND) comment $(call options,CHANGE FORGE PULL HEAD COMMIT BASE RUN JOB CONCLUSION) $(call switches,EXPECTED)
 
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, checked by the policy pack; changes nothing
-	@$(RUN) gpu_cluster.commands.preview
+	@$(COMMAND) preview
 
 .PHONY: status
 status: $(VENV) ## show drift, due work, faults and GPUs that are not validated; read-only; fails on drift and on faults
-	@$(RUN) gpu_cluster.commands.status
+	@$(COMMAND) status
 
 .PHONY: who
 who: $(VENV) ## show which pods use which GPUs, and how many are free; read-only; VERBOSE=1 names each pod
-	@$(RUN) gpu_cluster.commands.who
+	@$(COMMAND) who
 
 .PHONY: report
 report: $(VENV) ## write report-STACK.html: GPUs, changes, findings, measurements, versions; changes nothing
-	@$(RUN) gpu_cluster.commands.report
+	@$(COMMAND) report $(call options,CHANGE) $${REPORT:+"--file=$$REPORT"}
 
 .PHONY: new
 new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini (one or both)
-	@FROM_CLUSTER='$(FROM_CLUSTER)' FROM_INVENTORY='$(FROM_INVENTORY)' CONTEXT='$(CONTEXT)' PLATFORM='$(PLATFORM)' NODES='$(NODES)' GPUS='$(GPUS)' SCAN='$(SCAN)' $(RUN) gpu_cluster.commands.new
+	@$(COMMAND) new $(call options,FROM_CLUSTER FROM_INVENTORY CONTEXT PLATFORM NODES GPUS) $(call switches,SCAN)
 
 .PHONY: adopt
 adopt: $(VENV) ## adopt a running cluster: write the differences into STACK's file, then preview; CONTEXT=name for a new file
-	@CONTEXT='$(CONTEXT)' $(RUN) gpu_cluster.commands.adopt
+	@$(COMMAND) adopt $(call options,CONTEXT)
 
 .PHONY: leave
 leave: $(VENV) ## stop managing the cluster, which keeps running: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
-	@POOL='$(POOL)' HOSTS='$(HOSTS)' $(RUN) gpu_cluster.commands.leave
+	@$(COMMAND) leave $(call options,POOL HOSTS)
 
 .PHONY: host-keys
 host-keys: $(VENV) ## scan the host keys of new hosts; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
-	@HOSTS='$(HOSTS)' CONFIRM='$(CONFIRM)' $(RUN) gpu_cluster.commands.host_keys
+	@$(COMMAND) host-keys $(call options,HOSTS CONFIRM)
 
 .PHONY: support-bundle
 support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status, pods; no secrets; LIST=1 only lists
-	@$(RUN) gpu_cluster.commands.support_bundle
+	@$(COMMAND) support-bundle $${BUNDLE:+"--file=$$BUNDLE"} $(if $(filter 1,$(LIST)),--only-list)
 
 .PHONY: down
 down: $(VENV) ## destroy the stack and stop its embedded cluster and hosts; refuses a stack on a real cluster
-	@$(RUN) gpu_cluster.commands.down
+	@$(COMMAND) down
 
 .PHONY: start
 start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.yaml), without the stack
-	@$(RUN) gpu_cluster.commands.start
+	@$(COMMAND) start
 
 .PHONY: destroy
 destroy: $(VENV) ## destroy the stack (asks at a terminal if its cluster is real); an embedded cluster keeps running
-	@$(RUN) gpu_cluster.commands.destroy
+	@$(COMMAND) destroy
 
 .PHONY: forget
 forget: $(VENV) ## remove a host that no longer exists from the state: make forget HOST=gpu-2
-	@HOST='$(HOST)' $(RUN) gpu_cluster.commands.forget
+	@$(COMMAND) forget -- "$${HOST:-}"
 
 .PHONY: env
 env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
-	@$(RUN) gpu_cluster.commands.environment
+	@$(COMMAND) env
 
 .PHONY: probe-key
 probe-key: $(VENV) ## create an SSH key for previews that can only run the probe, and check it on STACK's hosts
-	@$(RUN) gpu_cluster.commands.probe_key
+	@$(COMMAND) probe-key $${PROBE_KEY:+"--file=$$PROBE_KEY"}
 
 .PHONY: preview-state
 preview-state: $(VENV) ## write a copy of the state without its secrets, for previews
-	@$(RUN) gpu_cluster.commands.preview_state
+	@$(COMMAND) preview-state
 
 .PHONY: preview-secrets
 preview-secrets: $(VENV) ## write placeholders for the secrets in this checkout's stack file, for previews
-	@$(RUN) gpu_cluster.commands.preview_secrets
+	@$(COMMAND) preview-secrets
 
 .PHONY: audit
 audit: $(VENV) ## check dependencies and workflows for known vulnerabilities, and the history for secrets
 	@$(MAKE) --silent venv-audit/.complete || echo "audit: pip-audit and zizmor can't be had" >&2
-	@$(RUN) maintenance.audit
+	@$(MODULE) maintenance.audit
 
 venv-audit/.complete: requirements-audit.lock
 	@$(PYTHON) -m venv venv-audit
@@ -153,11 +163,11 @@ venv-audit/.complete: requirements-audit.lock
 
 .PHONY: sbom
 sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (CycloneDX)
-	@$(RUN) maintenance.sbom
+	@$(MODULE) maintenance.sbom
 
 .PHONY: site
 site: $(VENV) venv-site/.complete ## build the documentation as a site, in site/
-	@$(RUN) maintenance.site.build
+	@$(MODULE) maintenance.site.build
 
 venv-site/.complete: requirements-site.lock
 	@$(PYTHON) -m venv venv-site
@@ -166,15 +176,15 @@ venv-site/.complete: requirements-site.lock
 
 .PHONY: changelog
 changelog: $(VENV) ## date the unreleased changes in CHANGELOG.md: they become the version of pyproject.toml
-	@$(RUN) maintenance.changelog
+	@$(MODULE) maintenance.changelog
 
 .PHONY: release
 release: $(VENV) venv-site/.complete ## write a release to dist/: source archive, packages, site, bill of materials, text, checksums
-	@$(RUN) maintenance.release
+	@$(MODULE) maintenance.release
 
 .PHONY: rehearse-release
 rehearse-release: $(VENV) venv-site/.complete ## do in a clone all that the release workflow does before it publishes
-	@$(RUN) maintenance.rehearsal
+	@$(MODULE) maintenance.rehearsal
 
 .PHONY: release-sums
 release-sums:
@@ -182,25 +192,25 @@ release-sums:
 
 .PHONY: tools
 tools: $(VENV) ## show the toolchain and build what is missing
-	@$(RUN) toolchain
+	@$(COMMAND) tools
 
 .PHONY: images
 images: $(VENV) ## list all images and charts that STACK needs
-	@$(RUN) gpu_cluster.commands.images
+	@$(COMMAND) images
 
 .PHONY: facts
 facts: $(VENV) ## write the tables of policies/gpu_rules/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
-	@CSAF='$(CSAF)' $(RUN) maintenance.facts
+	@$(MODULE) maintenance.facts
 
 .PHONY: test
 test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
 	@# Build the tools first: the time limits of the tests are too short for a build.
-	@$(RUN) toolchain
+	@$(MODULE) toolchain
 	@venv/bin/python -m pytest -q --progress --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-full
 test-full: $(VENV) ## run the tests that `make test` skips because they take long; CI runs both
-	@$(RUN) toolchain
+	@$(MODULE) toolchain
 	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-e2e
@@ -217,7 +227,7 @@ test-hosts: $(VENV) ## prove the preparation of hosts and container runtimes
 
 .PHONY: test-platform
 test-platform: $(VENV) ## prove the platforms: make test-platform KUBERNETES=1.37.2
-	@export GPU_CLUSTER_KUBERNETES=$(KUBERNETES); $(call proof,platform,-m '' --numprocesses 3 --dist worksteal)
+	@export GPU_CLUSTER_KUBERNETES="$${KUBERNETES:-}"; $(call proof,platform,-m '' --numprocesses 3 --dist worksteal)
 
 .PHONY: test-clusters
 test-clusters: $(VENV) ## clusters that run already: adopted, left, value files of others, stale objects; the last line counts
@@ -233,7 +243,7 @@ test-validation: $(VENV) ## prove the validation in nine ways: each GPU by its U
 
 .PHONY: test-rollout
 test-rollout: $(VENV) ## prove rollouts in waves: rolls, kills at each step, disruption budgets, B8
-	@$(RUN) lab.benchmarks B8
+	@$(MODULE) lab.benchmarks B8
 	@$(call proof,rollout,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-reach
@@ -242,16 +252,16 @@ test-reach: $(VENV) ## prove the components in programs of other people; the las
 
 .PHONY: test-change
 test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts
-	@$(RUN) lab.benchmarks B9
+	@$(MODULE) lab.benchmarks B9
 	@$(call proof,change,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rules
 test-rules: $(VENV) ## prove the rules
 	@rm -rf tests/results
 	@$(call proof,rules,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
-	@$(RUN) tests.proofs.rules.mutate
-	@$(RUN) tests.proofs.rules.world
-	@$(RUN) tests.proofs.rules.results
+	@$(MODULE) tests.proofs.rules.mutate
+	@$(MODULE) tests.proofs.rules.world
+	@$(MODULE) tests.proofs.rules.results
 
 .PHONY: test-attacks
 test-attacks: $(VENV) ## run each known attack as a test; the last line counts them
@@ -263,9 +273,9 @@ test-promises: $(VENV) ## prove each promise of README and docs, also after kill
 
 .PHONY: test-docs
 test-docs: $(VENV) ## run each command of README, tutorial and how-tos on the embedded cluster; the last line counts them
-	@$(RUN) toolchain
+	@$(MODULE) toolchain
 	@$(call proof,docs,-m '')
-	@ONLY='$(ONLY)' $(RUN) tests.proofs.docs
+	@$(MODULE) tests.proofs.docs
 
 .PHONY: test-versions
 test-versions: $(VENV) ## prove each supported version; the last line names and counts them
@@ -273,48 +283,52 @@ test-versions: $(VENV) ## prove each supported version; the last line names and 
 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
-	@$(RUN) tests.promises
+	@$(MODULE) tests.promises
 
 .PHONY: errors
 errors: $(VENV) ## write docs/reference/errors.md, the texts of all errors, from the code
-	@$(RUN) tests.error_texts
+	@$(MODULE) tests.error_texts
 
 .PHONY: pictures
 pictures: $(VENV) ## draw README's pictures of the report and of a comment: needs Chromium (Debian: chromium)
-	@$(RUN) tests.pictures
+	@$(MODULE) tests.pictures
 
 .PHONY: change-schema
 change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of the documents that previews write
-	@$(RUN) maintenance.change_schema
+	@$(MODULE) maintenance.change_schema
+
+.PHONY: verbs
+verbs: $(VENV) ## write docs/reference/verbs.md from the table of the verbs
+	@$(MODULE) maintenance.verbs_page
 
 .PHONY: stack-schema
 stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md from the models of the settings
-	@$(RUN) maintenance.stack_schema
+	@$(MODULE) maintenance.stack_schema
 
 .PHONY: roles
 roles: $(VENV) ## write policies/roles/ again, from the requests that an API server received
-	@$(RUN) tests.proofs.attacks.record_requests
+	@$(MODULE) tests.proofs.attacks.record_requests
 
 .PHONY: fuzz
 fuzz: $(VENV) ## send hostile input to everything that is read from outside: make fuzz INPUTS=1000000
-	@$(RUN) tests.proofs.attacks.fuzz $(INPUTS)
+	@$(MODULE) tests.proofs.attacks.fuzz $${INPUTS:-}
 
 .PHONY: test-newcomer
 test-newcomer: $(VENV) ## perform the tasks of docs/contributing.md on a copy: make test-newcomer ONLY=rule
-	@$(RUN) tests.newcomer $(ONLY)
+	@$(MODULE) tests.newcomer $${ONLY:-}
 
 .PHONY: house
 house: $(VENV) ## measure the structure: files that GpuCluster's args pass, upward imports, cycles; LIST=1 names all
-	@$(RUN) lab.house $(if $(LIST),--list)
+	@$(MODULE) lab.house $(if $(LIST),--list)
 
 .PHONY: test-real
 test-real: $(VENV) ## run the real kubelet, containerd and device plugin on a mock of NVML: needs root and a C compiler
 	@$(call proof,real,-m '')
-	@$(RUN) lab.real
+	@$(MODULE) lab.real
 
 .PHONY: test-gpu
 test-gpu: $(VENV) ## the same on this machine's own GPUs, with real kernels: needs root, NVIDIA's driver and nvcc
-	@$(RUN) lab.real.gpu
+	@$(MODULE) lab.real.gpu
 
 .PHONY: check
 check: $(VENV) ## run the linters, the docstring and type checks, and the layer contracts
@@ -322,11 +336,11 @@ check: $(VENV) ## run the linters, the docstring and type checks, and the layer 
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
 	@venv/bin/lint-imports
-	@$(RUN) maintenance.lint_shell
+	@$(MODULE) maintenance.lint_shell
 
 .PHONY: bench
 bench: $(VENV) ## run the benchmarks, each a ratio: make bench ONLY=B4
-	@$(RUN) lab.benchmarks $(ONLY)
+	@$(MODULE) lab.benchmarks $${ONLY:-}
 
 .PHONY: lock
 lock: $(VENV) ## write requirements.lock and requirements-site.lock from requirements*.txt

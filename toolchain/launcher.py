@@ -1,7 +1,7 @@
 """Launcher scripts for the project's own plugins, which run in the virtual environment of a clone.
 
 Several clones of the repository share one cache, so a launcher contains no path of a clone. It uses
-the clone in ``GPU_CLUSTER_HOME`` (set by ``make env``), or else the clone around the current
+the clone in ``GPU_CLUSTER_HOME`` (set by ``gpu-cluster env``), or else the clone around the current
 directory; the engine starts plugins in the program's folder.
 """
 
@@ -25,7 +25,7 @@ if [ -z "$home" ]; then
 fi
 if [ ! -f "$home/$plugin" ] || [ ! -x "$home/venv/bin/python" ]; then
   echo "{name}: found no $plugin with venv/bin/python in '${{home:-$PWD}}' or above it;" \\
-    "cure: eval \\"\\$(make env)\\" in the clone that you use" >&2
+    "cure: eval \\"\\$(gpu-cluster env)\\" in the clone that you use" >&2
   exit 1
 fi
 exec "$home/venv/bin/python" -u "$home/$plugin" "$@"

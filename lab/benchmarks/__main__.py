@@ -1,4 +1,4 @@
-"""Run the benchmarks B1, B2, B4 to B6 and B8 to B10; exit with 1 if one misses its goal."""
+"""Run the benchmarks B1, B2, B4 to B6 and B8 to B11; exit with 1 if one misses its goal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from lab.benchmarks import (
     b8_rollout,
     b9_reading,
     b10_sizes,
+    b11_help,
     growth,
     overhead,
     rules,
@@ -29,6 +30,7 @@ ALL = {
     "B8": b8_rollout.run,
     "B9": b9_reading.run,
     "B10": b10_sizes.run,
+    "B11": b11_help.run,
 }
 
 

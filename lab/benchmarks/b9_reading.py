@@ -1,8 +1,8 @@
-"""B9: `make status`, `make who` and `make support-bundle`, divided by kubectl's time.
+"""B9: the time of the verbs status, who and support-bundle, divided by kubectl's time.
 
 All run against one API server with 1,000 nodes, and one round runs each once: the commands, and
-`kubectl get nodes,pods -A -o json`. The nodes are as a finished `make up` leaves them, with 64 of
-them only partly validated because pods hold GPUs.
+`kubectl get nodes,pods -A -o json`. The nodes are as a finished `gpu-cluster up` leaves them, with
+64 of them only partly validated because pods hold GPUs.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Site:
 
     @property
     def bundle(self) -> Path:
-        """Return the path of the archive that `make support-bundle` writes."""
+        """Return the path of the archive that `gpu-cluster support-bundle` writes."""
         return self.folder / "bundle.tar.gz"
 
     def run(self, command: str) -> Sample:
@@ -270,7 +270,7 @@ def run() -> bool:
             f"B9: make {name}: {statistics.median(walls[name]):.1f} s, {ratios[name]:.2f} × "
             f"kubectl (goal ≤ {GOAL}), {ratio(cpus[name], cpus[OTHER]):.2f} × its processor time"
         )
-    print(f"B9: the archive of make support-bundle has {archive}")
+    print(f"B9: the archive of gpu-cluster support-bundle has {archive}")
     met = all(each <= GOAL for each in ratios.values())
     write("B9", {"goal": GOAL, "nodes": NODES, "pods": NODES * PODS, "ratios": ratios,
                  "samples": samples, "met": met})  # fmt: skip

@@ -1,4 +1,4 @@
-"""B5: how the time of `make up` grows with the number of nodes, at default settings."""
+"""B5: how the time of `gpu-cluster up` grows with the number of nodes, at default settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NODES = (50, 100, 200, 400, 800)
 
 @dataclass(frozen=True)
 class Point:
-    """Results of `make up` of a new stack with a given number of nodes.
+    """Results of `gpu-cluster up` of a new stack with a given number of nodes.
 
     Attributes:
         samples: Times of the whole command; the cluster and the hosts already run before.
@@ -38,7 +38,7 @@ class Point:
 
 
 def point(project: Project) -> Point:
-    """Create and destroy the stack `ROUNDS` times; return the times of `make up`."""
+    """Create and destroy the stack `ROUNDS` times; return the times of `gpu-cluster up`."""
     samples = []
     for _ in range(ROUNDS):
         samples.append(project.command("up")[0])

@@ -34,7 +34,8 @@ class Project:
     Attributes:
         folder: Folder of the program.
         state: Folder of the Pulumi state.
-        environment: Environment variables that `make env` exports, for running `pulumi` directly.
+        environment: Environment variables that `gpu-cluster env` exports, for running `pulumi`
+            directly.
     """
 
     folder: Path
@@ -49,7 +50,7 @@ class Project:
     def command(self, name: str) -> tuple[Sample, str]:
         """Run the command behind `make NAME`; return times and output."""
         return timed(
-            ["venv/bin/python", "-m", f"gpu_cluster.commands.{name}"], self.folder, self.environment
+            ["venv/bin/python", "-m", "gpu_cluster.commands", name], self.folder, self.environment
         )
 
     @property
@@ -107,8 +108,8 @@ def running(nodes: int) -> Iterator[Project]:
             "PULUMI_BACKEND_URL": local_backend(state),
         }
         try:
-            timed(["venv/bin/python", "-m", "gpu_cluster.commands.start"], folder, environment)
-            exports = 'eval "$(venv/bin/python -m gpu_cluster.commands.environment)" && env -0'
+            timed(["venv/bin/python", "-m", "gpu_cluster.commands", "start"], folder, environment)
+            exports = 'eval "$(venv/bin/python -m gpu_cluster.commands env)" && env -0'
             _, text = timed(["sh", "-c", exports], folder, environment)
             environment = dict(line.split("=", 1) for line in text.split("\0") if "=" in line)
             pulumi(folder, stack, environment, "stack", "init")

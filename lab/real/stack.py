@@ -92,7 +92,7 @@ class Stack:
             RealError: The command failed; the message has the end of its output.
         """
         done = subprocess.run(
-            ["venv/bin/python", "-m", f"gpu_cluster.commands.{name}"],
+            ["venv/bin/python", "-m", "gpu_cluster.commands", name],
             cwd=self.folder,
             env={**self.environment, **(variables or {})},
             stdout=subprocess.PIPE,

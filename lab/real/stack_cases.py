@@ -1,4 +1,4 @@
-"""Cases of this project's Pulumi program: state of nodes after `make up` and `make destroy`."""
+"""Cases of this project's Pulumi program: state of nodes after a run and after a destroy."""
 
 from __future__ import annotations
 

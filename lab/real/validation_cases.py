@@ -39,7 +39,7 @@ _POOL = (
 
 
 def _failed(found: str) -> list[str]:
-    cure = "repair the node, then run `make validate NODES=NODE`"
+    cure = "repair the node, then run `gpu-cluster validate --nodes NODE`"
     node = f"node NODE: found {found}; wanted: all 8 GPUs run a kernel; cure: {cure}"
     return [node, _POOL]
 

@@ -255,7 +255,7 @@ class ControlPlane:
         except OSError as error:
             raise SimulatorError(
                 f"embedded cluster {self.name}: {error}; wanted: a cluster that was started; "
-                f"cure: make start STACK={self.name}"
+                f"cure: gpu-cluster start --stack {self.name}"
             ) from error
         server = document["clusters"][0]["cluster"]["server"]
         return Access(server, pki / "ca.crt", pki / "admin.crt", pki / "admin.key")

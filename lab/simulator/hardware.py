@@ -35,7 +35,8 @@ CONTROL_PLANE = "control-plane-1"
 GPUS = 8
 HEAD = """\
 # The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.
-# `make start STACK={stack}` applies it. docs/reference/commands.md says what can stand here.
+# `gpu-cluster start --stack {stack}` applies it. docs/reference/commands.md says what can stand
+# here.
 """
 M = TypeVar("M", bound=Model)
 

@@ -1,4 +1,4 @@
-"""Commands with `EMBEDDED=1` never change the state of the real stack."""
+"""Commands with `--embedded` never change the state of the real stack."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, context: str) -> Stack
     return Stack.current()
 
 
-@pytest.mark.promise("`make down` with `EMBEDDED=1` never destroys the real stack.")
+@pytest.mark.promise("`gpu-cluster down` with `--embedded` never destroys the real stack.")
 def test_a_substitute_changes_no_state_of_a_named_backend(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EMBEDDED", "1")
     monkeypatch.setenv("PULUMI_BACKEND_URL", "file:///real")
     lab = made(tmp_path, monkeypatch, "a-real-one")
-    with pytest.raises(FaultError, match="EMBEDDED=1 STACK=lab: found PULUMI_BACKEND_URL"):
+    with pytest.raises(FaultError, match="stack lab --embedded: found PULUMI_BACKEND_URL"):
         require_own_state(lab)
 
 
@@ -57,7 +57,7 @@ def test_what_works_on_its_own_state_is_not_refused(
     require_own_state(made(tmp_path, monkeypatch, context))
 
 
-@pytest.mark.promise("`make down` never destroys a stack on a real cluster.")
+@pytest.mark.promise("`gpu-cluster down` never destroys a stack on a real cluster.")
 def test_down_refuses_a_stack_on_a_real_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,7 +65,7 @@ def test_down_refuses_a_stack_on_a_real_cluster(
     with pytest.raises(FaultError) as caught:
         require_embedded(made(tmp_path, monkeypatch, "a-real-one"))
     assert 'the real cluster of context "a-real-one"' in str(caught.value)
-    assert "`make destroy STACK=lab`" in str(caught.value)
+    assert "`gpu-cluster destroy --stack lab`" in str(caught.value)
     require_embedded(made(tmp_path, monkeypatch, "gpu-cluster-lab"))
     monkeypatch.setenv("EMBEDDED", "1")
     require_embedded(made(tmp_path, monkeypatch, "a-real-one"))
@@ -80,7 +80,7 @@ def test_down_refuses_before_it_opens_the_state(
     monkeypatch.delenv("EMBEDDED", raising=False)
     made(tmp_path, monkeypatch, "a-real-one")
     monkeypatch.setattr(down, "destroy", opened)
-    with pytest.raises(FaultError, match="make destroy"):
+    with pytest.raises(FaultError, match="gpu-cluster destroy"):
         down.main()
 
 
@@ -96,7 +96,8 @@ def test_down_refuses_before_it_opens_the_state(
     ids=["the name", "yes", "no answer", "no terminal", "an embedded cluster"],
 )
 @pytest.mark.promise(
-    "At a terminal, `make destroy` of a stack on a real cluster asks for the stack's name first."
+    "At a terminal, `gpu-cluster destroy` of a stack on a real cluster asks for the stack's "
+    "name first."
 )
 def test_a_person_consents_to_destroying_a_real_stack_by_its_name(
     context: str,

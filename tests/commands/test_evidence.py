@@ -1,4 +1,4 @@
-"""`make evidence` and `make verify-evidence`: keys, refusals, and one after the other."""
+"""The verbs evidence and verify-evidence: keys, refusals, and one after the other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpu_cluster.change.document import ClusterChange, Document, Outcome
 from gpu_cluster.commands import stack, verify_evidence
 from gpu_cluster.commands.evidence import __main__ as evidence
 from gpu_cluster.commands.evidence import collect, envelope
-from gpu_cluster.commands.evidence.__main__ import days, require_clean
+from gpu_cluster.commands.evidence.__main__ import require_clean, validity
 from gpu_cluster.commands.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
 from gpu_cluster.commands.evidence.statement import EvidenceError, Predicate
 from tests.commands.evidence.forged import declared, write_keys
@@ -37,11 +37,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_keys(tmp_path)
     monkeypatch.setattr(stack, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path)
-    for name, value in (
-        *(("STACK", "test"), ("KEY", "evidence.key"), ("PUBLIC", "evidence.pub")),
-        *(("FILE", "evidence-test.json"), ("JSON", ""), ("SIMULATED", ""), ("DAYS", "")),
-    ):
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STACK", "test")
+    monkeypatch.setenv("JSON", "")
     return tmp_path
 
 
@@ -71,25 +68,31 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
-@pytest.mark.promise("`make verify-evidence` needs no network, no cluster and no private key.")
+@pytest.mark.promise(
+    "`gpu-cluster verify-evidence` needs no network, no cluster and no private key."
+)
 def test_evidence_is_checked_without_a_network(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_cluster(monkeypatch)
-    evidence.main()
+    evidence.main(key="evidence.key")
     (folder / "evidence.key").unlink()
     no_network(monkeypatch)
-    verify_evidence.main()
+    verify()
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].startswith("evidence: evidence-test.json: 32 GPUs, 32 computed, until ")
     assert shown[1].startswith("verify-evidence: stack test: 32 GPUs, 32 computed, made ")
 
 
-def refused(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return why `make verify-evidence` exits with an error."""
+def verify(*, public: str = "evidence.pub", simulated: bool = False) -> None:
+    verify_evidence.main(file="evidence-test.json", public=public, simulated=simulated)
+
+
+def refused(capsys: pytest.CaptureFixture[str], public: str = "evidence.pub") -> str:
+    """Return why `gpu-cluster verify-evidence` exits with an error."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as ended:
-        verify_evidence.main()
+        verify(public=public)
     return str(ended.value.code)
 
 
@@ -97,37 +100,33 @@ def test_an_edited_stack_file_ends_the_evidence(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_cluster(monkeypatch)
-    evidence.main()
+    evidence.main(key="evidence.key")
     (folder / "Pulumi.test.yaml").write_text(FILE + "# edited\n")
     assert "digest of Pulumi.test.yaml" in refused(capsys)
     (folder / "Pulumi.test.yaml").write_text(FILE.replace("8}", "4}"))
     assert "node gpu-1: found 8 GPUs declared; wanted: 4" in refused(capsys)
 
 
-@pytest.mark.promise("Evidence of simulated GPUs is refused unless `SIMULATED=1` asks for it.")
+@pytest.mark.promise("Evidence of simulated GPUs is refused unless `--simulated` asks for it.")
 def test_simulated_kernels_are_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_cluster(monkeypatch, simulated=True)
-    evidence.main()
+    evidence.main(key="evidence.key")
     assert "32 GPUs whose kernel was only simulated" in refused(capsys)
-    monkeypatch.setenv("SIMULATED", "1")
-    verify_evidence.main()
+    verify(simulated=True)
     assert "32 simulated" in capsys.readouterr().out
 
 
 def test_missing_files_are_named_with_their_cure(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "FILE: found evidence-test.json, No such file" in refused(capsys)
+    assert "--file: found evidence-test.json, No such file" in refused(capsys)
     fake_cluster(monkeypatch)
-    evidence.main()
-    monkeypatch.setenv("PUBLIC", "none")
-    assert "PUBLIC: found none, No such file" in refused(capsys)
-    monkeypatch.setenv("PUBLIC", "evidence.key")
-    assert "PUBLIC: found no public key" in refused(capsys)
-    monkeypatch.setenv("KEY", "")
-    with pytest.raises(SystemExit, match="KEY: found nothing"):
+    evidence.main(key="evidence.key")
+    assert "--public: found none, No such file" in refused(capsys, "none")
+    assert "found no public key" in refused(capsys, "evidence.key")
+    with pytest.raises(SystemExit, match="--key: found nothing"):
         evidence.main()
 
 
@@ -135,10 +134,10 @@ def test_the_answer_as_data_has_the_statement(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fake_cluster(monkeypatch)
-    evidence.main()
+    evidence.main(key="evidence.key")
     capsys.readouterr()
     monkeypatch.setenv("JSON", "1")
-    verify_evidence.main()
+    verify()
     answer = json.loads(capsys.readouterr().out)
     assert answer["succeeded"]
     assert len(answer["evidence"]["predicate"]["nodes"]) == 4
@@ -148,16 +147,16 @@ def test_the_key_never_stands_in_the_evidence(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_cluster(monkeypatch)
-    evidence.main()
+    evidence.main(key="evidence.key")
     secret = (folder / "evidence.key").read_text().splitlines()[1]
     assert secret not in (folder / "evidence-test.json").read_text()
 
 
 @pytest.mark.parametrize("text", ["0", "367", "-1", "1e2", "9" * 20, "٣"])
 def test_a_number_of_days_has_bounds(text: str) -> None:
-    assert (days(""), days("90")) == (30, 90)
-    with pytest.raises(EvidenceError, match="DAYS"):
-        days(text)
+    assert (validity(""), validity("90")) == (30, 90)
+    with pytest.raises(EvidenceError, match="--days"):
+        validity(text)
 
 
 def test_a_stack_that_differs_from_its_file_gets_no_evidence() -> None:

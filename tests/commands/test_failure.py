@@ -6,7 +6,7 @@ import pytest
 from pulumi.automation import CommandError, CommandResult
 
 from gpu_cluster.commands import up
-from gpu_cluster.commands.failure import annotate, cause, condensed, errors_of, name_of, summary
+from gpu_cluster.commands.failure import annotate, cause, condensed, errors_of, summary
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.inspection.judgement import NAMED, _deferred
 
@@ -86,7 +86,7 @@ def test_the_engines_text_reaches_no_terminal_unescaped() -> None:
 def test_a_traceback_of_the_program_is_one_line() -> None:
     text = "Traceback (most recent call last):\n  File \"x\", line 1\nKeyError: 'a'\n"
     assert condensed(text) == (
-        "the program failed: KeyError: 'a'; cure: VERBOSE=1 shows where, for a report"
+        "the program failed: KeyError: 'a'; cure: --verbose shows where, for a report"
     )
     assert condensed("two\nlines") == "two\nlines"
 
@@ -99,30 +99,30 @@ def test_a_plugin_that_ended_is_named_with_its_last_line() -> None:
         "ImportError: no grpc\n"
     )
     assert condensed(text) == (
-        "the plugin /c/pulumi-resource-x ended at its start: ImportError: no grpc; cure: run `make "
-        "tools`, which shows the toolchain and builds what is missing"
+        "the plugin /c/pulumi-resource-x ended at its start: ImportError: no grpc; cure: run "
+        "`gpu-cluster tools`, which shows the toolchain and builds what is missing"
     )
     (line,) = errors_of(
         "ImportError: no grpc\n\nerror: could not read plugin [/c/x]: exit status 1"
     )
-    assert "exit status 1; the plugin printed: ImportError: no grpc; cure: run `make tools`" in line
+    assert (
+        "exit status 1; the plugin printed: ImportError: no grpc; cure: run `gpu-cluster tools`"
+        in line
+    )
 
 
 def test_a_cause_is_one_command_to_a_workflow_and_nothing_elsewhere(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sys.argv", ["/x/commands/up.py"])
+    monkeypatch.setattr("gpu_cluster.commands.failure.VERB", "up")
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     annotate("100% of\n::add-mask::hosts")
-    assert capsys.readouterr().err == "::error title=make up::100%25 of%0A::add-mask::hosts\n"
+    assert (
+        capsys.readouterr().err == "::error title=gpu-cluster up::100%25 of%0A::add-mask::hosts\n"
+    )
     monkeypatch.delenv("GITHUB_ACTIONS")
     annotate("a")
     assert capsys.readouterr().err == ""
-
-
-def test_a_command_has_the_name_of_its_target() -> None:
-    assert name_of("/x/commands/environment.py") == "env"
-    assert name_of("/x/commands/preview_state.py") == "preview-state"
 
 
 def test_who_holds_a_deferred_gpu_is_named_with_what_to_do() -> None:
@@ -130,7 +130,7 @@ def test_who_holds_a_deferred_gpu_is_named_with_what_to_do() -> None:
     free = {"name": "gpu-2", "deferred": 0, "held": ""}
     assert up.deferred(Stack("lab"), [node, free]) == [
         "deferred: node gpu-1: 1 GPU, held by team/train (Running, holds 1); when these have "
-        "ended: make validate STACK=lab NODES=gpu-1"
+        "ended: gpu-cluster validate --stack lab --nodes gpu-1"
     ]
     many = [{**node, "name": f"gpu-{number}"} for number in range(12)]
     assert up.deferred(Stack("dev"), many)[-1] == "deferred: 2 more nodes"
@@ -141,5 +141,5 @@ def test_a_preview_names_some_holders_and_counts_the_others() -> None:
         str(fault) for fault in _deferred({f"gpu-{n}": "1 GPU" for n in range(NAMED + 2)}, "lab")
     ]
     assert len(faults) == NAMED + 1
-    assert "`make validate STACK=lab NODES=gpu-0`" in faults[0]
+    assert "`gpu-cluster validate --stack lab --nodes gpu-0`" in faults[0]
     assert faults[-1].startswith("2 more nodes: ")

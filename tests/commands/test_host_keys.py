@@ -94,19 +94,19 @@ def test_hosts_without_a_key_are_scanned_and_named_ones_again() -> None:
 def run(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], **more: str
 ) -> tuple[Any, str]:
-    """Run `make host-keys` on a stack file; return the exit code and the output."""
+    """Run `gpu-cluster host-keys` on a stack file; return the exit code and the output."""
     monkeypatch.setattr(Stack, "file", path)
-    for name in ("CONFIRM", "HOSTS", "JSON"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in more.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit) as ended:
-        host_keys.main()
-    return ended.value.code, capsys.readouterr().out
+    monkeypatch.delenv("JSON", raising=False)
+    code: Any = 0
+    try:
+        host_keys.main(**more)
+    except SystemExit as ended:
+        code = ended.code
+    return code, capsys.readouterr().out
 
 
 @pytest.mark.promise(
-    "`make host-keys` writes a host's key only after somebody confirmed exactly this key."
+    "`gpu-cluster host-keys` writes a host's key only after somebody confirmed exactly this key."
 )
 def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -115,7 +115,7 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     path = tmp_path / "Pulumi.dev.yaml"
 
     def served(key: asyncssh.SSHKey, **more: str) -> tuple[Any, str]:
-        """Run `make host-keys` while an SSH server with this host key replaces all hosts."""
+        """Run `gpu-cluster host-keys` while an SSH server with this host key replaces all hosts."""
 
         async def scan_of(hosts: tuple[Any, ...]) -> list[host_keys.Scanned]:
             async with asyncssh.listen("127.0.0.1", 0, server_host_keys=[key]) as server:
@@ -131,21 +131,21 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     code, shown = served(first)
     assert code == 0
     assert shown.count(first.get_fingerprint()) == 2
-    confirm = shown.rsplit("CONFIRM=", 1)[1].strip()
+    confirm = shown.rsplit("--confirm ", 1)[1].strip()
     assert path.read_text() == text_of("blocks")
 
-    code, _ = served(second, CONFIRM=confirm)
-    assert "one has changed since" in str(code)
+    code, _ = served(second, confirm=confirm)
+    assert "changed since" in str(code)
     assert path.read_text() == text_of("blocks")
 
-    code, shown = served(first, CONFIRM=confirm)
+    code, shown = served(first, confirm=confirm)
     assert code == 0
     assert "2 keys written" in shown
     keys = {host["hostKey"] for host in settings_of(path.read_text())["hosts"]}
     assert keys == {check_host_key(first.export_public_key().decode().strip())}
 
-    code, shown = served(second, HOSTS="gpu-[1-1]")
-    assert "make host-keys HOSTS='gpu-[1-1]' CONFIRM=" in shown
+    code, shown = served(second, hosts="gpu-[1-1]")
+    assert "gpu-cluster host-keys --hosts 'gpu-[1-1]' --confirm " in shown
     assert f"{second.get_fingerprint()}, declared is ssh-ed25519 {first.get_fingerprint()}" in shown
 
 
@@ -153,14 +153,16 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     ("stack", "hosts", "options"),
     [
         ("dev", "", ""),
-        ("lab", "", " STACK=lab"),
-        ("lab", "gpu-1 gpu-2", " STACK=lab HOSTS='gpu-1 gpu-2'"),
+        ("lab", "", " --stack lab"),
+        ("lab", "gpu-1 gpu-2", " --stack lab --hosts 'gpu-1 gpu-2'"),
     ],
 )
 def test_the_command_that_confirms_repeats_the_options_of_the_scan(
     stack: str, hosts: str, options: str
 ) -> None:
-    assert host_keys.confirmation(stack, hosts, "0a") == f"make host-keys{options} CONFIRM=0a"
+    assert (
+        host_keys.confirmation(stack, hosts, "0a") == f"gpu-cluster host-keys{options} --confirm 0a"
+    )
 
 
 def test_a_host_that_does_not_answer_and_one_behind_a_bastion_say_why() -> None:

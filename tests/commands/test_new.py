@@ -1,4 +1,4 @@
-"""`make new` writes a stack file that does not exist yet, and leaves what exists as it is."""
+"""The verb `new` writes a stack file that does not exist yet, and changes nothing else."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDtX5HS603r/SS0EU4o+/qXAKZ4JhJGAyRggJ
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Use a folder with only an inventory as project and home, without the command's options."""
+    """Use a folder with only an inventory as project and home."""
     monkeypatch.setattr("gpu_cluster.commands.stack.ROOT", tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("FROM_CLUSTER", "FROM_INVENTORY", "CONTEXT", "PLATFORM", "NODES", "GPUS", "SCAN"):
-        monkeypatch.delenv(name, raising=False)
     (tmp_path / "hosts.ini").write_text(INVENTORY, encoding="utf-8")
     return tmp_path
 
 
 def run(*given: str) -> dict[str, Any]:
     answer: dict[str, Any] = {}
-    new.run(new.arguments(given), answer)
+    names = (name[2:].replace("-", "_") for name in given[::2])
+    values: Any = dict(zip(names, given[1::2], strict=True))
+    new.run(new.Options(**values), answer)
     return answer
 
 
@@ -56,11 +56,11 @@ def test_a_key_of_known_hosts_makes_a_host(folder: Path) -> None:
     ("given", "named"),
     [
         (("--stack", "../lab", "--nodes", "a"), "the name of a stack"),
-        (("--stack", "", "--nodes", "a"), "the name of a stack"),
+        (("--stack", "", "--nodes", "a"), "the name of the new stack"),
         (("--stack", "lab"), "no source"),
-        (("--stack", "lab", "--nodes", "gpu-[1"), "NODES"),
-        (("--stack", "lab", "--nodes", "a", "--gpus", "99"), "GPUS"),
-        (("--stack", "lab", "--nodes", "a", "--platform", "x"), "PLATFORM"),
+        (("--stack", "lab", "--nodes", "gpu-[1"), "--nodes"),
+        (("--stack", "lab", "--nodes", "a", "--gpus", "99"), "--gpus"),
+        (("--stack", "lab", "--nodes", "a", "--platform", "x"), "--platform"),
         (("--stack", "lab", "--from-inventory", "missing.ini"), "no such file"),
         (("--stack", "lab", "--from-inventory", "~/hosts.ini", "--nodes", "z"), "no machine"),
     ],
@@ -80,13 +80,6 @@ def test_names_and_numbers_of_a_person_are_enough(folder: Path) -> None:
     made = load_stack_file(folder / "Pulumi.lab.yaml")
     assert made.kubernetes.context == "prod"
     assert "Assumed" not in (folder / "Pulumi.lab.yaml").read_text()
-
-
-def test_variables_of_make_are_the_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"STACK": "lab", "FROM_CLUSTER": "c", "GPUS": "4", "SCAN": "1"}.items():
-        monkeypatch.setenv(name, value)
-    found = new.arguments([])
-    assert (found.stack, found.from_cluster, found.gpus, found.scan) == ("lab", "c", "4", "1")
 
 
 def test_a_path_of_a_key_is_quoted_in_the_command_that_is_printed() -> None:

@@ -1,4 +1,4 @@
-"""The table at the end of `make up`: one row for each of up to 20 nodes, else for each pool."""
+"""The table at the end of a run: one row for each of up to 20 nodes, else for each pool."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_next_lines_bring_their_environment_and_name_no_missing_program(
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if has_kubectl else None)
     lines = up.shown_next(stack(1), ["kubectl get nodes", "pulumi preview"])
-    assert lines[-1] == '(eval "$(make env)" && pulumi preview)'
+    assert lines[-1] == '(eval "$(gpu-cluster env)" && pulumi preview)'
     assert len(lines) == (2 if has_kubectl else 1)
     other = up.shown_next(replace(stack(1), name="lab"), ["pulumi preview"])
-    assert other == ['(eval "$(make env STACK=lab)" && pulumi preview)']
+    assert other == ['(eval "$(gpu-cluster env --stack lab)" && pulumi preview)']

@@ -1,4 +1,4 @@
-"""`make preview` reports faults of the stack file in the change document, without the engine."""
+"""The verb preview reports faults of the stack file in the change document, without engine."""
 
 from __future__ import annotations
 
@@ -52,6 +52,5 @@ def test_a_faulty_stack_file_is_a_failed_preview_with_the_line(
 def test_a_change_that_can_not_be_written_is_refused_before_anything_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STACK", "dev")
     monkeypatch.setattr(preview, "previewed", read_nothing)
-    assert_refused(monkeypatch, VARIABLE, tmp_path, "change.json", preview.main)
+    assert_refused(tmp_path, "change.json", preview.main)

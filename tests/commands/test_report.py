@@ -1,4 +1,4 @@
-"""`make report` refuses a change document of another stack, or one with a wrong schema."""
+"""`gpu-cluster report` refuses a change document of another stack, or one with a wrong schema."""
 
 from __future__ import annotations
 
@@ -33,8 +33,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(stacks, "ROOT", tmp_path)
     (tmp_path / "Pulumi.small.yaml").write_text(STACK)
     monkeypatch.setenv("STACK", "small")
-    monkeypatch.setenv("CHANGE", str(tmp_path / "change.json"))
-    monkeypatch.setenv("REPORT", str(tmp_path / "page.html"))
     return tmp_path
 
 
@@ -52,7 +50,7 @@ def test_a_file_that_is_no_document_of_the_stack_gives_no_page(
     if text is not None:
         (folder / "change.json").write_text(text)
     with pytest.raises(SystemExit) as stopped:
-        report.main()
+        report.main(file=str(folder / "page.html"), change=str(folder / "change.json"))
     assert found in str(stopped.value)
     assert not (folder / "page.html").exists()
 
@@ -61,7 +59,7 @@ def test_a_page_that_can_not_be_written_is_refused_before_anything_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "_document", read_nothing)
-    assert_refused(monkeypatch, "REPORT", folder, "page.html", report.main)
+    assert_refused(folder, "page.html", report.main)
 
 
 @pytest.mark.usefixtures("folder")

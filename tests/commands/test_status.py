@@ -1,4 +1,4 @@
-"""Output and exit code of `make status`, which come from the change document of a preview."""
+"""Output and exit code of the verb status, which come from the change document."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_stack_that_was_applied_and_validated_has_nothing_to_do() -> None:
     assert status.exit_code(found) == 0
 
 
-@pytest.mark.promise("`make status` fails if somebody else changed a host or a node.")
+@pytest.mark.promise("`gpu-cluster status` fails if somebody else changed a host or a node.")
 def test_drift_is_named_and_ends_with_2() -> None:
     found = document(with_drift())
     text = [*status.lines(found)]
@@ -49,7 +49,7 @@ def test_drift_is_named_and_ends_with_2() -> None:
     assert status.exit_code(found) == 2
 
 
-@pytest.mark.promise("`make status` succeeds on what you edited and no run has applied yet.")
+@pytest.mark.promise("`gpu-cluster status` succeeds on what you edited and no run has applied yet.")
 def test_an_edit_of_ones_own_is_no_drift() -> None:
     declared = base()
     declared["pools"][0]["taints"] = ["example.com/own=x:NoSchedule"]
@@ -59,7 +59,7 @@ def test_an_edit_of_ones_own_is_no_drift() -> None:
 
 
 @pytest.mark.promise(
-    "`make status` ends with 3 if GPUs are lost, and begins and ends with where they are."
+    "`gpu-cluster status` ends with 3 if GPUs are lost, and begins and ends with where they are."
 )
 def test_lost_gpus_are_told_first_and_last_beside_drift_and_another_version() -> None:
     world = with_drift()
@@ -125,7 +125,7 @@ def test_a_missing_validation_is_due() -> None:
     assert any(line.startswith("due: node gpu-2") for line in status.lines(found))
 
 
-@pytest.mark.promise("`make status` fails on a fault, and if a part could not be inspected.")
+@pytest.mark.promise("`gpu-cluster status` fails on a fault, and if a part could not be inspected.")
 def test_a_fault_or_a_part_without_inspection_ends_with_1_also_beside_drift() -> None:
     lacking = document(with_drift(), None, "host gpu-1: no answer\x1b[2J")
     assert (lacking.outcome, status.exit_code(lacking)) == (Outcome.FAILED, 1)
@@ -194,7 +194,7 @@ def test_hosts_without_a_key_and_a_cluster_that_is_gone_are_no_clean_status(
     assert found.cause.startswith("context here: found no response")
     (keyless,) = (why for why in found.clusters[0].uninspected if "found no SSH key" in why)
     assert keyless.startswith("2 hosts: ")
-    assert "make probe-key" in keyless
+    assert "gpu-cluster probe-key" in keyless
     monkeypatch.setenv(EXTENT, "cluster")
     code, found = run(capsys)
     assert (code, found.outcome) == (1, Outcome.FAILED)

@@ -1,4 +1,4 @@
-"""The archive of `make support-bundle`: no secret, listed contents, bounded parts."""
+"""The archive of `gpu-cluster support-bundle`: no secret, listed contents, bounded parts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def stack_with(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> St
     return Stack("dev")
 
 
-@pytest.mark.promise("The archive of `make support-bundle` holds no secret of stack file or state.")
+@pytest.mark.promise(
+    "The archive of `gpu-cluster support-bundle` holds no secret of stack file or state."
+)
 def test_what_is_marked_secret_is_left_out_wherever_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +135,7 @@ def test_a_part_that_fails_or_is_too_large_is_left_out_with_the_reason(
     ]  # fmt: skip
     assert entries[-1].size == 4
     contents = Contents(stack="dev", entries=tuple(entries))
-    assert list(lines(contents))[-1] == "support-bundle: 1 part of 4, nothing written (LIST=1)"
+    assert list(lines(contents))[-1] == "support-bundle: 1 part of 4, nothing written"
 
 
 def test_the_archive_begins_with_its_contents_and_names_no_owner() -> None:
@@ -158,10 +160,8 @@ def test_the_contents_are_listed_before_anything_is_written(
 ) -> None:
     path = tmp_path / "bundle.tar.gz"
     monkeypatch.setattr(support_bundle, "parts", lambda _: (Part("a", "w", lambda: "x"),))
-    monkeypatch.setenv("BUNDLE", str(path))
-    monkeypatch.setenv("LIST", "1" if asked else "")
     monkeypatch.setenv("JSON", "1")
-    support_bundle.main()
+    support_bundle.main(file=str(path), only_list=asked)
     shown = capsys.readouterr()
     assert json.loads(shown.out)["entries"][0]["name"] == "a"
     assert shown.err.splitlines()[0] == "a: w: 1 bytes"
@@ -174,7 +174,7 @@ def test_an_archive_that_can_not_be_written_is_refused_before_anything_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(support_bundle, "parts", read_nothing)
-    assert_refused(monkeypatch, "BUNDLE", tmp_path, "bundle.tar.gz", support_bundle.main)
+    assert_refused(tmp_path, "bundle.tar.gz", support_bundle.main)
 
 
 def test_a_secret_without_a_mark_is_left_out_if_its_key_says_so() -> None:

@@ -126,7 +126,7 @@ HOLD = """
 import sys
 from pathlib import Path
 from gpu_cluster.commands.lock import one_run
-with one_run(Path(sys.argv[1]), "make up"):
+with one_run(Path(sys.argv[1]), "gpu-cluster up"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -146,10 +146,10 @@ def test_a_command_waits_for_another_on_its_stack_and_names_it(
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         end = ["sh", "-c", f"sleep 1; kill -9 {other.pid}"]
-        with subprocess.Popen(end), lock.one_run(path, "make down"):
+        with subprocess.Popen(end), lock.one_run(path, "gpu-cluster down"):
             assert other.wait(30) == -9  # The kernel has released the lock of the killed process.
-            assert path.read_text() == f"{os.getpid()} `make down`\n"
-    waited = f"waiting for the end of `make up` (process {other.pid}) on the same stack\n"
+            assert path.read_text() == f"{os.getpid()} `gpu-cluster down`\n"
+    waited = f"waiting for the end of `gpu-cluster up` (process {other.pid}) on the same stack\n"
     assert capsys.readouterr().out == waited
 
 
@@ -157,7 +157,7 @@ def test_a_command_that_nobody_holds_up_says_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
-        with lock.one_run(tmp_path / "run", "make up"):
+        with lock.one_run(tmp_path / "run", "gpu-cluster up"):
             pass
     assert capsys.readouterr().out == ""
 

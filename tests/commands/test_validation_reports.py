@@ -93,7 +93,8 @@ def both(nodes: list[dict[str, Any]], tests: list[Outcome]) -> tuple[Any, Any]:
 
 
 @pytest.mark.promise(
-    "`make validate JUNIT=file CTRF=file` writes a case for each declared GPU and each test; a GPU "
+    "`gpu-cluster validate --junit file --ctrf file` writes a case for each declared GPU and "
+    "each test; a GPU "
     "that was only simulated or has not run a kernel never counts as passed."
 )
 def test_a_case_passes_only_if_its_gpu_ran_a_kernel() -> None:
@@ -182,16 +183,13 @@ def test_a_pool_whose_uuids_are_not_listed_still_has_a_case_per_gpu() -> None:
     assert {case.status for case in found} == {Status.PASSED}
 
 
-def test_the_reports_of_a_failed_run_name_its_failure(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JUNIT", str(tmp_path / "junit.xml"))
-    monkeypatch.setenv("CTRF", str(tmp_path / "ctrf.json"))
+def test_the_reports_of_a_failed_run_name_its_failure(tmp_path: Any) -> None:
+    paths = {"--junit": str(tmp_path / "junit.xml"), "--ctrf": str(tmp_path / "ctrf.json")}
     messages = [
         {"severity": "error", "text": "node gpu-1: no GPU\nnode gpu-2: no GPU"},
         {"severity": "info", "text": "node gpu-3 is ready"},
     ]
-    with pytest.raises(SystemExit), reported("dev", {"messages": messages}, report_files()):
+    with pytest.raises(SystemExit), reported("dev", {"messages": messages}, report_files(paths)):
         raise SystemExit("validate: failed after 3 s: node gpu-1: no GPU; more above")
     failures = list(parsed((tmp_path / "junit.xml").read_text()).iter("failure"))
     assert len(failures) == 2
@@ -209,17 +207,13 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_run(
     path: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("JUNIT", path)
-    with pytest.raises(FaultError, match=f"JUNIT: found {path}, a "):
-        report_files()
+    with pytest.raises(FaultError, match=f"--junit: found {path}, a "):
+        report_files({"--junit": path})
 
 
-def test_a_run_with_results_writes_only_the_reports_that_were_asked_for(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JUNIT", str(tmp_path / "junit.xml"))
-    monkeypatch.setenv("CTRF", "")
-    with reported("dev", {"outputs": {"nodes": [node()], "tests": []}}, report_files()):
+def test_a_run_with_results_writes_only_the_reports_that_were_asked_for(tmp_path: Any) -> None:
+    paths = {"--junit": str(tmp_path / "junit.xml"), "--ctrf": ""}
+    with reported("dev", {"outputs": {"nodes": [node()], "tests": []}}, report_files(paths)):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["junit.xml"]
 

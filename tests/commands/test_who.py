@@ -1,4 +1,4 @@
-"""The table of `make who`: readable at 192 GPUs, with hostile names escaped."""
+"""The table of `gpu-cluster who`: readable at 192 GPUs, with hostile names escaped."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def shown(found: Usage, *, single: bool = False) -> str:
     return output.getvalue() + "\n".join(who.last_lines(found))
 
 
-@pytest.mark.promise("`make who` names the pods that hold the GPUs of a node, and the free ones.")
+@pytest.mark.promise(
+    "`gpu-cluster who` names the pods that hold the GPUs of a node, and the free ones."
+)
 def test_each_pod_has_a_line_with_its_gpus_and_its_age() -> None:
     text = shown(seen(nodes=[node("gpu-1")], pods=[pod("team-a/train", "gpu-1")]))
     assert f"team-a/train: 2 {GPU}, 2 d" in text
@@ -41,7 +43,7 @@ def test_each_pod_has_a_line_with_its_gpus_and_its_age() -> None:
 
 
 @pytest.mark.promise(
-    "`make who` counts against the declared GPUs, and says where the missing ones are."
+    "`gpu-cluster who` counts against the declared GPUs, and says where the missing ones are."
 )
 def test_gpus_that_are_declared_and_not_advertised_are_counted_and_marked() -> None:
     pools = resolve(load(base()), "dev").validation.pools
@@ -69,7 +71,9 @@ def test_claims_are_named_with_the_pods_that_use_them() -> None:
     assert "team-a/shared: 1 gpu.nvidia.com, 2 d, ResourceClaim, shared by" in text
 
 
-@pytest.mark.promise("`make who` fits on one screen with 192 GPUs, each held by another pod.")
+@pytest.mark.promise(
+    "`gpu-cluster who` fits on one screen with 192 GPUs, each held by another pod."
+)
 def test_192_pods_on_192_gpus_are_told_by_namespace() -> None:
     nodes = [node(f"gpu-{n}") for n in range(24)]
     pods = [
@@ -91,7 +95,7 @@ def test_idle_nodes_share_a_row_and_a_thousand_nodes_are_bounded() -> None:
     assert f"who: {GPU}: 0 of 8000 held, 8000 free" in idle
     pods = [pod(f"team-{n}/p", f"gpu-{n}") for n in range(1, 1001)]
     busy = shown(seen(nodes=[node(f"gpu-{n}") for n in range(1, 1001)], pods=pods))
-    assert busy.count("and 940 more; JSON=1 lists all") == 2
+    assert busy.count("and 940 more; --output json lists all") == 2
 
 
 def test_free_gpus_of_nodes_that_take_no_pods_are_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""`make why` reports why a pod does not run, with only the RBAC role of a preview."""
+"""`gpu-cluster why` reports why a pod does not run, with only the RBAC role of a preview."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def why(cluster: Cluster, name: str = "train") -> Json:
     return answer
 
 
-@pytest.mark.promise("`make why` names a pod's cause with the role of previews alone.")
+@pytest.mark.promise("`gpu-cluster why` names a pod's cause with the role of previews alone.")
 def test_a_previews_role_is_enough_to_name_a_failed_sandbox() -> None:
     starting = pod(spec={"nodeName": "gpu-1"}, phase="Pending")
     cluster = Cluster(pods=[starting], events=[event("FailedCreatePodSandBox", SANDBOX)])
@@ -145,6 +145,6 @@ def test_a_pod_that_nobody_created_is_a_fault_with_a_cure() -> None:
     "text", ["", "train", "a/b/c", "team/", "/train", "team/../x", "A/b", "a/b,c=d"]
 )
 def test_only_a_namespace_and_a_name_are_taken(text: str) -> None:
-    with pytest.raises(FaultError, match="make why POD=default/train"):
+    with pytest.raises(FaultError, match="gpu-cluster why default/train"):
         named(text)
     assert named("team/train-0.x") == ("team", "train-0.x")

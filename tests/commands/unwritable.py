@@ -9,25 +9,20 @@ from typing import Any
 import pytest
 
 
-def assert_refused(
-    patch: pytest.MonkeyPatch, variable: str, folder: Path, name: str, run: Callable[[], None]
-) -> None:
-    """Check that a command refuses paths where no file can be written.
+def assert_refused(folder: Path, name: str, run: Callable[..., Any]) -> None:
+    """Check that a verb refuses paths where no file can be written.
 
     Args:
-        patch: Sets the variable.
-        variable: Environment variable with the path of the command's result.
         folder: A folder that exists.
         name: Name of a file.
-        run: Runs the command.
+        run: Runs the verb with the option `file`.
     """
     for path, problem in (
         (folder, "a folder"),
         (folder / "none" / name, "a path whose folder does not exist"),
     ):
-        patch.setenv(variable, str(path))
-        with pytest.raises(SystemExit, match=f"{variable}: found .*, {problem}; wanted"):
-            run()
+        with pytest.raises(SystemExit, match=f"--file: found .*, {problem}; wanted"):
+            run(file=str(path))
 
 
 def read_nothing(*_: Any) -> Any:

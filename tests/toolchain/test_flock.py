@@ -50,7 +50,7 @@ def test_only_its_owner_can_open_a_lock(tmp_path: Path, mode: int | None) -> Non
 
 def test_a_lock_names_the_living_process_and_ends_by_its_limit(tmp_path: Path) -> None:
     path, told = tmp_path / "lock", list[str]()
-    path.write_text("1 `make up`\n")  # An earlier holder, which no longer holds the lock.
+    path.write_text("1 `gpu-cluster up`\n")  # An earlier holder, which no longer holds the lock.
     with (
         held(path) as number,
         pytest.raises(LockHeld) as caught,
@@ -60,15 +60,15 @@ def test_a_lock_names_the_living_process_and_ends_by_its_limit(tmp_path: Path) -
     assert told == [str(caught.value)]
     assert told[0].startswith(f"process {number} (python")
     assert " of user " in told[0]
-    assert "make up" not in told[0]
+    assert "gpu-cluster up" not in told[0]
 
 
 def test_a_lock_names_the_command_that_holds_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    with locked(path, 1, command="`make up`"):
+    with locked(path, 1, command="`gpu-cluster up`"):
         with pytest.raises(LockHeld) as caught, locked(path, 0):
             pass
-        assert str(caught.value) == f"`make up` (process {os.getpid()})"
+        assert str(caught.value) == f"`gpu-cluster up` (process {os.getpid()})"
 
 
 def test_another_program_s_name_is_printable(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_launcher_starts_the_plugin_of_the_clone_that_is_meant(
     assert launch(path, below, GPU_CLUSTER_HOME=str(other)).stdout.startswith(str(other))
     lost = launch(path, tmp_path)
     assert lost.returncode == 1
-    assert 'cure: eval "$(make env)" in the clone' in lost.stderr
+    assert 'cure: eval "$(gpu-cluster env)" in the clone' in lost.stderr
     assert lost.stdout == ""
 
 

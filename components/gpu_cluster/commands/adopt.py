@@ -1,6 +1,6 @@
-"""Program of `make adopt STACK=…`: describe a running cluster in the stack file, and preview it.
+"""Run `gpu-cluster adopt`: describe a running cluster in the stack file, and preview it.
 
-The program does not change the cluster. If no stack file exists, CONTEXT names the context of the
+The program does not change the cluster. If no stack file exists, the user names the context of the
 kubeconfig, and the file is written. Otherwise the sections that differ from the cluster are written
 into it.
 """
@@ -106,37 +106,39 @@ def write(stack: Stack, proposal: Proposal) -> list[str]:
     return [*changed]
 
 
-def context_of(stack: Stack) -> str:
-    """Return the context of the stack file, or of CONTEXT if there is no stack file.
+def context_of(stack: Stack, context: str) -> str:
+    """Return the context of the stack file; the named one if there is no stack file.
 
     Raises:
-        FaultError: There is no stack file and CONTEXT is not set.
+        FaultError: There is neither a stack file nor a name.
     """
     if stack.file.exists():
         return stack.cluster.kubernetes.context
-    if context := os.environ.get("CONTEXT", ""):
+    if context:
         return context
     raise FaultError(
         Fault(
             stack.file.name,
-            "no such file, and no CONTEXT",
+            "no such file, and no --context",
             "the cluster to read",
-            f"`make adopt STACK={stack.name} CONTEXT=name` with a context of your kubeconfig",
+            f"`gpu-cluster adopt --stack {stack.name} --context NAME` with a context "
+            "of your kubeconfig",
         )
     )
 
 
-def run(name: str, answer: Answer) -> None:
+def run(name: str, context: str, answer: Answer) -> None:
     """Read the cluster, write the stack file and preview it.
 
     Args:
+        context: Context of the cluster, if there is no stack file.
         answer: The JSON document of the command; gets ``written``, the sections that changed.
 
     Raises:
         FaultError: The cluster can't be read, or its software can't be taken over.
     """
     stack = Stack(name)
-    context = context_of(stack)
+    context = context_of(stack, context)
     if stack.file.exists():
         os.environ.update(variables(stack))
     proposal = asyncio.run(proposal_of(context))
@@ -150,14 +152,18 @@ def run(name: str, answer: Answer) -> None:
     adopted = Stack(name)
     with adopted.unsalted():
         preview.show(preview.run(adopted))
-    print(f"next: make up STACK={name}, which adopts the cluster without restarting pods")
+    print(f"next: gpu-cluster up --stack {name}, which adopts the cluster without restarting pods")
 
 
-def main() -> None:
-    """Take over the cluster of the stack that `STACK` names; exit with 1 if that fails."""
+def main(*, context: str = "") -> None:
+    """Take over the cluster of a stack; exit with 1 if that fails.
+
+    Args:
+        context: Context of the cluster, if there is no stack file.
+    """
     with answering("adopt") as answer:
         try:
-            run(os.environ.get("STACK", "dev"), answer)
+            run(Stack.named().name, context, answer)
         except ConfigError as error:
             sys.exit(
                 f"adopt: the stack file was left as it was, since the settings that would "
@@ -165,7 +171,3 @@ def main() -> None:
             )
         except (FaultError, InputError) as error:
             sys.exit(f"adopt: nothing was changed.\n{error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -159,7 +159,7 @@ def _restore_state(backend: Path, stack: str) -> Iterator[str]:
                     "leaves them, and no copy that can be read",
                     "the state",
                     "restore the file from a backup of your own; without one, move it away and "
-                    "run `make up`, which takes over what exists",
+                    "run `gpu-cluster up`, which takes over what exists",
                 )
             )
         moment = datetime.fromtimestamp(copy.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -169,7 +169,7 @@ def _restore_state(backend: Path, stack: str) -> Iterator[str]:
         yield (
             f"A write that failed left the state {printable(str(state))} cut or empty: it is "
             f"restored from {printable(copy.name)} of {moment}; the cut file is {broken.name}. "
-            "`make up` takes over what was created since then."
+            "`gpu-cluster up` takes over what was created since then."
         )
 
 

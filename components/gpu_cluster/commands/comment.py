@@ -1,4 +1,4 @@
-"""Program of `make comment`: print a comment about a change, or post it to a pull request.
+"""Run `gpu-cluster comment`: print a comment about a change, or post it to a pull request.
 
 The program reads a change document and runs no code of the previewed branch, so it may have a
 token. The document is untrusted input: the program checks its schema and escapes all of its texts.
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+from gpu_cluster.base.stack_option import DEFAULT
 from gpu_cluster.change.document import Document, Outcome
 from gpu_cluster.commands.forges import github, gitlab
 from gpu_cluster.commands.forges.comment_markdown import (
@@ -39,7 +40,7 @@ LOST = "the job failed before its preview started; the log of the job shows the 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Inputs of the program from environment variables.
+    """What the user says about the comment.
 
     Attributes:
         forge: `github`, `gitlab`, or empty: the comment is only printed.
@@ -63,27 +64,6 @@ class Request:
     stack: str
     lost: bool
     optional: bool
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Request:
-        """Return the request in environment variables."""
-        get = environment.get
-        commit, base = get("COMMIT", ""), get("BASE", "")
-        return cls(
-            forge=get("FORGE", ""),
-            pull=get("PULL", ""),
-            head=get("HEAD", ""),
-            origin=Origin(
-                commit=commit if _COMMIT.fullmatch(commit) else "",
-                base=base if _BRANCH.fullmatch(base) else "",
-                run=get("RUN", ""),
-            ),
-            change=Path(get("CHANGE") or CHANGE),
-            job=get("JOB", "") or f"preview {get('STACK', 'dev')}",
-            stack=get("STACK", ""),
-            lost=get("EXPECTED") == "true" and get("CONCLUSION") == "failure",
-            optional=bool(get("CONCLUSION")),
-        )
 
 
 def body_of(document: Document, origin: Origin) -> str | None:
@@ -123,17 +103,17 @@ def _read(request: Request) -> Document:
         return _document(request.stack, request.change.read_bytes())
     except ValueError as error:
         _fail(
-            f"{request.change}: found {error}; wanted: what `make preview` writes to "
-            "GPU_CLUSTER_CHANGE; cure: run the preview of this release again"
+            f"{request.change}: found {error}; wanted: what `gpu-cluster preview` writes to "
+            "--file; cure: run the preview of this release again"
         )
     except OSError as error:
         _fail(f"{request.change}: found {error.strerror}; wanted: a change document; cure: "
-              f"GPU_CLUSTER_CHANGE={request.change} make preview")  # fmt: skip
+              f"gpu-cluster preview --file {request.change}")  # fmt: skip
 
 
 def _number(text: str) -> int:
     if not re.fullmatch(r"[1-9][0-9]{0,9}", text):
-        _fail(f"PULL: found {text!r}; wanted: the number of a pull request")
+        _fail(f"--pull: found {text!r}; wanted: the number of a pull request")
     return int(text)
 
 
@@ -151,7 +131,7 @@ def _at_github(request: Request, environment: Mapping[str, str]) -> None:
             head, commit = request.head, request.origin.commit
             number = retry(lambda: github.pull_of(client, repository, head, commit))
         else:
-            _fail("found neither PULL nor HEAD with COMMIT; wanted: which pull request it is")
+            _fail("found neither --pull nor --head with --commit; wanted: which pull request it is")
         if number is None:
             print("comment: no open pull request has this commit as its head; nothing to do")
             return
@@ -192,21 +172,55 @@ def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
             _fail(f"merge request {', '.join(failed)}: no comment; cure: see the lines above")
 
 
-def main() -> None:
-    """Print the comment, or post it to a pull request."""
-    request = Request.of(os.environ)
+def main(
+    *,
+    change: str = "",
+    forge: str = "",
+    pull: str = "",
+    head: str = "",
+    commit: str = "",
+    base: str = "",
+    run: str = "",
+    job: str = "",
+    conclusion: str = "",
+    expected: bool = False,
+) -> None:
+    """Print the comment, or post it to a pull request.
+
+    Args:
+        change: File of the change document.
+        forge: `github`, `gitlab`, or empty: the comment is only printed.
+        pull: Number of the pull request, or `all`.
+        head: Owner and branch of the pull request, as `owner:branch`.
+        commit: The commit that was previewed.
+        base: The branch that the pull request is for.
+        run: Address of the run that made the document.
+        job: Job of a GitLab pipeline that writes the document.
+        conclusion: How the preview's run ended; empty: it is not known.
+        expected: Whether the run had a preview of this stack.
+    """
+    stack = os.environ.get("STACK", "")
+    request = Request(
+        forge=forge,
+        pull=pull,
+        head=head,
+        origin=Origin(
+            commit=commit if _COMMIT.fullmatch(commit) else "",
+            base=base if _BRANCH.fullmatch(base) else "",
+            run=run,
+        ),
+        change=Path(change or CHANGE),
+        job=job or f"preview {stack or DEFAULT}",
+        stack=stack,
+        lost=expected and conclusion == "failure",
+        optional=bool(conclusion),
+    )
     try:
         if request.forge == "github":
             _at_github(request, os.environ)
         elif request.forge == "gitlab":
             _at_gitlab(request, os.environ)
-        elif request.forge:
-            _fail(f"FORGE: found {request.forge!r}; wanted: github or gitlab")
         else:
             print(body_of(_read(request), request.origin) or "no change: no comment", end="")
     except ForgeError as error:
         _fail(str(error))
-
-
-if __name__ == "__main__":
-    main()

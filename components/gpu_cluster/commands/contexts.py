@@ -48,8 +48,9 @@ def require_embedded(stack: Stack) -> None:
         Fault(
             f"stack {stack.name}",
             f"the real cluster of context {show(stack.cluster.kubernetes.context)}",
-            "an embedded cluster, which `make down` stops",
-            f"`make destroy{option}` to destroy this stack, or `EMBEDDED=1 make down{option}` to "
+            "an embedded cluster, which `gpu-cluster down` stops",
+            f"`gpu-cluster destroy{option}` to destroy this stack, or `gpu-cluster "
+            f"down{option} --embedded` to "
             "end a rehearsal of it",
         )
     )
@@ -86,7 +87,7 @@ def asks() -> bool:
 
 
 def require_own_state(stack: Stack) -> None:
-    """Check that a command with ``EMBEDDED=1`` does not change the state of the real stack.
+    """Check that a command with ``--embedded`` does not change the state of the real stack.
 
     The hosts in that state are real: to destroy their resources would undo their preparation.
 
@@ -100,9 +101,9 @@ def require_own_state(stack: Stack) -> None:
     if stack.is_fake and os.environ.get("PULUMI_BACKEND_URL"):
         raise FaultError(
             Fault(
-                f"EMBEDDED=1 STACK={stack.name}",
+                f"stack {stack.name} --embedded",
                 "PULUMI_BACKEND_URL, whose backend may hold the real stack",
                 "the state of the embedded cluster",
-                "unset PULUMI_BACKEND_URL; to change the real stack, unset EMBEDDED",
+                "unset PULUMI_BACKEND_URL; to change the real stack, leave --embedded out",
             )
         )

@@ -1,4 +1,4 @@
-"""Program of `make destroy`: destroy the stack, but keep the embedded cluster and hosts running."""
+"""Run `gpu-cluster destroy`: destroy the stack, but keep the embedded cluster and hosts running."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
 
     Raises:
         FaultError: No kubeconfig has the stack's context, the state may be that of the real stack,
-            which ``EMBEDDED=1`` replaces, or a person did not consent; nothing was changed.
+            which ``--embedded`` replaces, or a person did not consent; nothing was changed.
     """
     require_context(stack)
     selected = select(stack)
@@ -56,7 +56,7 @@ def destroy(stack: Stack, answer: Answer) -> int:
             print(f"left: {line}")
         stop(
             f"destroy: {len(remaining)} left: {error}; fix the cause and run it again, or use "
-            f"`make forget{stack_option(stack.name)} HOST=name` for a host that no longer exists"
+            f"`gpu-cluster forget{stack_option(stack.name)} name` for a host that no longer exists"
         )
     return changed(result.summary)
 
@@ -65,11 +65,7 @@ def main() -> None:
     """Destroy the stack that `STACK` names."""
     started = time.monotonic()
     stack = Stack.current()
-    with answering("destroy") as answer, stack.held("make destroy"), stack.unsalted():
+    with answering("destroy") as answer, stack.held("gpu-cluster destroy"), stack.unsalted():
         removed = destroy(stack, answer)
         answer["removed"] = removed
         print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

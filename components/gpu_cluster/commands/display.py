@@ -1,4 +1,4 @@
-"""Short output of `make up`, `make preview` and `make destroy`, made from the engine's events."""
+"""Short output of runs, previews and destroys, made from the engine's events."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class Display:
         shown = condensed(text)
         lines = (shown if severity == "info" else f"{severity}: {shown}").splitlines()
         if severity == "info" and len(lines) > MOST_LINES:
-            more = f"… and {len(lines) - MOST_LINES} more lines; VERBOSE=1 shows them"
+            more = f"… and {len(lines) - MOST_LINES} more lines; --verbose shows them"
             lines = [*lines[:MOST_LINES], more]
         for line in lines:
             self.say(line)

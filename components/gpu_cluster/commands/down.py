@@ -1,4 +1,4 @@
-"""Program of `make down`: destroy the stack, then stop the embedded cluster and its hosts."""
+"""Run `gpu-cluster down`: destroy the stack, then stop the embedded cluster and its hosts."""
 
 from __future__ import annotations
 
@@ -20,14 +20,10 @@ def main() -> None:
     started = time.monotonic()
     stack = Stack.current()
     require_embedded(stack)
-    with answering("down") as answer, stack.held("make down"):
+    with answering("down") as answer, stack.held("gpu-cluster down"):
         with stack.unsalted():
             answer["removed"] = destroy(stack, answer)
         if cluster := embedded_cluster(stack):
             cluster.stop()
         seconds = time.monotonic() - started
         print(f"down: {answer['removed']} resources removed, {seconds:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

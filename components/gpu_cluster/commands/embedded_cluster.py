@@ -12,7 +12,7 @@ import yaml
 
 import toolchain
 from gpu_cluster.commands import charts
-from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_rules.faults import ConfigError
@@ -89,12 +89,12 @@ class EmbeddedCluster:
             there, declared = load_hardware(self.hardware_file), self.stack.cluster
             lacking = list(ranges(absent(there, declared.pools, declared.hosts)))
         except ConfigError:
-            return  # No message: `make start` reports the faults of the hardware file.
+            return  # No message: `gpu-cluster start` reports the faults of the hardware file.
         if lacking:
             print(
                 f"{self.hardware_file.relative_to(ROOT)} has no {', '.join(lacking)}, declared by "
                 f"{self.stack.file.name}. If they should exist, add them there and run "
-                "`make start`."
+                "`gpu-cluster start`."
             )
 
     def start(self) -> None:
@@ -131,11 +131,11 @@ class EmbeddedCluster:
         status = simulator.status(self.stack.name)
         if status.ready and self.stack.kubeconfig.exists():
             return
-        first = "EMBEDDED=1 " if self.stack.is_fake else ""
+        more = " --embedded" if self.stack.is_fake else ""
         missing = f" ({', '.join(status.missing)} not running)" if status.running else ""
         print(
             f"The embedded cluster of stack {self.stack.name} does not run{missing}, and a preview "
-            f"starts nothing. Run `{first}make start STACK={self.stack.name}` first.",
+            f"starts nothing. Run `gpu-cluster start --stack {self.stack.name}{more}` first.",
             file=sys.stderr,
         )
         sys.exit(1)

@@ -12,10 +12,10 @@ from gpu_cluster.change.document import Move
 from gpu_cluster.commands import charts
 from gpu_cluster.commands.backend import backend_folder, heal
 from gpu_cluster.commands.environment import variables
-from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.left import name_of
 from gpu_cluster.commands.lock import holders, is_abandoned, note_pids
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, import_state
 from toolchain.orphans import end_orphans

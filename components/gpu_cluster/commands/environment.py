@@ -1,11 +1,13 @@
 """The environment variables of every command: toolchain on PATH, state and passphrase in the cache.
 
-``eval "$(make env)"`` sets the same variables in a shell, so that plain ``pulumi`` works there.
-Variables that the user has already set (backend, passphrase, kubeconfig, SSH key, charts) are kept.
+``eval "$(gpu-cluster env)"`` sets the same variables in a shell, so that plain ``pulumi`` works
+there. Variables that the user has already set (backend, passphrase, kubeconfig, SSH key, charts)
+are kept.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import shlex
@@ -15,9 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import toolchain
-from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import apart
 from gpu_cluster.workarounds import engine_home
 from toolchain import processes
 from toolchain.machine import PROXY_VARIABLES
@@ -156,10 +159,12 @@ def variables(stack: Stack) -> dict[str, str]:
 
 
 def main() -> None:
-    """Print the environment variables as shell exports."""
-    for name, value in variables(Stack.current()).items():
-        print(f"export {name}={shlex.quote(value)}")
-
-
-if __name__ == "__main__":
-    main()
+    """Print the environment variables as shell exports, or as data."""
+    exported = variables(Stack.current())
+    with apart() as output:
+        if output:
+            json.dump(exported, output, indent=2)
+            output.write("\n")
+    if not output:
+        for name, value in exported.items():
+            print(f"export {name}={shlex.quote(value)}")

@@ -1,4 +1,4 @@
-"""Error output of the commands: one line for a user; the traceback only with VERBOSE=1."""
+"""Error output of the commands: one line for a user; the traceback only with --verbose."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import sys
-from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
@@ -43,10 +42,10 @@ BULLET = re.compile(r"\s*([*-]|\d+[.)])\s+")
 CURED = "; cure: "
 LONGEST = 1000
 """Maximum number of characters of the last line of a command."""
-NAMES = {"environment": "env"}
-"""Modules whose make target has another name, mapped to that name."""
 MOST = 5
 """Maximum number of lines that are repeated from the engine's output for one failure."""
+VERB = "gpu-cluster"
+"""The verb that runs."""
 
 CURES = (
     (
@@ -85,20 +84,10 @@ CURES = (
     ),
     (
         r"plugin|language host",
-        "run `make tools`, which shows the toolchain and builds what is missing",
+        "run `gpu-cluster tools`, which shows the toolchain and builds what is missing",
     ),
 )
 """Pairs of a pattern for the engine's error and the advice for it; the first match is used."""
-
-
-def name_of(argument: str) -> str:
-    """Return the name of the make target whose module is running.
-
-    Args:
-        argument: Path of the module's file, as in `sys.argv[0]`.
-    """
-    stem = Path(argument).stem
-    return NAMES.get(stem, stem.replace("_", "-"))
 
 
 def with_cure(text: str) -> str:
@@ -154,7 +143,7 @@ def cause(error: BaseException) -> list[str]:
     number = code.rpartition("code: ")[2].strip() or "unknown"
     return lines or [
         f"error: the engine ended with exit code {number} and wrote no reason; cure: run it again "
-        "with VERBOSE=1"
+        "with --verbose"
     ]
 
 
@@ -202,7 +191,7 @@ def condensed(text: str) -> str:
         return with_cure(f"the plugin {path} ended at its start: {_last(printed)}")
     if PROGRAM_FAILED not in text:
         return text
-    return f"the program failed: {_last(text)}; cure: VERBOSE=1 shows where, for a report"
+    return f"the program failed: {_last(text)}; cure: --verbose shows where, for a report"
 
 
 def _last(text: str) -> str:
@@ -218,7 +207,7 @@ def annotate(text: str) -> None:
     """
     if os.environ.get("GITHUB_ACTIONS") == "true":
         escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-        print(f"::error title=make {name_of(sys.argv[0])}::{escaped}", file=sys.stderr, flush=True)
+        print(f"::error title=gpu-cluster {VERB}::{escaped}", file=sys.stderr, flush=True)
 
 
 def stop(line: str) -> NoReturn:
@@ -235,7 +224,7 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
     """
     # A second Ctrl-C now ends the process immediately and prints nothing.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    name = name_of(sys.argv[0])
+    name = VERB
     if issubclass(kind, KeyboardInterrupt):
         lines = [f"{name}: interrupted; run it again to go on"]
     elif any(base.__name__ == "CommandError" for base in kind.__mro__):
@@ -257,4 +246,4 @@ def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
     if lines and (own or issubclass(kind, OSError)):
         return lines[:MOST]
     text = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
-    return [f"{text}; cure: VERBOSE=1 shows where, for a report"]
+    return [f"{text}; cure: --verbose shows where, for a report"]

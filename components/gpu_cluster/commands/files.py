@@ -34,11 +34,11 @@ def copy_project(folder: Path) -> None:
     (folder / "venv").symlink_to(ROOT / "venv")
 
 
-def new_file(variable: str, path: str) -> Path:
+def new_file(option: str, path: str) -> Path:
     """Return the path of a file that a command will write; checked before the command runs.
 
     Args:
-        variable: Environment variable that names the file, for the error.
+        option: Option or environment variable that names the file, for the error.
 
     Raises:
         FaultError: The path can't become a file.
@@ -53,5 +53,5 @@ def new_file(variable: str, path: str) -> Path:
     else:
         return made
     found = f"{printable(path, 200)}, {problem}"
-    cure = f"create the folder, or name another file in {variable}"
-    raise FaultError(Fault(variable, found, "a path where a file can be written", cure))
+    cure = f"create the folder, or name another file with {option}"
+    raise FaultError(Fault(option, found, "a path where a file can be written", cure))

@@ -1,12 +1,11 @@
-"""Program of `make forget HOST=gpu-2`: remove a host that no longer exists from the state.
+"""Run `gpu-cluster forget gpu-2`: remove a host that no longer exists from the state.
 
-Nothing is undone on the host itself. Remove the host from the stack file too; then `make up` and
-`make destroy` no longer try to reach it.
+Nothing is undone on the host itself. Remove the host from the stack file too; then `gpu-cluster
+up` and `gpu-cluster destroy` no longer try to reach it.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 
 from gpu_cluster.commands.contexts import require_context, require_own_state
@@ -14,26 +13,23 @@ from gpu_cluster.commands.engine import select
 from gpu_cluster.commands.left import name_of, of_host
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, remove_from_state
+from gpu_cluster.commands.watched import answering
 
 
-def main() -> None:
-    """Remove the host that `HOST` names from the state; exit with 1 if the state lacks it."""
-    host = os.environ.get("HOST", "")
+def main(*, host: str) -> None:
+    """Remove a host from the state; exit with 1 if the state lacks it."""
     stack = Stack.current()
     require_context(stack)
     require_own_state(stack)
-    with stack.unsalted():
+    with answering("forget") as answer, stack.unsalted():
         selected = select(stack)
         exported = export_state(selected)
         resources = (exported.deployment or {}).get("resources", [])
         gone = of_host(resources, host)
         if not gone or exported.deployment is None:
-            print(f"HOST: found {host!r}, which is not in the state; wanted: a host of the state")
+            print(f"host: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)
         remove_from_state(selected, exported, gone)
-    for urn in gone:
-        print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")
-
-
-if __name__ == "__main__":
-    main()
+        answer["forgotten"] = [name_of(urn) for urn in gone]
+        for urn in gone:
+            print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")

@@ -1,9 +1,9 @@
-"""Program of `make host-keys`: scan host keys once, show them, and write the confirmed ones.
+"""Run `gpu-cluster host-keys`: scan host keys once, show them, and write the confirmed ones.
 
 The stack file declares new hosts without `hostKey`. The first run reads the key that each of these
 hosts presents, and prints its fingerprint with a code for the whole list. Somebody compares the
-fingerprints with those that the hosts' consoles show. The second run, with this code in CONFIRM,
-scans again and writes the keys only if they are the same. Nobody logs in.
+fingerprints with those that the hosts' consoles show. The second run, with this code, scans again
+and writes the keys only if they are the same. Nobody logs in.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
-import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -26,7 +25,7 @@ from gpu_cluster.base.yaml_file import node_of
 from gpu_cluster.change.names import counted, short
 from gpu_cluster.commands.adoption.stack_text import settings_of
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import apart, refusals
+from gpu_cluster.commands.watched import answering
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.stack_file import KEY
@@ -180,42 +179,47 @@ def confirmation(stack: str, hosts: str, code: str) -> str:
     """Return the command that confirms the keys of a scan.
 
     Args:
-        hosts: Value of ``HOSTS`` in the scan; empty if it was not set.
+        hosts: Names of the hosts in the scan; empty if the user named none.
         code: Code that confirms these keys.
     """
-    again = f" HOSTS={shlex.quote(hosts)}" if hosts else ""
-    return f"make host-keys{stack_option(stack)}{again} CONFIRM={code}"
+    again = f" --hosts {shlex.quote(hosts)}" if hosts else ""
+    return f"gpu-cluster host-keys{stack_option(stack)}{again} --confirm {code}"
 
 
-def main() -> None:
-    """Show the keys of new hosts, and write them if CONFIRM has their code; else exit with 1."""
+def main(*, hosts: str = "", confirm: str = "") -> None:
+    """Show the keys of new hosts, and write them if the code is theirs; else exit with 1.
+
+    Args:
+        hosts: Names and ranges of hosts to scan again, separated by blanks.
+        confirm: Code of the scan that somebody compared.
+    """
     stack = Stack.named()
-    with apart(), refusals():
+    with answering("host-keys") as answer:
         try:
             text = stack.file.read_text(encoding="utf-8")
-            chosen_by_user = os.environ.get("HOSTS", "")
-            names = frozenset(written_out(tuple(chosen_by_user.split())))
+            names = frozenset(written_out(tuple(hosts.split())))
             found = asyncio.run(scanned(chosen(settings_of(text), names)))
             if not found:
-                print("host-keys: each host has its key; HOSTS=gpu-[1-2] scans these again")
+                print("host-keys: each host has its key; --hosts gpu-[1-2] scans these again")
                 return
             print("\n".join(map(line, found)))
             keys = {each.host.name: each.key for each in found if each.key}
-            code, given = code_of(found), os.environ.get("CONFIRM", "")
-            if keys and given == code:
+            code = code_of(found)
+            answer |= {"keys": keys, "code": code, "written": bool(keys) and confirm == code}
+            if answer["written"]:
                 stack.file.write_text(with_host_keys(text, keys), encoding="utf-8")
                 print(f"host-keys: {counted(len(keys), 'key')} written to {stack.file.name}")
             elif keys:
                 print(
                     f"compare each with `ssh-keygen -lf {PUBLIC_KEY}` on the host's console, then: "
-                    f"{confirmation(stack.name, chosen_by_user, code)}"
+                    f"{confirmation(stack.name, hosts, code)}"
                 )
         except (ConfigError, FaultError, InputError, PydanticCustomError) as error:
             sys.exit(f"host-keys: {error}")
-    if given and given != code:
-        sys.exit("host-keys: CONFIRM is not the code of these keys: one has changed since; compare")
-    sys.exit(len(keys) != len(found))
-
-
-if __name__ == "__main__":
-    main()
+        if confirm and confirm != code:
+            sys.exit(
+                "host-keys: --confirm is not the code of these keys: it was mistyped, or a key "
+                "has changed since; compare"
+            )
+        if len(keys) != len(found):
+            sys.exit(1)

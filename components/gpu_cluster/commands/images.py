@@ -1,4 +1,4 @@
-"""Program of ``make images STACK=…``: list every image and Helm chart that a stack needs.
+"""Run `gpu-cluster images`: list every image and Helm chart that a stack needs.
 
 The list is for a site without internet access. A terminal gets two tables. A pipe gets one image
 per line, ``<upstream> <location that the cluster pulls from>``, as tools that copy images read it.
@@ -8,19 +8,19 @@ signature was verified, and if not, why. The exit code is 1 if a verification fa
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from rich.console import Console
 from rich.table import Table
 
 from gpu_cluster.charts.images import UnknownImages
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.desired.resolve import resolve
-from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.platforms.needed import Chart, Image, charts
 from gpu_cluster.platforms.needed import images as needed
 from gpu_rules.facts.floors import of_images
@@ -73,7 +73,7 @@ class Check:
     """The result of verifying an image's signature.
 
     Attributes:
-        text: Result as a comment line for the list of images that `make images` prints.
+        text: Result as a comment line for the list of images that `gpu-cluster images` prints.
         refused: Whether cosign was run and did not confirm the signature.
     """
 
@@ -153,16 +153,21 @@ def below_floors(images: tuple[Image, ...]) -> list[str]:
 
 
 def main() -> int:
-    """Print the images and charts of the stack that `STACK` names; return the exit code."""
+    """Print the images and charts of a stack; return the exit code."""
+    with answering("images") as answer:
+        return _listed(Stack.named(), answer)
+
+
+def _listed(stack: Stack, answer: Answer) -> int:
     try:
-        stack = os.environ.get("STACK", "dev")
-        cluster = load_stack_file(f"Pulumi.{stack}.yaml")
-        platform = resolve(cluster, stack).platform
+        cluster = stack.cluster
+        platform = resolve(cluster, stack.name).platform
         beside = (cluster.validation, cluster.installer, cluster.monitoring)
         images, releases = needed(platform, *beside), charts(platform, cluster.charts)
     except (ConfigError, UnknownImages) as error:
-        print(error, file=sys.stderr)
-        return 1
+        sys.exit(str(error))
+    answer["images"] = [asdict(image) for image in images]
+    answer["charts"] = [asdict(chart) for chart in releases]
     found = checks(images, shutil.which("cosign"))
     comments = [*(one.text for one in found), *chart_checks(releases), *below_floors(images)]
     if sys.stdout.isatty():
@@ -177,10 +182,7 @@ def main() -> int:
             print(f"# chart {chart.name} {chart.version} {chart.source}")
         print("\n".join(comments))
     refused = sum(one.refused for one in found)
+    answer["signatures"] = [asdict(one) for one in found]
     if refused:
         print(f"images: {refused} of {len(found)} signatures NOT verified", file=sys.stderr)
     return int(bool(refused))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,8 +1,8 @@
-"""Program of `make leave STACK=…`: stop managing a cluster, or a part of it, without changing it.
+"""Run `gpu-cluster leave`: stop managing a cluster, or a part of it, without changing it.
 
 Releases, objects, labels, taints and files on hosts stay. The state, the annotations on nodes and
-the backups on hosts are removed. POOL=name releases only the nodes of a pool, HOSTS=gpu-[1-2] only
-the named hosts; both also remove the pool or hosts from the stack file.
+the backups on hosts are removed. A user may release only the nodes of a pool, or only hosts; both
+also remove the pool or hosts from the stack file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from gpu_cluster.platforms.base import RUNTIME_CLASS
 from gpu_cluster.platforms.requests import Expected, HelmRelease
 from gpu_cluster.secrets import KEY_FILE
 from gpu_cluster.settings.nodes.node_range import expand
-from gpu_rules.faults import Fault, FaultError
+from gpu_rules.faults import Fault, FaultError, show
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 PREFIX = "kubernetes:"
@@ -94,7 +94,7 @@ def handed(
     layouts: DesiredMigLayouts,
     pools: Collection[str] = (),
 ) -> Handed:
-    """Return the annotations and field managers that `make leave` removes from nodes.
+    """Return the annotations and field managers that `gpu-cluster leave` removes from nodes.
 
     Args:
         scheduling: Labels and taints of the stack's nodes.
@@ -148,7 +148,7 @@ def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
             f"host {host.name}",
             problem,
             "a login, to remove the stack's records and backups",
-            "check that it is reachable; `make forget HOST=…` for a host that no longer exists",
+            "check that it is reachable; `gpu-cluster forget HOST` for a host that is gone",
         )
         for host, problem in problems.items()
         if problem
@@ -194,13 +194,17 @@ class Part:
         return not self.pool and not self.hosts
 
 
-def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
-    """Return the part that POOL or HOSTS names.
+def chosen(stack: Stack, pool: str, text: str) -> Part:
+    """Return the part of a stack that a user names.
+
+    Args:
+        stack: The stack.
+        pool: Name of a pool, or empty.
+        text: Names and ranges of hosts, separated by commas, or empty.
 
     Raises:
         FaultError: The stack has no such pool or host, or no pool would be left in the stack.
     """
-    pool, text = environment.get("POOL", ""), environment.get("HOSTS", "")
     parts = filter(None, map(str.strip, text.split(",")))
     hosts = tuple(name for part in parts for name in expand(part))
     pools = [each.name for each in stack.cluster.pools]
@@ -209,15 +213,20 @@ def chosen(stack: Stack, environment: Mapping[str, str]) -> Part:
         found = "the only pool" if pool in pools else "no such pool"
         raise FaultError(
             Fault(
-                f"POOL={pool}",
+                f"--pool {show(pool)}",
                 found,
                 f"one of several pools: {', '.join(pools)}",
-                "leave POOL out to hand back everything",
+                "leave --pool out to hand back everything",
             )
         )
     if strange := sorted(set(hosts) - known):
         raise FaultError(
-            Fault(f"HOSTS={text}", f"no host {strange[0]}", "hosts of the stack file", "correct it")
+            Fault(
+                f"--hosts {show(text)}",
+                f"no host {show(strange[0])}",
+                "hosts of the stack file",
+                "correct it",
+            )
         )
     # Remove the hosts of the pool, too: the stack file must not declare hosts without a pool.
     left = [each for each in stack.cluster.pools if each.name == pool]
@@ -261,12 +270,17 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
         take_out(stack, part.pool, part.hosts)
 
 
-def main() -> None:
-    """Stop managing the stack that `STACK` names, or a part of it; exit with 1 on failure."""
+def main(*, pool: str = "", hosts: str = "") -> None:
+    """Stop managing a stack, or a part of it; exit with 1 on failure.
+
+    Args:
+        pool: Only the nodes of this pool.
+        hosts: Only these hosts: names and ranges, separated by commas.
+    """
     stack = Stack.current()
-    with answering("leave") as answer, stack.held("make leave"):
+    with answering("leave") as answer, stack.held("gpu-cluster leave"):
         try:
-            part = chosen(stack, os.environ)
+            part = chosen(stack, pool, hosts)
             with stack.unsalted():
                 run(stack, part, answer)
         except FaultError as error:
@@ -275,7 +289,3 @@ def main() -> None:
             f"leave: {part} handed back: {len(answer['nodes'])} nodes, {len(answer['hosts'])} "
             "hosts; software, labels, taints and files stay as they are"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -44,7 +44,7 @@ def one_run(path: Path, command: str) -> Iterator[None]:
 
     Args:
         path: The lock file. It is never deleted.
-        command: The running command, such as ``make up``; commands that wait print it.
+        command: The running command, such as ``gpu-cluster up``; commands that wait print it.
 
     Raises:
         SystemExit: Another command held the lock for longer than `LIMIT`.

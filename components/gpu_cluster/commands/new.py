@@ -1,14 +1,12 @@
-"""Program of `make new STACK=…`: write a new stack file from a cluster, an inventory or answers.
+"""Run `gpu-cluster new`: write a new stack file from a cluster, an inventory or answers.
 
-FROM_CLUSTER names a context of the kubeconfig; the running cluster is read as `make adopt` reads
-it. FROM_INVENTORY names an inventory of Ansible. Both together say most: the cluster has the GPUs,
-labels and software, the inventory has the addresses and users of hosts. What neither says is a
-comment in the file. No existing file is changed.
+A running cluster is read as `gpu-cluster adopt` reads it. A cluster and an inventory of Ansible
+together say most: the cluster has the GPUs, labels and software, the inventory has the addresses
+and users of hosts. What neither says is a comment in the file. No existing file is changed.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import os
 import re
@@ -16,7 +14,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from gpu_cluster.commands.adoption.draft import (
@@ -34,6 +32,7 @@ from gpu_cluster.commands.adoption.propose import propose
 from gpu_cluster.commands.adoption.read import read_cluster
 from gpu_cluster.commands.ansible.read import read
 from gpu_cluster.commands.contexts import asks
+from gpu_cluster.commands.project import NAME
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.kubernetes.api import connect
@@ -45,30 +44,34 @@ from gpu_cluster.ssh.host_keys import fingerprint_of, known, scanned
 from gpu_rules.faults import Fault, FaultError, show
 from gpu_rules.printable import printable
 
-# Names that Pulumi allows for a stack (pulumi/pulumi, sdk/go/common/tokens, ParseStackName).
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 _KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """Return the options; variables of `make` are their defaults."""
-    parser = argparse.ArgumentParser(prog="make new", description=__doc__)
-    for name, text in (
-        ("stack", "name of the new stack"),
-        ("from-cluster", "context of the kubeconfig of a running cluster"),
-        ("from-inventory", "inventory of Ansible: INI, YAML, or the output of ansible-inventory"),
-        ("context", "context of the kubeconfig, if no cluster is read"),
-        ("platform", f"one of {', '.join(NAMES)}"),
-        ("nodes", "nodes with GPUs, such as gpu-[1-4]; empty to find them"),
-        ("gpus", "number of GPUs of each node, if nothing else shows it"),
-        ("scan", "1 to take host keys from the network; compare their fingerprints"),
-    ):
-        variable = name.replace("-", "_").upper()
-        parser.add_argument(f"--{name}", default=os.environ.get(variable, ""), help=text)
-    return parser.parse_args(given)
+@dataclass(kw_only=True)
+class Options:
+    """What the user says about the new stack; questions at a terminal add to it.
+
+    Attributes:
+        stack: Name of the new stack.
+        from_cluster: Context of a running cluster.
+        from_inventory: File of an inventory of Ansible.
+        context: Context of the kubeconfig, if no cluster is read.
+        nodes: Names and ranges of nodes with GPUs.
+        gpus: Number of GPUs of each node, if nothing else shows it.
+        scan: Whether to take host keys from the network; None: ask at a terminal.
+    """
+
+    stack: str
+    from_cluster: str = ""
+    from_inventory: str = ""
+    context: str = ""
+    platform: str = ""
+    nodes: str = ""
+    gpus: str = ""
+    scan: bool | None = None
 
 
-def answered(options: argparse.Namespace) -> None:
+def answered(options: Options) -> None:
     """Ask for the sources of the new stack file if no option names any."""
     if options.from_cluster or options.from_inventory or options.nodes or not asks():
         return
@@ -78,22 +81,22 @@ def answered(options: argparse.Namespace) -> None:
         options.nodes = input("nodes with GPUs, such as gpu-[1-4]: ").strip()
 
 
-def wanted_of(options: argparse.Namespace) -> Wanted:
+def wanted_of(options: Options) -> Wanted:
     """Return the settings of the new stack that the options contain.
 
     Raises:
         FaultError: An option has an invalid value.
     """
     if options.platform and options.platform not in NAMES:
-        raise _bad("PLATFORM", options.platform, f"one of {', '.join(NAMES)}")
+        raise _bad("--platform", options.platform, f"one of {', '.join(NAMES)}")
     if options.gpus and not re.fullmatch(r"[0-9]|1[0-6]", options.gpus):
-        raise _bad("GPUS", options.gpus, "a whole number from 0 to 16")
+        raise _bad("--gpus", options.gpus, "a whole number from 0 to 16")
     nodes = tuple(re.findall(r"(?:\[[^\]]*\]|[^,\s])+", options.nodes))
     for pattern in nodes:
         try:
             expand(pattern)
         except ValueError:
-            raise _bad("NODES", pattern, "names and ranges of nodes, such as gpu-[1-4]") from None
+            raise _bad("--nodes", pattern, "names and ranges of nodes, such as gpu-[1-4]") from None
     return Wanted(
         context=options.context,
         platform=options.platform,
@@ -102,8 +105,8 @@ def wanted_of(options: argparse.Namespace) -> Wanted:
     )
 
 
-def _bad(variable: str, found: str, wanted: str) -> FaultError:
-    return FaultError(Fault(variable, show(found), wanted, "correct it"))
+def _bad(option: str, found: str, wanted: str) -> FaultError:
+    return FaultError(Fault(option, show(found), wanted, "correct it"))
 
 
 def file_of(name: str) -> Path:
@@ -112,8 +115,10 @@ def file_of(name: str) -> Path:
     Raises:
         FaultError: The name is not valid for a stack, or the stack already has a file.
     """
-    if _NAME.fullmatch(name) is None:
-        raise _bad("STACK", name, "the name of a stack: letters, digits, '-', '_' and '.'")
+    if not name:
+        raise _bad("--stack", name, "the name of the new stack")
+    if NAME.fullmatch(name) is None:
+        raise _bad("--stack", name, "the name of a stack: letters, digits, '-', '_' and '.'")
     file = Stack(name).file
     if file.exists():
         raise FaultError(
@@ -121,7 +126,7 @@ def file_of(name: str) -> Path:
                 file.name,
                 "a file that exists",
                 "a new stack, since no file is overwritten",
-                f"choose another STACK, remove {file.name}, or use `make adopt STACK={name}`",
+                f"choose another name, or use `gpu-cluster adopt --stack {name}`",
             )
         )
     return file
@@ -137,17 +142,17 @@ async def observed_of(context: str) -> ObservedCluster:
         return await read_cluster(client)
 
 
-def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKeys:
+def keys_of(machines: Sequence[Machine], options: Options) -> HostKeys:
     """Return host keys from `known_hosts` files, and scanned keys if the user wants a scan."""
     places = places_of(machines)
     trusted = known((Path(file).expanduser() for file in _KNOWN_HOSTS), places)
     # A machine behind a jump host can't be reached without a login to the jump host.
     behind = {(each.address, each.port or 22) for each in machines if each.jump}
     missing = [place for place in places if place not in trusted and place not in behind]
-    if missing and not options.scan and asks():
+    if missing and options.scan is None and asks():
         question = f"take {len(missing)} unknown host keys from the network? (y/N): "
-        options.scan = "1" if input(question).strip().lower() in ("y", "yes") else "0"
-    if options.scan != "1" or not missing:
+        options.scan = input(question).strip().lower() in ("y", "yes")
+    if not options.scan or not missing:
         return HostKeys(trusted=trusted)
     found = asyncio.run(scanned(missing))
     for (address, port), key in found.items():
@@ -155,7 +160,7 @@ def keys_of(machines: Sequence[Machine], options: argparse.Namespace) -> HostKey
     return HostKeys(trusted=trusted, scanned=found)
 
 
-def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
+def draft_of(options: Options, wanted: Wanted) -> Draft:
     """Return a stack file made from the cluster, the inventory or the answers.
 
     Raises:
@@ -171,15 +176,15 @@ def draft_of(options: argparse.Namespace, wanted: Wanted) -> Draft:
         return from_nothing(wanted, options.stack)
     raise FaultError(
         Fault(
-            "make new",
+            "gpu-cluster new",
             "no source",
             "a cluster, an inventory, or names of nodes",
-            "set FROM_CLUSTER=context, FROM_INVENTORY=file, or NODES=gpu-[1-4]",
+            "add --from-cluster CONTEXT, --from-inventory FILE, or --nodes gpu-[1-4]",
         )
     )
 
 
-def _of_cluster(options: argparse.Namespace, wanted: Wanted, found: Found | None) -> Draft:
+def _of_cluster(options: Options, wanted: Wanted, found: Found | None) -> Draft:
     observed = asyncio.run(observed_of(options.from_cluster))
     proposal = propose(observed, options.from_cluster)
     if proposal.refused:
@@ -207,7 +212,7 @@ def _no_gpus(where: str) -> Fault:
         where,
         "no machine with GPUs",
         "a resource, a group, a variable or names that show which machines have GPUs",
-        "name them, without FROM_CLUSTER: NODES=gpu-[1-4]",
+        "name them, without --from-cluster: --nodes gpu-[1-4]",
     )
 
 
@@ -227,7 +232,7 @@ def write(file: Path, text: str) -> Cluster:
     return cluster
 
 
-def run(options: argparse.Namespace, answer: Answer) -> None:
+def run(options: Options, answer: Answer) -> None:
     """Write the stack file, and print what the user has to do next.
 
     Args:
@@ -262,21 +267,45 @@ def next_steps(stack: str, draft: Draft) -> list[str]:
         f"next: read Pulumi.{stack}.yaml and its comments, then",
         f"  test -e {passphrase} || (umask 077; head -c 32 /dev/urandom | base64 > {passphrase})",
         f"  export PULUMI_CONFIG_PASSPHRASE_FILE={passphrase}",
-        f'  eval "$(make env STACK={stack})" && pulumi stack init {stack}',
+        f'  eval "$(gpu-cluster env --stack {stack})" && pulumi stack init {stack}',
         f"  pulumi config set --secret gpu-cluster:sshPrivateKey < {quoted}",
-        f"  make preview STACK={stack}",
+        f"  gpu-cluster preview --stack {stack}",
     ]
 
 
-def main() -> None:
-    """Write the stack file of the stack that `STACK` names; exit with 1 if that fails."""
-    options = arguments()
+def main(
+    *,
+    from_cluster: str = "",
+    from_inventory: str = "",
+    context: str = "",
+    platform: str = "",
+    nodes: str = "",
+    gpus: str = "",
+    scan: bool = False,
+) -> None:
+    """Write the file of a new stack; exit with 1 if that fails.
+
+    Args:
+        from_cluster: Context of a running cluster.
+        from_inventory: File of an inventory of Ansible.
+        context: Context of the kubeconfig, if no cluster is read.
+        platform: Name of the platform, if no cluster is read.
+        nodes: Names and ranges of nodes with GPUs; empty to find them.
+        gpus: Number of GPUs of each node, if nothing else shows it.
+        scan: Whether to take host keys from the network.
+    """
+    options = Options(
+        stack=os.environ.get("STACK", ""),
+        from_cluster=from_cluster,
+        from_inventory=from_inventory,
+        context=context,
+        platform=platform,
+        nodes=nodes,
+        gpus=gpus,
+        scan=scan or None,
+    )
     with answering("new") as answer:
         try:
             run(options, answer)
         except (FaultError, FileExistsError) as error:
             sys.exit(f"new: nothing was written.\n{error}")
-
-
-if __name__ == "__main__":
-    main()

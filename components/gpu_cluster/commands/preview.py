@@ -1,4 +1,4 @@
-"""Program of `make preview`: show what `make up` would change, checked by the policy pack.
+"""Run `gpu-cluster preview`: show what `gpu-cluster up` would change, checked by the policy pack.
 
 The program changes neither the cluster nor a host, and does not start the embedded cluster.
 """
@@ -22,8 +22,9 @@ from gpu_cluster.commands.contexts import require_context
 from gpu_cluster.commands.display import Display
 from gpu_cluster.commands.engine import POLICIES, move_of, select, stale
 from gpu_cluster.commands.failure import stop
-from gpu_cluster.commands.files import ROOT, new_file
+from gpu_cluster.commands.files import new_file
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
 from gpu_cluster.commands.watched import Failed, apart, say, watched
@@ -113,12 +114,17 @@ def show(document: Document) -> None:
     )
 
 
-def main() -> None:
-    """Run the preview; exit with 1 if it fails or if a mandatory rule is violated."""
+def main(*, file: str = "") -> None:
+    """Run the preview; exit with 1 if it fails or if a mandatory rule is violated.
+
+    Args:
+        file: File that gets the change document; empty: the one that GPU_CLUSTER_CHANGE names.
+    """
     stack = Stack.named()
     with apart() as output:
         try:
-            path = new_file(VARIABLE, named) if (named := os.environ.get(VARIABLE)) else None
+            named = file or os.environ.get(VARIABLE, "")
+            path = new_file("--file" if file else VARIABLE, named) if named else None
         except FaultError as error:
             sys.exit(f"preview: {error}")
         document = previewed(stack)
@@ -131,7 +137,3 @@ def main() -> None:
         finally:
             if output:
                 output.write(document.write())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Program of `make preview-secrets`: replace the secrets in this checkout's stack file.
+"""Run `gpu-cluster preview-secrets`: replace the secrets in this checkout's stack file.
 
 CI runs it before a preview. The secrets in the stack file are encrypted for deployments, with a
 secrets provider that previews can't use. The placeholders are the same as those of `make
@@ -11,9 +11,9 @@ import os
 import sys
 
 from gpu_cluster.commands.environment import variables
-from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.placeholders import placeholder
 from gpu_cluster.commands.preview_state import PROVIDER, pulumi, without_secrets
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_rules.faults import FaultError
 
@@ -32,7 +32,3 @@ def main() -> None:
     except FaultError as error:
         sys.exit(str(error))
     print(f"preview-secrets: {len(names)} placeholders")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,8 +1,8 @@
-"""Program of `make preview-state`: copy the stack's state, without its secrets, for previews.
+"""Run `gpu-cluster preview-state`: copy the stack's state, without its secrets, for previews.
 
-Deployments run it after `make up`. A preview runs code that nobody has merged yet. So previews have
-a backend and a secrets provider that deployments don't use, and the secrets that they can decrypt
-are only placeholders.
+Deployments run it after `gpu-cluster up`. A preview runs code that nobody has merged yet. So
+previews have a backend and a secrets provider that deployments don't use, and the secrets that
+they can decrypt are only placeholders.
 
 Each secret value of the state is replaced by the value that the program declares if all secrets of
 the stack are placeholders. This way a preview of an unchanged program shows no change. To find
@@ -30,8 +30,8 @@ from typing import Any
 import yaml
 
 from gpu_cluster.commands.environment import variables
-from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.placeholders import blinded, is_complete, placeholder
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.secrets import KEY_FILE
 from gpu_rules.faults import Fault, FaultError
@@ -273,7 +273,3 @@ def main() -> None:
         sys.exit(str(error))
     names = ", ".join(f"{name} as {placeholder(name)!r}" for name in sorted(secrets))
     print(f"preview-state: {len(secrets)} secrets replaced ({names or 'the stack has none'})")
-
-
-if __name__ == "__main__":
-    main()

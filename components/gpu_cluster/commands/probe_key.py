@@ -1,4 +1,4 @@
-"""Program of `make probe-key`: create and check an SSH key for previews.
+"""Run `gpu-cluster probe-key`: create and check an SSH key for previews.
 
 A preview runs the code of a pull request, so its credentials must allow as little as possible. On
 the host, sshd ties this key to one command (authorized_keys in sshd(8): `restrict`, `command`): a
@@ -18,6 +18,7 @@ import asyncssh
 
 import toolchain
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.desired.host import Target, working
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed.probe import PROBE, probe
@@ -140,14 +141,21 @@ def check(hosts: tuple[Target, ...], key: str) -> dict[str, str]:
     return dict(zip((host.name for host in hosts), asyncio.run(run()), strict=True))
 
 
-def main() -> None:
+def main(*, file: str = "") -> None:
     """Create the key, print how to install it on hosts, and check the hosts.
 
     Exit with 1 if a host is not ready.
+
+    Args:
+        file: File of the private key; empty: a file in the cache.
     """
     stack = Stack.current()
-    default = toolchain.cache_dir() / "probe-keys" / stack.name
-    path = Path(os.environ.get("PROBE_KEY") or default)
+    with answering("probe-key") as answer:
+        default = toolchain.cache_dir() / "probe-keys" / stack.name
+        _checked(stack, Path(file or default), answer)
+
+
+def _checked(stack: Stack, path: Path, answer: Answer) -> None:
     key = make(path)
     public = key.export_public_key().decode().strip()
     script = path.with_name(f"{path.name}.sh")
@@ -163,8 +171,6 @@ def main() -> None:
             print(f"host {name}: {printable(problem)}", file=sys.stderr)
     ready = sum(not problem for problem in problems.values())
     print(f"probe-key: {ready} of {len(problems)} hosts run the probe and nothing else")
-    sys.exit(ready != len(problems))
-
-
-if __name__ == "__main__":
-    main()
+    answer |= {"file": str(path), "problems": problems}
+    if ready != len(problems):
+        sys.exit(1)

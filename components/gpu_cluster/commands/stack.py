@@ -18,11 +18,10 @@ import yaml
 
 import toolchain
 from gpu_cluster.commands.lock import one_run
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.settings.cluster import Cluster
 from gpu_rules.faults import ConfigError
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Stack:
 
     @property
     def is_fake(self) -> bool:
-        """Return whether an embedded cluster replaces the stack's real cluster (``EMBEDDED=1``).
+        """Return whether an embedded cluster replaces the stack's real cluster (``--embedded``).
 
         A preview then needs no access to the real cluster. The stack's hosts are not simulated,
         because such a preview connects to no host.
@@ -110,7 +109,7 @@ class Stack:
         """Keep other commands from an embedded stack while one command works on it.
 
         Args:
-            command: The command as the user types it, for example ``make up``.
+            command: The command as the user types it, for example ``gpu-cluster up``.
         """
         if not self.embedded:
             yield

@@ -1,4 +1,4 @@
-"""Program of `make start`: start the embedded cluster and its hosts, without the stack."""
+"""Run `gpu-cluster start`: start the embedded cluster and its hosts, without the stack."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from gpu_cluster.commands.watched import answering
 def main() -> None:
     """Start the embedded cluster; do nothing for a stack that uses a real cluster."""
     stack = Stack.current()
-    with answering("start"), stack.held("make start"):
+    with answering("start"), stack.held("gpu-cluster start"):
         os.environ.update(variables(stack))
         if cluster := embedded_cluster(stack):
             cluster.start()
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""Program of `make status`: report drift, faults and due work without the engine.
+"""Run `gpu-cluster status`: report drift, faults and due work without the engine.
 
-It only reads, with the rights of a preview, so a schedule can run it. JSON=1 prints the change
+It only reads, with the rights of a preview, so a schedule can run it. As data it prints the change
 document of previews (docs/reference/change.md). Rules are not checked. The state of a local backend
 names the hosts that an earlier run prepared.
 """
@@ -22,8 +22,8 @@ from gpu_cluster.commands.annotations import annotate as annotate_lines
 from gpu_cluster.commands.backend import backend_folder, recorded_names
 from gpu_cluster.commands.environment import local_backend, state_folder
 from gpu_cluster.commands.failure import annotate
-from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.watched import apart, say
@@ -45,7 +45,7 @@ FAULT, DRIFT, LOST = 1, 2, 3
 
 
 def key_of(hosts: Sequence[DesiredHost]) -> str | None:
-    """Return the hosts' SSH key; empty if the key of `make probe-key` is used, None without a key.
+    """Return the hosts' SSH key; empty if the probe's key is used, None without a key.
 
     A key that the stack file holds encrypted is not used: only the engine can decrypt it.
 
@@ -67,7 +67,8 @@ def incomplete(
                 f"{len(hosts)} hosts",
                 "no SSH key for them",
                 "the file of a key",
-                f"name it in {PROBE_KEY_FILE} (`make probe-key`) or {KEY_FILE}, or leave hosts out "
+                f"name it in {PROBE_KEY_FILE} (`gpu-cluster probe-key`) or {KEY_FILE}, or "
+                "leave hosts out "
                 "with GPU_CLUSTER_INSPECTION=cluster",
             )
         )
@@ -116,7 +117,7 @@ def failed(stack: Stack, file: StackFile, *texts: str) -> Document:
 
 
 def judged(document: Document, missing: list[str] | None = None) -> Document:
-    """Return the change document of `make status`; failed after a fault or omitted inspection.
+    """Return the change document of a status; failed after a fault or omitted inspection.
 
     Args:
         document: What the inspection found.
@@ -206,7 +207,3 @@ def main() -> None:
         if code:
             annotate(document.cause or last_line(document))
         sys.exit(code)
-
-
-if __name__ == "__main__":
-    main()

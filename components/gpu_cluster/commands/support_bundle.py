@@ -1,4 +1,4 @@
-"""Program of `make support-bundle`: collect diagnostics of a stack in one archive.
+"""Run `gpu-cluster support-bundle`: collect diagnostics of a stack in one archive.
 
 It only reads, with the rights of a preview. A part that can't be read is left out, and the list of
 contents says why. Secrets are left out by the mark that the engine gives them, however they are
@@ -34,8 +34,9 @@ from gpu_cluster.base.model import Model
 from gpu_cluster.change.names import counted
 from gpu_cluster.commands import status, who
 from gpu_cluster.commands.environment import variables
-from gpu_cluster.commands.files import ROOT, new_file
+from gpu_cluster.commands.files import new_file
 from gpu_cluster.commands.preview_state import PROVIDER_KEYS, pulumi
+from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.usage import Listed, Usage
@@ -399,17 +400,21 @@ def lines(contents: Contents) -> Iterator[str]:
         size = f"left out: {each.left_out}" if each.left_out else f"{each.size} bytes"
         yield f"{each.name}: {each.what}: {size}"
     inside = counted(sum(not each.left_out for each in contents.entries), "part")
-    where = printable(contents.file) or "nothing written (LIST=1)"
+    where = printable(contents.file) or "nothing written"
     yield f"support-bundle: {inside} of {len(contents.entries)}, {where}"
 
 
-def main() -> None:
-    """Print the archive's list of contents; write the archive unless LIST=1 is set."""
+def main(*, file: str = "", only_list: bool = False) -> None:
+    """Print the archive's list of contents; write the archive unless only the list is wanted.
+
+    Args:
+        file: File of the archive; empty: `support-STACK.tar.gz`.
+        only_list: Whether nothing is written.
+    """
     stack = Stack.named()
-    only_list = os.environ.get("LIST") == "1"
-    named = os.environ.get("BUNDLE") or FILE.format(stack=stack.name)
+    named = file or FILE.format(stack=stack.name)
     try:
-        path = Path(named) if only_list else new_file("BUNDLE", named)
+        path = Path(named) if only_list else new_file("--file", named)
     except FaultError as error:
         sys.exit(str(error))
     with apart() as output:
@@ -424,11 +429,7 @@ def main() -> None:
         if not only_list:
             files = {entry.name: content for entry, content in found if not entry.left_out}
             path.unlink(missing_ok=True)
-            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(archive(contents, files))
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
+                opened.write(archive(contents, files))
         if output:
             output.write(contents.model_dump_json(by_alias=True, indent=2) + "\n")
-
-
-if __name__ == "__main__":
-    main()

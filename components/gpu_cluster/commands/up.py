@@ -1,4 +1,4 @@
-"""Program of `make up`: create or update the stack, show its nodes and the validated GPUs."""
+"""Run `gpu-cluster up`: create or update the stack, show its nodes and the validated GPUs."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def deferred(stack: Stack, nodes: list[dict[str, Any]]) -> list[str]:
     lines = [
         f"deferred: node {node['name']}: {node['deferred']} "
         f"GPU{'s' * (node['deferred'] > 1)}, held by {node['held']}; when these have ended: "
-        f"make validate{option} NODES={node['name']}"
+        f"gpu-cluster validate{option} --nodes {node['name']}"
         for node in waiting[:MOST_DEFERRED]
     ]
     more = len(waiting) - MOST_DEFERRED
@@ -88,9 +88,9 @@ def deferred(stack: Stack, nodes: list[dict[str, Any]]) -> list[str]:
 
 
 def shown_next(stack: Stack, lines: list[str]) -> list[str]:
-    """Return commands for the user to run next; they work in a shell without `make env`."""
+    """Return commands for the user to run next; they work in a shell without `gpu-cluster env`."""
     option = stack_option(stack.name)
-    shown = [f'(eval "$(make env{option})" && {line})' for line in lines]
+    shown = [f'(eval "$(gpu-cluster env{option})" && {line})' for line in lines]
     if shutil.which("kubectl"):
         return shown
     return [line for line in shown if "&& kubectl " not in line]
@@ -193,9 +193,5 @@ def _took(what: str, started: float) -> None:
 def main() -> None:
     """Bring up the stack that `STACK` names; exit with 1 if that fails."""
     stack = Stack.current()
-    with answering("up") as answer, stack.held("make up"), stack.unsalted():
+    with answering("up") as answer, stack.held("gpu-cluster up"), stack.unsalted():
         run(stack, answer)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""List which pods hold which GPUs of a cluster, and how many are free: data for `make who`.
+"""List which pods hold which GPUs of a cluster, and how many are free: data for `gpu-cluster who`.
 
 Everything that the API server reports is read here and returned as a frozen model; `usage` is pure.
 """

@@ -1,4 +1,4 @@
-"""Read how busy the GPUs of pods are from the custom metrics API, for `make who`.
+"""Read how busy the GPUs of pods are from the custom metrics API, for `gpu-cluster who`.
 
 A metrics adapter, such as prometheus-adapter, serves this API from what NVIDIA's DCGM exporter
 measured. The API server only forwards the adapter's responses, so they are validated here. Reading

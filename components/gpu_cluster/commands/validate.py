@@ -1,8 +1,7 @@
-"""Program of `make validate NODES=gpu-[1-2]`: bring the stack up and validate nodes again.
+"""Run `gpu-cluster validate`: bring the stack up and validate nodes again, all or those named.
 
-Without NODES all nodes are validated. `make validate TESTS=all-reduce` runs user-defined tests on
-the named nodes, or on all of them, and validates only nodes that are named. `JUNIT=file` and
-`CTRF=file` write the results as reports that CI systems read.
+If tests are named, they run on the named nodes, or on all of them, and only nodes that are named
+are validated.
 """
 
 from __future__ import annotations
@@ -16,17 +15,18 @@ from pathlib import Path
 
 from gpu_cluster.change.file import replace_text
 from gpu_cluster.commands import up
+from gpu_cluster.commands import validation_reports as reports
 from gpu_cluster.commands.files import new_file
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.validation_reports import Case, cases, ctrf, failed, junit
+from gpu_cluster.commands.validation_reports import Case, cases, failed
 from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.settings.nodes.node_range import expand
 from gpu_cluster.settings.nodes.pool import Pool, gpu_pools
 from gpu_cluster.validation.selection import ALL, ASKED, TESTS
 from gpu_rules.faults import FaultError
 
-REPORTS = {"JUNIT": junit, "CTRF": ctrf}
-"""The forms of reports, by the environment variable that names the report's file."""
+REPORTS = {"--junit": reports.junit, "--ctrf": reports.ctrf}
+"""The forms of reports, by the option that names the report's file."""
 
 
 def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> str:
@@ -48,14 +48,14 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
     known = {name for pool in pools for name in pool.node_names}
     if resting := [name for name in names if name in maintenance]:
         raise ValueError(
-            f"NODES: found {', '.join(resting[:5])}, in maintenance; wanted: nodes in use; "
-            "cure: remove them from `maintenance` of the stack, or from NODES"
+            f"--nodes: found {', '.join(resting[:5])}, in maintenance; wanted: nodes in use; "
+            "cure: remove them from `maintenance` of the stack, or from --nodes"
         )
     strange = [name for name in names if name not in known]
     if strange and all(pool.nodes is not None for pool in pools):
         raise ValueError(
-            f"NODES: found {', '.join(strange[:5])}; wanted: nodes of the stack's pools with GPUs, "
-            "such as gpu-1,gpu-[3-4]; cure: correct the names, or leave NODES out for all"
+            f"--nodes: found {', '.join(strange[:5])}; wanted: nodes of the stack's pools with "
+            "GPUs, such as gpu-1,gpu-[3-4]; cure: correct the names, or leave --nodes out for all"
         )
     return ",".join(names)
 
@@ -74,20 +74,19 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
     if strange := [name for name in names if name not in tests]:
         known = f"of {', '.join(tests)}" if tests else "tests below `validation.tests`"
         raise ValueError(
-            f"TESTS: found {', '.join(strange[:5])}; wanted: {known}; cure: correct the names, or "
-            "declare the test in the stack file"
+            f"--tests: found {', '.join(strange[:5])}; wanted: {known}; cure: correct the names, "
+            "or declare the test in the stack file"
         )
     return ",".join(names)
 
 
-def report_files() -> dict[str, Path]:
-    """Return the files of the reports that JUNIT and CTRF name, by variable.
+def report_files(paths: Mapping[str, str]) -> dict[str, Path]:
+    """Return the files of the reports that options name, by option.
 
     Raises:
         FaultError: A file can't be written there.
     """
-    named = {variable: os.environ.get(variable, "") for variable in REPORTS}
-    return {variable: new_file(variable, path) for variable, path in named.items() if path}
+    return {option: new_file(option, path) for option, path in paths.items() if path}
 
 
 @contextmanager
@@ -96,7 +95,7 @@ def reported(stack: str, answer: Answer, files: Mapping[str, Path]) -> Iterator[
 
     Args:
         answer: The JSON document of the command; holds the outputs or the errors after a run.
-        files: The files of the reports, by the variable that named each.
+        files: The files of the reports, by the option that named each.
     """
     try:
         yield
@@ -109,17 +108,23 @@ def reported(stack: str, answer: Answer, files: Mapping[str, Path]) -> Iterator[
 
 
 def _write(stack: str, files: Mapping[str, Path], found: Sequence[Case]) -> None:
-    for variable, path in files.items():
-        replace_text(path, REPORTS[variable](stack, found, datetime.now(UTC)))
+    for option, path in files.items():
+        replace_text(path, REPORTS[option](stack, found, datetime.now(UTC)))
 
 
-def main() -> None:
-    """Validate the nodes and run the tests that were chosen; exit with 1 if that fails."""
+def main(*, nodes: str = "", tests: str = "", junit: str = "", ctrf: str = "") -> None:
+    """Validate the nodes and run the tests that were chosen; exit with 1 if that fails.
+
+    Args:
+        nodes: Names and ranges of nodes, separated by commas; empty: all, or none if tests run.
+        tests: Names of tests, separated by commas.
+        junit: File that gets the results as JUnit XML; empty: none.
+        ctrf: File that gets the results as CTRF JSON; empty: none.
+    """
     stack = Stack.current()
     cluster = stack.cluster
     try:
-        files = report_files()
-        nodes, tests = os.environ.get("NODES", ""), os.environ.get("TESTS", "")
+        files = report_files({"--junit": junit, "--ctrf": ctrf})
         os.environ[TESTS] = chosen_tests(tests, cluster.validation.tests)
         known = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
         os.environ[ASKED] = chosen(nodes, *known) if nodes.strip() or not tests else ""
@@ -127,12 +132,8 @@ def main() -> None:
         sys.exit(str(error))
     with (
         answering("validate") as answer,
-        stack.held("make validate"),
+        stack.held("gpu-cluster validate"),
         stack.unsalted(),
         reported(stack.name, answer, files),
     ):
         up.run(stack, answer, "validate")
-
-
-if __name__ == "__main__":
-    main()

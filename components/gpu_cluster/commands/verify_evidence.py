@@ -1,4 +1,4 @@
-"""Program of `make verify-evidence FILE=… PUBLIC=evidence.pub`: check evidence without a network.
+"""Run `gpu-cluster verify-evidence`: check evidence without a network.
 
 It needs the evidence, the public key of whoever made it, and the stack file in this folder.
 """
@@ -6,7 +6,6 @@ It needs the evidence, the public key of whoever made it, and the stack file in 
 from __future__ import annotations
 
 import hashlib
-import os
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -29,7 +28,7 @@ def require_computed(counts: Mapping[str, int]) -> None:
     """
     if counts["simulated"]:
         found = f"{counts['simulated']} GPUs whose kernel was only simulated"
-        cure = "for the evidence of a lab: SIMULATED=1"
+        cure = "for the evidence of a lab: --simulated"
         raise EvidenceError(Fault("GPUs", found, "kernels that ran", cure))
 
 
@@ -59,17 +58,23 @@ def verified(text: bytes, key: bytes, stack: Stack, now: datetime, *, simulated:
     return found
 
 
-def main() -> None:
-    """Check the evidence; exit with 1 and the reason if it does not hold."""
+def main(*, file: str = "", public: str = "", simulated: bool = False) -> None:
+    """Check the evidence; exit with 1 and the reason if it does not hold.
+
+    Args:
+        file: File with the evidence.
+        public: File with the public key of whoever made it.
+        simulated: Whether kernels that were only simulated are accepted.
+    """
     stack = Stack.current()
     with answering("verify-evidence") as answer:
         try:
             found = verified(
-                named_file("FILE", LARGEST + 1, "make evidence"),
-                named_file("PUBLIC", envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
+                named_file("--file", file, LARGEST + 1, "gpu-cluster evidence"),
+                named_file("--public", public, envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
                 stack,
                 datetime.now(UTC),
-                simulated=os.environ.get("SIMULATED") == "1",
+                simulated=simulated,
             )
         except FaultError as error:
             sys.exit(str(error))
@@ -79,7 +84,3 @@ def main() -> None:
             f"verify-evidence: stack {predicate.stack}: {counted(totals(predicate.nodes))}, "
             f"made {predicate.made}, holds until {predicate.until}"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""Run the engine and print short output; its own output with ``VERBOSE=1``, data with ``JSON=1``.
+"""Run the engine and print short output, or its own output, or data.
 
-With ``JSON=1`` standard output contains one JSON document, and everything else is printed on
+With ``--output json`` standard output contains one JSON document, and everything else is printed on
 standard error.
 """
 
@@ -25,7 +25,7 @@ from toolchain import ToolchainError, cache_dir
 
 T = TypeVar("T")
 
-# The JSON document that a command prints with ``JSON=1``.
+# The JSON document that a command prints with ``--output json``.
 Answer = dict[str, Any]
 
 
@@ -34,7 +34,7 @@ class Failed(Exception):
 
 
 def verbose() -> bool:
-    """Return whether the user wants the engine's own output (``VERBOSE=1``)."""
+    """Return whether the user wants the engine's own output (``--verbose``)."""
     return os.environ.get("VERBOSE") == "1"
 
 
@@ -80,9 +80,9 @@ def _refuse(text: str) -> NoReturn:
 
 @contextmanager
 def apart() -> Iterator[TextIO | None]:
-    """Yield standard output for the command's JSON document, or None without ``JSON=1``.
+    """Yield standard output for the command's JSON document, or None without ``--output json``.
 
-    While the context is open with ``JSON=1``, everything else is printed on standard error.
+    While the context is open with ``--output json``, everything else is printed on standard error.
     """
     output = sys.stdout if os.environ.get("JSON") == "1" else None
     with redirect_stdout(sys.stderr if output else sys.stdout), refusals():
@@ -91,7 +91,7 @@ def apart() -> Iterator[TextIO | None]:
 
 @contextmanager
 def answering(command: str) -> Iterator[Answer]:
-    """Yield the JSON document of a command to fill; print the document if ``JSON=1`` is set."""
+    """Yield the JSON document of a command to fill, and print it with ``--output json``."""
     answer: Answer = {"command": command, "succeeded": False}
     with apart() as output:
         try:

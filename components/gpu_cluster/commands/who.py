@@ -1,7 +1,8 @@
-"""Program of `make who`: which pods hold which GPUs, and how many are free; it only reads.
+"""Run `gpu-cluster who`: which pods hold which GPUs, and how many are free; it only reads.
 
 If the cluster serves utilization as a custom metric, pods whose GPUs don't compute are marked idle.
-The rights of a preview are enough. JSON=1 prints the whole as data, VERBOSE=1 one line per pod.
+The rights of a preview are enough. --output json prints the whole as data, --verbose one line per
+pod.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ def _fill(table: Table, rows: Sequence[Sequence[str]], most: int | None) -> None
     for row in rows[:most]:
         table.add_row(*map(Text, row))
     if most is not None and (more := len(rows) - most) > 0:
-        table.add_row(f"and {more} more; JSON=1 lists all")
+        table.add_row(f"and {more} more; --output json lists all")
 
 
 def _groups(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
@@ -292,7 +293,3 @@ def main() -> None:
             output.write(shown.model_dump_json(by_alias=True, indent=2) + "\n")
         else:
             show(shown, datetime.now(UTC))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,4 +1,4 @@
-"""Program of `make why POD=namespace/name`: say why a pod does not run, and what would help.
+"""Run `gpu-cluster why namespace/name`: say why a pod does not run, and what would help.
 
 The pod may be anybody's. Its name may also be that of a controller that can't create its pod. The
 role of previews is enough; the logs of containers are read if the role of the user allows it.
@@ -7,7 +7,6 @@ role of previews is enough; the logs of containers are read if the role of the u
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 
 from gpu_cluster.commands.reading import reading
@@ -27,7 +26,7 @@ READY, SUCCEEDED = "its containers run and are ready", "it has ended without an 
 
 
 def named(text: str) -> tuple[str, str]:
-    """Return namespace and name of the pod that `POD` names.
+    """Return namespace and name of the pod that a user names.
 
     Raises:
         FaultError: The text does not have the form `namespace/name`.
@@ -37,10 +36,10 @@ def named(text: str) -> tuple[str, str]:
     if not (is_dns_label(namespace) and is_dns_subdomain(name)):
         raise FaultError(
             Fault(
-                f"POD={printable(text, 120)}",
+                f"pod {printable(text, 120)}",
                 "no namespace and name of a pod",
                 "namespace/name",
-                "for example `make why POD=default/train`",
+                "for example `gpu-cluster why default/train`",
             )
         )
     return namespace, name
@@ -100,13 +99,13 @@ def _absent(namespace: str, name: str, unread: list[str]) -> Fault:
     )
 
 
-def run(stack: Stack, answer: Answer) -> None:
-    """Explain the pod that `POD` names, and print the cause and the cure.
+def run(stack: Stack, pod: str, answer: Answer) -> None:
+    """Explain the pod that a user names, and print the cause and the cure.
 
     Raises:
         FaultError: The pod or the cluster can't be read.
     """
-    namespace, name = named(os.environ.get("POD", ""))
+    namespace, name = named(pod)
     reading(stack)
 
     async def read() -> None:
@@ -121,15 +120,15 @@ def run(stack: Stack, answer: Answer) -> None:
         print(f"not read, since the role does not allow it: {', '.join(answer['unread'])}")
 
 
-def main() -> None:
-    """Explain a pod of the cluster of the stack that `STACK` names; exit with 1 if it can't be."""
+def main(*, pod: str) -> None:
+    """Explain a pod of the stack's cluster; exit with 1 if that is impossible.
+
+    Args:
+        pod: Namespace and name.
+    """
     stack = Stack.current()
     with answering("why") as answer:
         try:
-            run(stack, answer)
+            run(stack, pod, answer)
         except FaultError as error:
             sys.exit(f"why: {error}")
-
-
-if __name__ == "__main__":
-    main()

@@ -254,7 +254,7 @@ def _chart(wanted: WantedChart | None, problem: str) -> Iterator[Fault]:
             f"the chart, from {wanted.place}, before a host is changed",
             "allow access to it (HTTPS_PROXY is honored), or declare charts.directory or "
             "charts.oci; "
-            "`make images` shows how to compare an archive",
+            "`gpu-cluster images` shows how to compare an archive",
         )
 
 
@@ -300,7 +300,8 @@ def _kept_layouts(layouts: Mapping[str, str], platform: str) -> Iterator[Fault]:
             f"node{'s' if names[1:] else ''} {shortened([*ranges(names)], NAMED)}",
             f"MIG layout {layout}, which an earlier platform of this stack has set",
             f"none, or MIG devices that {platform} offers: it changes no layout",
-            "to disable MIG, declare the earlier platform without `mig`, run `make up`, and then "
+            "to disable MIG, declare the earlier platform without `mig`, run `gpu-cluster "
+            "up`, and then "
             "change the platform",
             FaultSeverity.WARNING,
         )
@@ -314,7 +315,7 @@ def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
             f"node {node}",
             text,
             "each GPU runs a kernel",
-            f"when these have ended, run `make validate{option} NODES={node}`",
+            f"when these have ended, run `gpu-cluster validate{option} --nodes {node}`",
             FaultSeverity.WARNING,
         )
     if (more := len(held) - NAMED) > 0:
@@ -322,7 +323,7 @@ def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
             f"{more} more nodes",
             "GPUs not validated: held by pods",
             "each GPU runs a kernel",
-            f"when these have ended, run `make validate{option}`",
+            f"when these have ended, run `gpu-cluster validate{option}`",
             FaultSeverity.WARNING,
         )
 

@@ -92,7 +92,8 @@ def _shared(difference: Difference, names: set[str], place: str) -> Iterator[Fau
             f"{printable(resource, 120)} on {where}, shared or partitioned GPUs",
             f"whole GPUs: the driver serves pods that request {GPU}, one GPU each, and no other "
             "resource",
-            "take the sharing or partitions out of the old platform's settings and run `make up`; "
+            "take the sharing or partitions out of the old platform's settings and run "
+            "`gpu-cluster up`; "
             "then change the platform",
         )
 

@@ -231,7 +231,9 @@ def require_context(context: str, stack: str, source: str = "") -> None:
     """
     fault = missing_context(context, source or f"Pulumi.{stack}.yaml")
     if fault and given_kubeconfig() is None and context == f"gpu-cluster-{stack}":
-        fault = replace(fault, cure=f"run `make start STACK={stack}`, which starts this cluster")
+        fault = replace(
+            fault, cure=f"run `gpu-cluster start --stack {stack}`, which starts this cluster"
+        )
     if fault:
         raise pulumi.RunError(str(fault))
 

@@ -277,7 +277,7 @@ def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fa
             f"pool {pool.pool}: node {shortened([*ranges(names)], NAMED)}",
             f"nodes of stack {printable(stack, 80)}",
             "nodes of one stack: two would change their labels and taints in turn",
-            "take them out of that stack and run `make up` for it, or hand them back with "
-            "`make leave`; if that is the earlier name of this stack, rename it back "
+            "take them out of that stack and run `gpu-cluster up` for it, or hand them back with "
+            "`gpu-cluster leave`; if that is the earlier name of this stack, rename it back "
             "(`pulumi stack rename`)",
         )

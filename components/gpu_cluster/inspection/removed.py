@@ -74,7 +74,8 @@ def faults(
                 f"not declared any more, while host {names[node]} is declared for its node {node}",
                 f"one name for a machine: the run would prepare it as {names[node]}, and then "
                 f"undo what it prepared as {name}",
-                f"name the host {name} again; to rename it, run `make leave HOSTS={name}` before",
+                f"name the host {name} again; to rename it, run `gpu-cluster leave --hosts "
+                f"{name}` before",
             )
     staying: dict[str, list[str]] = {}
     for pool in validation.pools:
@@ -90,7 +91,8 @@ def faults(
             "a host as long as its node has GPUs: the run would undo the preparation of the host, "
             "and with it the container runtime that gives pods their GPUs",
             "declare the host again, or take its node out of the pool, too; to keep what was "
-            f"prepared, declare the host and run `make leave HOSTS={','.join(ranges(listed))}`",
+            "prepared, declare the host and run `gpu-cluster leave --hosts "
+            f"{','.join(ranges(listed))}`",
         )
 
 

@@ -150,7 +150,7 @@ def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -
             f"DaemonSet {item.namespace}/{item.name}",
             f"{item.what} on nodes of the pools",
             f"{platform} alone: two of them give the same GPU out twice",
-            "adopt it with `make adopt`, remove it, or keep its pods away from these nodes",
+            "adopt it with `gpu-cluster adopt`, remove it, or keep its pods away from these nodes",
         )
 
 

@@ -42,7 +42,7 @@ def _manifest(value: Mapping[str, Any]) -> Any:
         raise refuse(
             f"{show(value.get('kind'))} of {show(value.get('apiVersion'))}",
             "the manifest of a DaemonSet of apps/v1 with name, namespace and selector.matchLabels",
-            "run `make adopt`, which writes this section",
+            "run `gpu-cluster adopt`, which writes this section",
         )
     return frozen(value)
 
@@ -99,6 +99,6 @@ class AdoptedSettings(Model):
             raise refuse(
                 "neither release nor objects" if self.release is None else "release and objects",
                 "one of them: a Helm release, or objects of plain manifests",
-                "run `make adopt`, which writes this section",
+                "run `gpu-cluster adopt`, which writes this section",
             )
         return self

@@ -22,9 +22,9 @@ class RegistrySettings(Model):
     `gpu-cluster:registryCredentials` (a Docker configuration in JSON), and expects an existing
     Secret otherwise.
 
-    `digests` adds the known digest (from `make images`) to the tag of images from their vendors'
-    registries. It has no effect with `mirror`, because a copy of only one architecture of an image
-    has another digest.
+    `digests` adds the known digest (from `gpu-cluster images`) to the tag of images from their
+    vendors' registries. It has no effect with `mirror`, because a copy of only one architecture of
+    an image has another digest.
     """
 
     mirror: Repository | None = Field(

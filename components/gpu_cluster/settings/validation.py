@@ -134,5 +134,5 @@ class ValidationSettings(Model):
     tests: Annotated[dict[DnsLabel, Test], Freeze] = Field(
         default=FrozenDict(),
         max_length=TESTS_LIMIT,
-        description="a mapping of names to tests, run by `make validate TESTS=…` only",
+        description="a mapping of names to tests, run by `gpu-cluster validate --tests …` only",
     )

@@ -298,8 +298,8 @@ async def run(
 ) -> Answer[T]:
     """Run a script and return its status and output; stop reading if a host prints too much.
 
-    A host can restrict an SSH key to the inspection's script (`make probe-key`). A login with this
-    key runs the host's copy of that script and ignores the argument `script`.
+    A host can restrict an SSH key to the inspection's script (`gpu-cluster probe-key`). A login
+    with this key runs the host's copy of that script and ignores the argument `script`.
 
     Args:
         connection: Connection to the host.

@@ -318,7 +318,7 @@ class NodeCheck:
     @property
     def _when_free(self) -> str:
         return (
-            f"when these pods have ended, run `make validate{stack_option(self.pool.stack)} "
+            f"when these pods have ended, run `gpu-cluster validate{stack_option(self.pool.stack)} "
             f"NODES={self.name}`; with validation.busy: defer the stack comes up without these GPUs"
         )
 

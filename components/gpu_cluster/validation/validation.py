@@ -133,7 +133,7 @@ def _failure(
 ) -> Iterator[Fault]:
     failed = [check for check in checks if check.problem]
     wanted = f"all {pool.gpus} GPUs run a kernel"
-    again = f"make validate{stack_option(pool.stack)}"
+    again = f"gpu-cluster validate{stack_option(pool.stack)}"
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
         parts = (check.problem, reports.get(check.name, ""), closed)

@@ -52,7 +52,8 @@ def completed(text: str) -> str:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.promise(
-    "`make new` writes a stack file that loads from an inventory of kubespray, DeepOps or k3s."
+    "`gpu-cluster new` writes a stack file that loads from an inventory of kubespray, DeepOps "
+    "or k3s."
 )
 def test_an_inventory_becomes_a_stack_file_that_loads(case: Case, tmp_path: Path) -> None:
     found = found_in(case, tmp_path)
@@ -155,7 +156,7 @@ def addressed(observed: ObservedCluster) -> ObservedCluster:
 
 
 @pytest.mark.parametrize("observed", CLUSTERS.values(), ids=CLUSTERS)
-@pytest.mark.promise("`make new` writes a stack file that loads from a running cluster.")
+@pytest.mark.promise("`gpu-cluster new` writes a stack file that loads from a running cluster.")
 def test_a_cluster_becomes_a_stack_file_that_loads(
     observed: Callable[[], ObservedCluster], tmp_path: Path
 ) -> None:

@@ -57,7 +57,7 @@ def test_there_are_twenty_inventories_and_clusters() -> None:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-@pytest.mark.promise("What `make new` writes from an inventory can be previewed.")
+@pytest.mark.promise("What `gpu-cluster new` writes from an inventory can be previewed.")
 def test_what_is_drafted_from_an_inventory_previews(case: Case, tmp_path: Path) -> None:
     found = found_in(case, tmp_path)
     draft = from_inventory(found, Wanted(context="prod"), "new", every_key(found))
@@ -66,7 +66,7 @@ def test_what_is_drafted_from_an_inventory_previews(case: Case, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("observed", CLUSTERS.values(), ids=CLUSTERS)
-@pytest.mark.promise("What `make new` writes from a running cluster can be previewed.")
+@pytest.mark.promise("What `gpu-cluster new` writes from a running cluster can be previewed.")
 def test_what_is_drafted_from_a_cluster_previews(
     observed: Callable[[], ObservedCluster], tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""`make leave` removes only the annotations and labels by which a stack marks what it manages."""
+"""`leave` removes only the annotations and labels by which a stack marks what it manages."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_node_of_another_stack_or_pool_is_left_alone() -> None:
 def test_a_node_in_the_middle_of_a_change_is_refused() -> None:
     assert unready([node()], HANDED) == []
     (fault,) = unready([node(taints=[TAINT])], HANDED)
-    assert fault.cure == "run `make up STACK=prod` first"
+    assert fault.cure == "run `gpu-cluster up --stack prod` first"
     assert unready([node(stack="test", taints=[TAINT])], HANDED) == []
 
 
@@ -119,23 +119,27 @@ def stack() -> Any:
 
 
 def test_a_pool_is_left_with_its_hosts() -> None:
-    assert chosen(stack(), {"POOL": "t4"}).hosts == ("t4-1", "t4-2")
-    assert chosen(stack(), {"HOSTS": "t4-[1-2],a100-1"}).hosts == ("t4-1", "t4-2", "a100-1")
-    assert chosen(stack(), {}).is_all
+    assert chosen(stack(), "t4", "").hosts == ("t4-1", "t4-2")
+    assert chosen(stack(), "", "t4-[1-2],a100-1").hosts == ("t4-1", "t4-2", "a100-1")
+    assert chosen(stack(), "", "").is_all
 
 
-@pytest.mark.parametrize("part", [{"POOL": "h100"}, {"HOSTS": "a100-9"}])
-def test_a_part_that_the_stack_does_not_have_is_refused(part: dict[str, str]) -> None:
+@pytest.mark.parametrize("part", [("h100", ""), ("", "a100-9")])
+def test_a_part_that_the_stack_does_not_have_is_refused(part: tuple[str, str]) -> None:
     with pytest.raises(FaultError):
-        chosen(stack(), part)
+        chosen(stack(), *part)
 
 
-@pytest.mark.promise("`make leave` that is refused has removed nothing, also no backup of a host.")
+@pytest.mark.promise(
+    "`gpu-cluster leave` that is refused has removed nothing, also no backup of a host."
+)
 def test_a_refusal_comes_before_the_first_host_loses_its_backups(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def unready_nodes(*_: Any) -> None:
-        raise FaultError(Fault("node gpu-1", "an unfinished change", "none", "run `make up`"))
+        raise FaultError(
+            Fault("node gpu-1", "an unfinished change", "none", "run `gpu-cluster up`")
+        )
 
     left: list[Any] = []
     desired = resolve(stack().cluster, "test")

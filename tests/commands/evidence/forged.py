@@ -131,7 +131,7 @@ def raw(statement: Json) -> Json:
 
 
 def check(made: Json | bytes, about: Declared, now: datetime = NOW) -> None:
-    """Check evidence as `make verify-evidence` does.
+    """Check evidence as `gpu-cluster verify-evidence` does.
 
     Raises:
         EvidenceError: The evidence does not hold.

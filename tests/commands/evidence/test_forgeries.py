@@ -114,7 +114,8 @@ FORGERIES: dict[str, tuple[Forgery, str]] = {
 
 
 @pytest.mark.promise(
-    "`make verify-evidence` refuses evidence that was changed, signed by somebody else, made for "
+    "`gpu-cluster verify-evidence` refuses evidence that was changed, signed by somebody "
+    "else, made for "
     "another purpose or stack, or that leaves out or makes up a GPU."
 )
 @pytest.mark.parametrize("forgery", FORGERIES)

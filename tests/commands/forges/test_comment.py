@@ -273,7 +273,9 @@ def test_a_fault_that_stops_the_run_is_the_first_text_of_the_comment() -> None:
     (fault,) = document.clusters[0].faults
     _, title, cause, *_ = re.split(r"\n+", rendered(document), maxsplit=3)
     assert title == "### Stack `dev`: the preview failed"
-    assert cause.startswith("`make up` would fail in the same way, before it changes anything")
+    assert cause.startswith(
+        "`gpu-cluster up` would fail in the same way, before it changes anything"
+    )
     assert fault.text in rendered(document).partition("- **GPUs**")[0]
 
 

@@ -279,13 +279,15 @@ def environment(fake: Fake, path: Path, **more: str) -> dict[str, str]:
 
 
 def run(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
-    for name in (
-        "STACK", "PULL", "HEAD", "COMMIT", "BASE", "FORGE", "RUN", "JOB", "EXPECTED", "CONCLUSION",
-    ):  # fmt: skip
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("STACK", raising=False)
+    names = ("CHANGE", "FORGE", "PULL", "HEAD", "COMMIT", "BASE", "RUN", "JOB", "CONCLUSION")
+    options: dict[str, Any] = {"expected": variables.get("EXPECTED") == "true"}
     for name, value in variables.items():
-        monkeypatch.setenv(name, value)
-    comment.main()
+        if name in names:
+            options[name.lower()] = value
+        else:
+            monkeypatch.setenv(name, value)
+    comment.main(**options)
 
 
 def test_the_command_keeps_the_comment(
@@ -303,12 +305,11 @@ def test_the_command_keeps_the_comment(
 @pytest.mark.parametrize(
     ("content", "variables", "text"),
     [
-        ("{}", {}, "wanted: what `make preview` writes"),
+        ("{}", {}, "wanted: what `gpu-cluster preview` writes"),
         (None, {}, "wanted: a change document"),
         ("good", {"PULL": "0"}, "the number of a pull request"),
         ("good", {"PULL": "1; rm"}, "the number of a pull request"),
         ("good", {"STACK": "prod"}, "in place of prod"),
-        ("good", {"FORGE": "gitea"}, "wanted: github or gitlab"),
     ],
 )
 def test_what_the_command_cannot_use_is_named(

@@ -1,1 +1,1 @@
-"""Tests of the HTML report that `make report` writes."""
+"""Tests of the HTML report that `gpu-cluster report` writes."""

@@ -44,7 +44,7 @@ def test_a_section_hosts_taken_out_while_its_nodes_keep_their_gpus_is_refused() 
         "host gpu-[1-2]: found not declared any more, while its node stays in pool a100 with "
         "8 GPUs each"
     )
-    assert "make leave HOSTS=gpu-[1-2]" in fault
+    assert "gpu-cluster leave --hosts gpu-[1-2]" in fault
 
 
 def test_one_host_taken_out_while_its_node_stays_is_refused() -> None:

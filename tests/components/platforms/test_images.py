@@ -202,7 +202,7 @@ def test_a_chart_of_a_registry_is_pulled_without_a_repository() -> None:
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
 def test_make_images_prints_a_line_per_image(stack: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gpu_cluster.commands.images"],
+        [sys.executable, "-m", "gpu_cluster.commands", "images"],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "STACK": stack},
         capture_output=True,

@@ -102,7 +102,8 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
 
 
 @pytest.mark.promise(
-    "`make up` says immediately that a node advertises more GPUs than the stack file declares."
+    "`gpu-cluster up` says immediately that a node advertises more GPUs than the stack file "
+    "declares."
 )
 def test_a_node_with_more_gpus_than_declared_is_named_at_the_first_look(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

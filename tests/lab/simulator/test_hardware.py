@@ -213,5 +213,5 @@ def test_a_run_names_the_file_that_lacks_declared_machines(
     embedded.note_absent_machines()
     assert capsys.readouterr().out == (
         "lab/hardware/lab.yaml has no gpu-[5-6], declared by Pulumi.lab.yaml. "
-        "If they should exist, add them there and run `make start`.\n"
+        "If they should exist, add them there and run `gpu-cluster start`.\n"
     )

@@ -95,17 +95,18 @@ WORK = {
 
 
 EXPLAINING = {Request("", resource, "list") for resource in ("events", "resourcequotas")}
-"""Requests of `make why`, which is not recorded here; `tests/commands/test_why.py` compares them.
+"""Requests of `gpu-cluster why`, which is not recorded here; `tests/commands/test_why.py` compares
+them.
 
 Logs of containers may hold secrets, so the role of previews does not read them.
 """
 UTILIZATION = {Request(GROUP, f"pods/{METRIC}", "get")}
-"""Request of `make who` in a cluster with a metrics adapter, which is not recorded here.
+"""Request of `gpu-cluster who` in a cluster with a metrics adapter, which is not recorded here.
 
 The proof `tests/proofs/e2e/test_knowing.py` has such a cluster.
 """
 MEASURING = {Request("", "pods", verb) for verb in ("create", "delete", "get")}
-"""Requests of `make validate TESTS=…`, which is not recorded here."""
+"""Requests of `gpu-cluster validate --tests …`, which is not recorded here."""
 GRANTING = {Request("guardrails.gpu-cluster", "exemptions", "grant")}
 """What the guardrails ask before a namespace that the stack trusts is created.
 

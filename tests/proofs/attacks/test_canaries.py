@@ -226,7 +226,7 @@ def refused_and_timed_out(guarded: Guarded) -> None:
     assert "kubeadm join failed" in failed.stdout
     for host, how in zip(HOSTS, ("refuse", "hang"), strict=True):
         (guarded.root(host) / KUBEADM / how).unlink()
-    # Run `pulumi` directly here, because `make up` would restart the stopped host.
+    # Run `pulumi` directly here, because `gpu-cluster up` would restart the stopped host.
     with stopped(guarded.project.stack, "gpu-2"):
         silent = guarded.pulumi("up", "--yes", "--skip-preview", fails=True)
     assert "host gpu-2: found no login as" in silent, silent

@@ -92,7 +92,8 @@ def test_a_stack_is_previewed_with_the_preview_roles_alone(previewing: Previewin
 
 @pytest.mark.full
 @pytest.mark.promise(
-    "`make status`, `make who` and `make support-bundle` need no more than the roles of previews."
+    "`gpu-cluster status`, `gpu-cluster who` and `gpu-cluster support-bundle` need no more "
+    "than the roles of previews."
 )
 def test_what_only_reads_needs_the_preview_roles_alone(previewing: Previewing) -> None:
     endings = {

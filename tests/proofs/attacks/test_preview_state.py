@@ -296,7 +296,7 @@ def give(project: Project, name: str, text: str) -> None:
 
 
 @pytest.mark.promise(
-    "`make preview-state` works any number of times, also with another passphrase."
+    "`gpu-cluster preview-state` works any number of times, also with another passphrase."
 )
 def test_the_copy_is_made_any_number_of_times(tmp_path: Path) -> None:
     """Run the real Pulumi with a separate local backend."""
@@ -322,7 +322,7 @@ def test_the_copy_is_made_any_number_of_times(tmp_path: Path) -> None:
 
 @pytest.mark.full
 @pytest.mark.promise(
-    "`make preview-state` works after each deployment, and a preview of it is exact."
+    "`gpu-cluster preview-state` works after each deployment, and a preview of it is exact."
 )
 def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""`make images` verifies image signatures that the real cosign wrote to a registry on loopback.
+"""The verb images verifies signatures that the real cosign wrote to a registry.
 
 The tests need cosign v3, on PATH or named by the variable `COSIGN`. Build it from its Go module:
 `go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3` (1,700 packages).
@@ -174,7 +174,7 @@ def registry() -> Iterator[Registry]:
         yield made
 
 
-@pytest.mark.promise("`make images` takes the publisher's real signature, and no other one.")
+@pytest.mark.promise("`gpu-cluster images` takes the publisher's real signature, and no other one.")
 def test_a_real_signature_is_verified_by_its_key_alone(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

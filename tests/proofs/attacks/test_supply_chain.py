@@ -273,7 +273,7 @@ def test_without_cosign_each_image_says_how_its_signature_is_verified() -> None:
     assert not any(check.refused for check in checks)
 
 
-@pytest.mark.promise("`make images` verifies signatures by cosign, and says where it can't.")
+@pytest.mark.promise("`gpu-cluster images` verifies signatures by cosign, and says where it can't.")
 @pytest.mark.parametrize("bad", ["", "nvcr.io", "registry.k8s.io"])
 def test_a_signature_is_verified_by_the_publisher_s_key(
     bad: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -300,7 +300,7 @@ def test_a_refused_signature_fails_the_command(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\necho 'Error: no signatures found' >&2\nexit 10\n")
     program.chmod(0o755)
     done = subprocess.run(
-        [sys.executable, "-m", "gpu_cluster.commands.images"],
+        [sys.executable, "-m", "gpu_cluster.commands", "images"],
         env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "STACK": "prod"},
         capture_output=True,
         text=True,

@@ -275,7 +275,7 @@ def _is_folder(text: str) -> bool:
 
 
 def resources(answer: str) -> set[tuple[str, str, str]]:
-    """Return the resources that the engine changed, from the JSON document of `make up`."""
+    """Return the resources that the engine changed, from the JSON document of `gpu-cluster up`."""
     return {
         (each["operation"], each["type"], each["name"]) for each in json.loads(answer)["resources"]
     }

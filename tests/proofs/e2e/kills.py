@@ -30,7 +30,7 @@ VICTIMS = ("all", "engine", "command")
 """Processes to kill.
 
 `all`: all processes of the command, as when the machine fails. `engine`: only the engine.
-`command`: only the command that a user started, as with `kill -9` of `make up`.
+`command`: only the command that a user started, as with `kill -9` of `gpu-cluster up`.
 """
 JOBS = "namespaces/gpu-validation/jobs"
 FIRST = 12.0
@@ -146,7 +146,7 @@ class Killer:
         mark = os.urandom(8).hex()
         started = time.monotonic()
         process = subprocess.Popen(
-            ["venv/bin/python", "-m", f"gpu_cluster.commands.{kill.command}"],
+            ["venv/bin/python", "-m", "gpu_cluster.commands", kill.command],
             cwd=self.project.root,
             env={**self.project.environment, MARK: mark, "VERBOSE": "1"},
             stdout=subprocess.PIPE,

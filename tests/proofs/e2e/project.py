@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import toolchain
 from gpu_cluster.commands.embedded_cluster import erase
 from gpu_cluster.commands.environment import local_backend
 from gpu_cluster.commands.files import copy_project
+from gpu_cluster.commands.verbs import BY_NAME
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster.loading.loader import load
 from gpu_rules.faults import ConfigError
@@ -42,6 +43,24 @@ DROP_IN = "etc/containerd/conf.d/99-nvidia.toml"
 
 Json = dict[str, Any]
 T = TypeVar("T")
+
+
+def verb_words(name: str, values: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Return the words of a command line, and the values that are no options of the verb.
+
+    Args:
+        name: The verb, also with underscores.
+        values: Values by names in capital letters, such as ``FROM_CLUSTER``.
+    """
+    verb, more = BY_NAME[name.replace("_", "-")], dict(values)
+    words = [verb.name]
+    for option in verb.options:
+        value = more.pop(option.parameter.upper(), "")
+        if value and option.is_position:
+            words.append(value)
+        elif value:
+            words.append(f"--{option.name}={value}" if option.value else f"--{option.name}")
+    return words, more
 
 
 @dataclass
@@ -125,11 +144,18 @@ class Project:
         self.write(cluster, hardware=hardware)
 
     def command(self, name: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the program behind `make NAME` directly; return its output and exit code."""
+        """Run a verb of `gpu-cluster`; return its output and exit code.
+
+        Args:
+            name: The verb.
+            environment: Values of the verb's options, by their names in capital letters, and
+                variables of the environment.
+        """
+        words, more = verb_words(name, environment)
         return subprocess.run(
-            [*self.around, "venv/bin/python", "-m", f"gpu_cluster.commands.{name}"],
+            [*self.around, "venv/bin/python", "-m", "gpu_cluster.commands", *words],
             cwd=self.root,
-            env={**self.environment, **environment},
+            env={**self.environment, **more},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -139,16 +165,16 @@ class Project:
         )
 
     def up(self) -> str:
-        """Run `make up`, which must succeed; return the last line of its output."""
+        """Run `gpu-cluster up`, which must succeed; return the last line of its output."""
         done = self.command("up")
         assert done.returncode == 0, done.stdout
         assert not PRIVATE.search(done.stdout)
         return done.stdout.strip().splitlines()[-1]
 
     def shell_environment(self) -> dict[str, str]:
-        """Return the environment variables that `eval "$(make env)"` sets in a shell."""
+        """Return the environment variables that `eval "$(gpu-cluster env)"` sets in a shell."""
         done = subprocess.run(
-            ["sh", "-c", 'eval "$(venv/bin/python -m gpu_cluster.commands.environment)" && env -0'],
+            ["sh", "-c", 'eval "$(venv/bin/python -m gpu_cluster.commands env)" && env -0'],
             cwd=self.root,
             env=self.environment,
             check=True,
@@ -175,7 +201,7 @@ class Project:
     def kill_during(self, command: str, text: str) -> str:
         """Start a command, and kill its engine with SIGKILL as soon as the output has ``text``."""
         process = subprocess.Popen(
-            ["venv/bin/python", "-m", f"gpu_cluster.commands.{command}"],
+            ["venv/bin/python", "-m", "gpu_cluster.commands", command],
             cwd=self.root,
             env={**self.environment, "VERBOSE": "1"},
             stdout=subprocess.PIPE,
@@ -238,7 +264,7 @@ class Project:
 
 
 def figures(line: str) -> tuple[int, ...]:
-    """Return the three numbers in the last line of `make up`.
+    """Return the three numbers in the last line of `gpu-cluster up`.
 
     The numbers are the simulated GPUs, the declared GPUs and the changed resources.
     """

@@ -150,7 +150,7 @@ def prepared(tmp_path: Path) -> Iterator[Project]:
 
 
 def adopt(project: Project, **environment: str) -> str:
-    """Run `make adopt`, which must succeed; return its output."""
+    """Run `gpu-cluster adopt`, which must succeed; return its output."""
     given = {"CONTEXT": f"gpu-cluster-{project.stack}", "KUBECONFIG": str(project.kubeconfig)}
     done = project.command("adopt", **given, **environment)
     assert done.returncode == 0, done.stdout
@@ -191,14 +191,14 @@ def notes_on_nodes(project: Project) -> set[str]:
 
 
 def hand_back(project: Project, **part: str) -> str:
-    """Run `make leave`, which must succeed; return its last line."""
+    """Run `gpu-cluster leave`, which must succeed; return its last line."""
     done = project.command("leave", **part)
     assert done.returncode == 0, done.stdout
     return done.stdout.strip().splitlines()[-1]
 
 
 def written_by_new(project: Project) -> None:
-    """Run `make new` on the cluster; `make adopt`, which previews, must find nothing to add."""
+    """Run `gpu-cluster new` on the cluster; `adopt`, which previews, must find nothing to add."""
     context = f"gpu-cluster-{project.stack}"
     done = project.command("new", FROM_CLUSTER=context, KUBECONFIG=str(project.kubeconfig))
     assert done.returncode == 0, done.stdout
@@ -208,7 +208,7 @@ def written_by_new(project: Project) -> None:
 
 
 def refused_as_delivered(project: Project, way: str) -> None:
-    """Run `make adopt`, which must refuse, name the way to hand over, and write no file."""
+    """Run `gpu-cluster adopt`, which must refuse, name the way to hand over, and write no file."""
     given = {"CONTEXT": f"gpu-cluster-{project.stack}", "KUBECONFIG": str(project.kubeconfig)}
     done = project.command("adopt", **given)
     assert done.returncode != 0, done.stdout
@@ -250,9 +250,10 @@ def taken_over_and_left(
 @pytest.mark.clusters("left", "labels of others")
 @pytest.mark.slow
 @pytest.mark.promise(
-    "`make adopt` and `make up` take over a device plugin that Helm installed under another name "
+    "`gpu-cluster adopt` and `gpu-cluster up` take over a device plugin that Helm installed "
+    "under another name "
     "in kube-system or a namespace of its own: no pod restarts, no node gets a taint, and "
-    "`make destroy` leaves it."
+    "`gpu-cluster destroy` leaves it."
 )
 @pytest.mark.parametrize("space", ["kube-system", "nvidia"])
 def test_a_release_under_another_name_is_taken_over_in_place(
@@ -275,8 +276,10 @@ def test_a_release_under_another_name_is_taken_over_in_place(
 @pytest.mark.clusters("left", "delivered")
 @pytest.mark.slow
 @pytest.mark.promise(
-    "`make adopt` and `make up` take over a device plugin that a plain manifest made: no pod "
-    "restarts, and `make leave` hands it back. While Argo CD delivers it, `make adopt` refuses and "
+    "`gpu-cluster adopt` and `gpu-cluster up` take over a device plugin that a plain manifest "
+    "made: no pod "
+    "restarts, and `gpu-cluster leave` hands it back. While Argo CD delivers it, `gpu-cluster "
+    "adopt` refuses and "
     "says how it is handed over."
 )
 def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
@@ -303,8 +306,10 @@ def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
 @pytest.mark.clusters("left", "prepared hosts")
 @pytest.mark.slow
 @pytest.mark.promise(
-    "`make adopt` and `make up` take over a GPU Operator that Helm installed with a generated "
-    "name, as Cloud Native Stack does: no pod restarts, no host's file changes, and `make leave` "
+    "`gpu-cluster adopt` and `gpu-cluster up` take over a GPU Operator that Helm installed with "
+    "a generated "
+    "name, as Cloud Native Stack does: no pod restarts, no host's file changes, and `gpu-cluster "
+    "leave` "
     "hands it back."
 )
 def test_an_operator_with_a_generated_name_is_taken_over_in_place(
@@ -352,7 +357,8 @@ def backups(project: Project, host: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.promise(
-    "`make leave` hands back a pool, hosts or the whole stack: pods, releases, labels, taints and "
+    "`gpu-cluster leave` hands back a pool, hosts or the whole stack: pods, releases, labels, "
+    "taints and "
     "files on hosts stay; state, annotations and backups are removed."
 )
 def test_a_stack_is_left_in_parts_and_as_a_whole(own: Project) -> None:

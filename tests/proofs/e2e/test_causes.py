@@ -155,7 +155,7 @@ def plainly(project: Project, *arguments: str, **environment: str) -> tuple[int,
 
 @pytest.fixture(scope="module")
 def shell(made: Project) -> dict[str, str]:
-    """Return the variables that `eval "$(make env)"` has set before the test broke anything."""
+    """Return the variables that `gpu-cluster env` printed before the test broke anything."""
     return made.shell_environment()
 
 
@@ -204,7 +204,9 @@ def assert_one_cause(done: subprocess.CompletedProcess[str], cause: str) -> None
 
 
 @pytest.mark.full
-@pytest.mark.promise("A wrong context stops `make destroy` and `make forget` before any change.")
+@pytest.mark.promise(
+    "A wrong context stops `gpu-cluster destroy` and `gpu-cluster forget` before any change."
+)
 @pytest.mark.parametrize("command", ["destroy", "forget"])
 def test_a_wrong_context_stops_what_removes(project: Project, command: str) -> None:
     assert project.command("preview", **UNASKED).returncode == 0
@@ -263,7 +265,7 @@ def own_plugin_ends(name: str) -> Callable[[Project, Path], dict[str, str]]:
 
 PLUGINS = {
     "kubernetes missing": (kubernetes_missing, r"pulumi-resource-kubernetes"),
-    "kubernetes ends": (kubernetes_ends, r"kubernetes.*cannot allocate memory.*make tools"),
+    "kubernetes ends": (kubernetes_ends, r"kubernetes.*cannot allocate memory.*gpu-cluster tools"),
     "command ends": (own_plugin_ends("pulumi-resource-command"), r"command.*ImportError.*make too"),
     "language host": (own_plugin_ends("pulumi-language-python"), r"python.*ImportError.*make too"),
 }
@@ -318,7 +320,7 @@ def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -
     assert done.returncode != 0
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("::error ")]
     assert re.match(
-        "::error title=make up::up: failed after .*incorrect passphrase.*cure: set", line
+        "::error title=gpu-cluster up::up: failed after .*incorrect passphrase.*cure: set", line
     )
 
 
@@ -345,7 +347,7 @@ def started(project: Project, command: str) -> subprocess.Popen[str]:
     that. So the signal's default is restored, in case these tests run in the background.
     """
     return subprocess.Popen(
-        ["env", "--default-signal=INT", "venv/bin/python", "-m", f"gpu_cluster.commands.{command}"],
+        ["env", "--default-signal=INT", "venv/bin/python", "-m", "gpu_cluster.commands", command],
         cwd=project.root,
         env={**project.environment, **PASSPHRASE},
         stdout=subprocess.PIPE,

@@ -71,9 +71,9 @@ def previewed(project: Project, file: Path) -> tuple[Document, str]:
 
 
 def ran(project: Project) -> subprocess.CompletedProcess[str]:
-    """Run `make up` with JSON=1; standard output has only its document."""
+    """Run `gpu-cluster up` with JSON=1; standard output has only its document."""
     return subprocess.run(
-        ["venv/bin/python", "-m", "gpu_cluster.commands.up"],
+        ["venv/bin/python", "-m", "gpu_cluster.commands", "up"],
         cwd=project.root,
         env={**project.environment, "JSON": "1"},
         capture_output=True,

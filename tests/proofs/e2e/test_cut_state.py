@@ -1,4 +1,4 @@
-"""`make up` after the files of its backend were cut, as a full disk leaves them."""
+"""`gpu-cluster up` after the files of its backend were cut, as a full disk leaves them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def state_of(project: Project) -> Path:
 
 
 @pytest.mark.promise(
-    "After its state was cut or lost, one `make up` heals, the next changes nothing, and "
-    "`make destroy` leaves nothing."
+    "After its state was cut or lost, one `gpu-cluster up` heals, the next changes nothing, and "
+    "`gpu-cluster destroy` leaves nothing."
 )
 def test_a_cut_or_lost_state_heals_and_can_be_destroyed(project: Project) -> None:
     objects = snapshot.cluster(project)
@@ -36,7 +36,7 @@ def test_a_cut_or_lost_state_heals_and_can_be_destroyed(project: Project) -> Non
     refused = project.command("up")
     assert refused.returncode == 1
     assert "no copy that can be read" in refused.stdout.splitlines()[-1], refused.stdout
-    assert "move it away and run `make up`" in refused.stdout.splitlines()[-1]
+    assert "move it away and run `gpu-cluster up`" in refused.stdout.splitlines()[-1]
     state.rename(state.with_name("away"))
     assert figures(project.up())[:2] == (32, 32)
     assert figures(project.up()) == (32, 32, 0)

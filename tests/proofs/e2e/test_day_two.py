@@ -63,7 +63,7 @@ def training(project: Project, node: str) -> Iterator[None]:
 
 
 def edited(project: Project, **changes: Any) -> str:
-    """Change the first pool in the stack file, and return the output of `make preview`."""
+    """Change the first pool in the stack file, and return the output of `gpu-cluster preview`."""
     project.edit(lambda cluster: cluster["pools"][0].update(changes), hardware=False)
     done = project.command("preview")
     assert done.returncode == 0, done.stdout
@@ -82,7 +82,9 @@ def up(project: Project) -> Iterator[Project]:
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` with another name of a pool changes no node and restarts no pod.")
+@pytest.mark.promise(
+    "`gpu-cluster up` with another name of a pool changes no node and restarts no pod."
+)
 def test_a_renamed_pool_leaves_nodes_and_pods_as_they_are(up: Project) -> None:
     before, running = nodes(up), pods(up)
     said = edited(up, name="h100")

@@ -31,7 +31,9 @@ def deployed(project: Project) -> Iterator[None]:
     assert project.command("destroy").returncode == 0
 
 
-@pytest.mark.promise("The lines `next:` of `make up` work when they are pasted into a shell.")
+@pytest.mark.promise(
+    "The lines `next:` of `gpu-cluster up` work when they are pasted into a shell."
+)
 def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
     """The lines `next:` must work in a user's shell, even after another stack was selected."""
     # Because requirements.lock has an old time stamp, `make` does not rebuild the virtual

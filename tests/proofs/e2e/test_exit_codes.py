@@ -161,7 +161,7 @@ def evidence(project: Project) -> Done:
     )
     for command in commands:
         subprocess.run(command.split(), cwd=project.root, check=True, capture_output=True)
-    return project.command("evidence", KEY="evidence.key", EVIDENCE="evidence.json")
+    return project.command("evidence", KEY="evidence.key", FILE="evidence.json")
 
 
 def explained(project: Project) -> Done:
@@ -228,7 +228,7 @@ def probed(project: Project) -> Done:
         script.write_text((project.root / "probe.sh").read_text())
         with (root / "run/gpu-cluster-ssh/authorized_keys").open("a") as file:
             file.write(f"{line}\n")
-    return project.command("probe_key", PROBE_KEY="probe")
+    return project.command("probe_key", FILE="probe")
 
 
 def adopted(project: Project) -> Done:
@@ -254,36 +254,36 @@ spec:
 SECRET = "KEY = '-----BEGIN OPENSSH PRIVATE KEY-----'\n" + "b3BlbnNzaC1rZXktdjE" * 4 + "\n"
 
 CASES: dict[tuple[str, int], Callable[[Project], Done]] = {
-    ("gpu_cluster.commands.up", 1): lacks_stack("up"),
-    ("gpu_cluster.commands.up", 0): run("up"),
-    ("gpu_cluster.commands.validate", 0): run("validate", NODES="gpu-1"),
-    ("gpu_cluster.commands.validate", 1): run("validate", NODES="gpu-9"),
-    ("gpu_cluster.commands.preview", 0): run("preview"),
-    ("gpu_cluster.commands.preview", 1): refused_preview,
-    ("gpu_cluster.commands.status", 0): run("status"),
-    ("gpu_cluster.commands.status", 1): without_hosts,
-    ("gpu_cluster.commands.status", 2): drifted,
-    ("gpu_cluster.commands.status", 3): sick,
-    ("gpu_cluster.commands.evidence", 0): evidence,
-    ("gpu_cluster.commands.evidence", 1): run("evidence", KEY="no.key"),
-    ("gpu_cluster.commands.verify_evidence", 0): run(
+    ("gpu-cluster up", 1): lacks_stack("up"),
+    ("gpu-cluster up", 0): run("up"),
+    ("gpu-cluster validate", 0): run("validate", NODES="gpu-1"),
+    ("gpu-cluster validate", 1): run("validate", NODES="gpu-9"),
+    ("gpu-cluster preview", 0): run("preview"),
+    ("gpu-cluster preview", 1): refused_preview,
+    ("gpu-cluster status", 0): run("status"),
+    ("gpu-cluster status", 1): without_hosts,
+    ("gpu-cluster status", 2): drifted,
+    ("gpu-cluster status", 3): sick,
+    ("gpu-cluster evidence", 0): evidence,
+    ("gpu-cluster evidence", 1): run("evidence", KEY="no.key"),
+    ("gpu-cluster verify-evidence", 0): run(
         "verify_evidence", FILE="evidence.json", PUBLIC="evidence.pub", SIMULATED="1"
     ),
-    ("gpu_cluster.commands.verify_evidence", 1): run(
+    ("gpu-cluster verify-evidence", 1): run(
         "verify_evidence", FILE="evidence.json", PUBLIC="evidence.pub"
     ),
-    ("gpu_cluster.commands.who", 0): run("who"),
-    ("gpu_cluster.commands.who", 1): lacks_stack("who"),
-    ("gpu_cluster.commands.why", 0): explained,
-    ("gpu_cluster.commands.why", 1): run("why", POD="default/none"),
-    ("gpu_cluster.commands.report", 0): run("report"),
-    ("gpu_cluster.commands.report", 1): run("report", REPORT="no/such/folder/report.html"),
-    ("gpu_cluster.commands.comment", 0): comment,
-    ("gpu_cluster.commands.comment", 1): run("comment", CHANGE="no-change.json"),
-    ("gpu_cluster.commands.host_keys", 0): run("host_keys"),
-    ("gpu_cluster.commands.host_keys", 1): run("host_keys", HOSTS="gpu-1", CONFIRM="0" * 16),
-    ("gpu_cluster.commands.images", 0): images_with(0),
-    ("gpu_cluster.commands.images", 1): images_with(1),
+    ("gpu-cluster who", 0): run("who"),
+    ("gpu-cluster who", 1): lacks_stack("who"),
+    ("gpu-cluster why", 0): explained,
+    ("gpu-cluster why", 1): run("why", POD="default/none"),
+    ("gpu-cluster report", 0): run("report"),
+    ("gpu-cluster report", 1): run("report", FILE="no/such/folder/report.html"),
+    ("gpu-cluster comment", 0): comment,
+    ("gpu-cluster comment", 1): run("comment", CHANGE="no-change.json"),
+    ("gpu-cluster host-keys", 0): run("host_keys"),
+    ("gpu-cluster host-keys", 1): run("host_keys", HOSTS="gpu-1", CONFIRM="0" * 16),
+    ("gpu-cluster images", 0): images_with(0),
+    ("gpu-cluster images", 1): images_with(1),
     ("make facts", 0): maintained("facts"),
     ("make facts", 1): maintained("facts", CSAF="no-such-folder"),
     ("make audit", 0): audit(""),
@@ -291,23 +291,23 @@ CASES: dict[tuple[str, int], Callable[[Project], Done]] = {
     ("gpu-rules check", 0): rules(SOUND),
     ("gpu-rules check", 1): rules(VIOLATING),
     ("gpu-rules check", 2): rules(SOUND, "--no-such-option"),
-    ("gpu_cluster.commands.probe_key", 1): run("probe_key", PROBE_KEY="probe"),
-    ("gpu_cluster.commands.probe_key", 0): probed,
-    ("gpu_cluster.commands.new", 0): run(
+    ("gpu-cluster probe-key", 1): run("probe_key", FILE="probe"),
+    ("gpu-cluster probe-key", 0): probed,
+    ("gpu-cluster new", 0): run(
         "new", STACK="fresh", NODES="gpu-[1-4]", GPUS="8", CONTEXT="my-cluster"
     ),
-    ("gpu_cluster.commands.new", 1): run("new", STACK="fresh", NODES="gpu-[1-4]", GPUS="8"),
-    ("gpu_cluster.commands.new", 2): program("gpu_cluster.commands.new", "--no-such-option"),
-    ("gpu_cluster.commands.forget", 0): run("forget", HOST="gpu-2"),
-    ("gpu_cluster.commands.forget", 1): run("forget", HOST="gpu-2"),
-    ("gpu_cluster.commands.destroy", 1): lacks_stack("destroy"),
-    ("gpu_cluster.commands.destroy", 0): run("destroy"),
-    ("gpu_cluster.commands.leave", 1): run("leave", HOSTS="gpu-9"),
-    ("gpu_cluster.commands.leave", 0): after_up("leave"),
-    ("gpu_cluster.commands.adopt", 1): run("adopt", STACK="adopted"),
-    ("gpu_cluster.commands.adopt", 0): adopted,
-    ("gpu_cluster.commands.down", 1): lacks_stack("down"),
-    ("gpu_cluster.commands.down", 0): run("down"),
+    ("gpu-cluster new", 1): run("new", STACK="fresh", NODES="gpu-[1-4]", GPUS="8"),
+    ("gpu-cluster new", 2): program("gpu_cluster.commands", "new", "--no-such-option"),
+    ("gpu-cluster forget", 0): run("forget", HOST="gpu-2"),
+    ("gpu-cluster forget", 1): run("forget", HOST="gpu-2"),
+    ("gpu-cluster destroy", 1): lacks_stack("destroy"),
+    ("gpu-cluster destroy", 0): run("destroy"),
+    ("gpu-cluster leave", 1): run("leave", HOSTS="gpu-9"),
+    ("gpu-cluster leave", 0): after_up("leave"),
+    ("gpu-cluster adopt", 1): run("adopt", STACK="adopted"),
+    ("gpu-cluster adopt", 0): adopted,
+    ("gpu-cluster down", 1): lacks_stack("down"),
+    ("gpu-cluster down", 0): run("down"),
 }
 """A run for each code, in an order in which the stack is deployed first and taken away last."""
 

@@ -91,7 +91,7 @@ def when(holds: Callable[[], object], run: subprocess.Popen[bytes]) -> None:
 
 @pytest.mark.full
 @pytest.mark.promise(
-    "After a SIGKILL while the simulated hosts start, the next `make up` heals them."
+    "After a SIGKILL while the simulated hosts start, the next `gpu-cluster up` heals them."
 )
 @pytest.mark.parametrize("file", FILES)
 def test_a_first_start_killed_at_a_file_heals(first: First, file: str) -> None:
@@ -104,7 +104,9 @@ def test_a_first_start_killed_at_a_file_heals(first: First, file: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.promise("After a SIGKILL of a host's own processes, the next `make up` heals it.")
+@pytest.mark.promise(
+    "After a SIGKILL of a host's own processes, the next `gpu-cluster up` heals it."
+)
 @pytest.mark.parametrize("after", [0.0, 0.05, 0.2])
 def test_a_host_whose_processes_are_killed_heals(first: First, after: float) -> None:
     run = first.start()

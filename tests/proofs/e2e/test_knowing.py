@@ -1,4 +1,4 @@
-"""`make status`, `make who` and `make support-bundle` of a deployed stack, as a preview's user.
+"""The verbs status, who and support-bundle of a deployed stack, as a preview's user.
 
 The stack file names a context of its own, so the commands use a kubeconfig whose user has the roles
 of previews and nothing else, and an SSH key that can only run the probe. Secrets are hidden
@@ -24,7 +24,7 @@ from gpu_cluster.hosts.observed.probe import probe
 from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.metrics import VERSIONS
 from tests.proofs.e2e.metrics_adapter import adapter
-from tests.proofs.e2e.project import LIMIT, Project, figures
+from tests.proofs.e2e.project import LIMIT, Project, figures, verb_words
 from tests.proofs.e2e.reader import PLUGIN, RBAC, USER, reading_user
 
 pytestmark = pytest.mark.full
@@ -42,11 +42,12 @@ class Site:
     variables: dict[str, str]
 
     def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run a command with JSON=1; standard output has only its document."""
+        """Run a verb with JSON=1; standard output has only its document."""
+        words, variables = verb_words(command, more)
         return subprocess.run(
-            ["venv/bin/python", "-m", f"gpu_cluster.commands.{command}"],
+            ["venv/bin/python", "-m", "gpu_cluster.commands", *words],
             cwd=self.project.root,
-            env={**self.project.environment, **self.variables, "JSON": "1", **more},
+            env={**self.project.environment, **self.variables, "JSON": "1", **variables},
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -107,7 +108,7 @@ def site(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         assert project.command("destroy").returncode == 0
 
 
-@pytest.mark.promise("`make status` needs no right but those of a preview.")
+@pytest.mark.promise("`gpu-cluster status` needs no right but those of a preview.")
 def test_status_is_clean_after_up_and_names_what_somebody_changed(site: Site) -> None:
     clean = site.run("status")
     assert clean.returncode == 0, clean.stdout + clean.stderr
@@ -129,7 +130,7 @@ def test_status_is_clean_after_up_and_names_what_somebody_changed(site: Site) ->
     assert site.run("status").returncode == 0
 
 
-@pytest.mark.promise("`make who` needs no right but those of a preview.")
+@pytest.mark.promise("`gpu-cluster who` needs no right but those of a preview.")
 def test_who_names_the_pod_that_holds_the_gpus_of_a_node(site: Site) -> None:
     done = site.run("who")
     assert done.returncode == 0, done.stderr
@@ -142,7 +143,7 @@ def test_who_names_the_pod_that_holds_the_gpus_of_a_node(site: Site) -> None:
 
 
 def holder(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """Return the pod that holds GPUs of gpu-4, from the document of `make who`."""
+    """Return the pod that holds GPUs of gpu-4, from the document of `gpu-cluster who`."""
     assert done.returncode == 0, done.stderr
     nodes = {each["node"]: each for each in json.loads(done.stdout)["nodes"]}
     (found,) = nodes["gpu-4"]["holders"]
@@ -151,7 +152,8 @@ def holder(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.promise(
-    "`make who` marks pods idle whose GPUs do not compute, where the cluster serves this metric."
+    "`gpu-cluster who` marks pods idle whose GPUs do not compute, where the cluster serves "
+    "this metric."
 )
 def test_who_marks_a_pod_idle_whose_gpus_do_not_compute(
     site: Site, tmp_path: Path, version: str
@@ -168,7 +170,7 @@ def test_who_marks_a_pod_idle_whose_gpus_do_not_compute(
         text = site.run("who", JSON="").stdout
         assert f"idle, 0 % used: default/train (8 {GPU})\n" in text
         path = tmp_path / "bundle.tar.gz"
-        site.run("support_bundle", BUNDLE=str(path))
+        site.run("support_bundle", FILE=str(path))
         bundled = json.loads(archived(path)["who.json"])
         assert bundled["unmeasured"] == []
         assert sum(each["idle"] for node in bundled["nodes"] for each in node["holders"]) == 1
@@ -219,12 +221,13 @@ def archived(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.promise(
-    "The archive of `make support-bundle` holds no secret of the stack file, the environment or a "
+    "The archive of `gpu-cluster support-bundle` holds no secret of the stack file, the "
+    "environment or a "
     "pod, and says first what is in it."
 )
 def test_a_bundle_is_whole_and_holds_no_secret(site: Site, tmp_path: Path) -> None:
     path = tmp_path / "bundle.tar.gz"
-    done = site.run("support_bundle", BUNDLE=str(path))
+    done = site.run("support_bundle", FILE=str(path))
     assert done.returncode == 0, done.stderr
     contents = json.loads(done.stdout)
     assert {each["name"]: each["leftOut"] for each in contents["entries"]} == dict.fromkeys(
@@ -249,7 +252,7 @@ def test_a_bundle_is_whole_and_holds_no_secret(site: Site, tmp_path: Path) -> No
 def test_a_bundle_of_a_backend_that_fails_repeats_no_password(site: Site, tmp_path: Path) -> None:
     backend = f"postgres://user:{CANARY}@127.0.0.1:1/state"
     path = tmp_path / "bundle.tar.gz"
-    done = site.run("support_bundle", BUNDLE=str(path), PULUMI_BACKEND_URL=backend)
+    done = site.run("support_bundle", FILE=str(path), PULUMI_BACKEND_URL=backend)
     assert done.returncode == 0, done.stderr
     left = [each for each in json.loads(done.stdout)["entries"] if each["leftOut"]]
     assert [each["name"] for each in left] == ["state.json"]

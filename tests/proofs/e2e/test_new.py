@@ -27,7 +27,7 @@ def foreign(tmp_path: Path) -> Iterator[tuple[Project, Path]]:
 
 
 @pytest.mark.slow
-@pytest.mark.promise("What `make new` writes from an inventory can be previewed at once.")
+@pytest.mark.promise("What `gpu-cluster new` writes from an inventory can be previewed at once.")
 def test_what_is_written_of_an_inventory_can_be_previewed(foreign: tuple[Project, Path]) -> None:
     project, inventory = foreign
     done = project.command(

@@ -171,7 +171,7 @@ def test_a_preview_without_its_cluster_names_the_command_that_starts_it(tmp_path
     assert done.returncode == 1, done.stdout
     assert done.stdout.splitlines() == [
         f"The embedded cluster of stack {made.stack} does not run, and a preview starts nothing. "
-        f"Run `make start STACK={made.stack}` first."
+        f"Run `gpu-cluster start --stack {made.stack}` first."
     ]
     assert not list((toolchain.cache_dir() / "embedded").glob(f"{made.stack}*"))
     assert not list(made.state.iterdir())
@@ -208,7 +208,7 @@ def test_a_real_stack_is_previewed_on_a_substitute_that_was_started(tmp_path: Pa
     try:
         refused = made.command("preview")
         assert refused.returncode == 1
-        assert f"Run `EMBEDDED=1 make start STACK={made.stack}` first." in refused.stdout
+        assert f"Run `gpu-cluster start --stack {made.stack} --embedded` first." in refused.stdout
         assert made.command("start").returncode == 0
         done = made.command("preview")
         assert done.returncode == 0, done.stdout

@@ -1,6 +1,6 @@
-"""Tests of `make up` in unusual surroundings.
+"""Tests of `gpu-cluster up` in unusual surroundings.
 
-The surroundings are shells, folder names and full disks, and `make down` while `up` runs.
+The surroundings are shells, folder names and full disks, and `gpu-cluster down` while `up` runs.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Surrounded(Project):
         return changed
 
     def goes_down(self, *before: str) -> None:
-        """Run `make down` and check that no process is left."""
+        """Run `gpu-cluster down` and check that no process is left."""
         done = self.make_command("down", *before)
         assert done.returncode == 0, done.stdout
         assert simulator.status(self.stack).running == {}
@@ -71,7 +71,9 @@ def surrounded(tmp_path: Path) -> Iterator[Surrounded]:
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` works in the locale C, and in a shell that makes warnings errors.")
+@pytest.mark.promise(
+    "`gpu-cluster up` works in the locale C, and in a shell that makes warnings errors."
+)
 def test_a_shell_without_a_locale_and_with_warnings_as_errors(surrounded: Surrounded) -> None:
     surrounded.environment |= {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONWARNINGS": "error"}
     surrounded.environment["PYTHONCOERCECLOCALE"] = "0"
@@ -79,20 +81,22 @@ def test_a_shell_without_a_locale_and_with_warnings_as_errors(surrounded: Surrou
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` works with a umask of 077.")
+@pytest.mark.promise("`gpu-cluster up` works with a umask of 077.")
 def test_a_umask_that_gives_others_nothing(surrounded: Surrounded) -> None:
     surrounded.comes_up("sh", "-c", 'umask 077; exec "$@"', "sh")
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` needs no proxy for what is on this machine, and no NO_PROXY.")
+@pytest.mark.promise(
+    "`gpu-cluster up` needs no proxy for what is on this machine, and no NO_PROXY."
+)
 def test_proxies_that_answer_nobody(surrounded: Surrounded) -> None:
     surrounded.environment |= dict.fromkeys(PROXIES, NOBODY)
     surrounded.comes_up()
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` works on a machine without any network but loopback.")
+@pytest.mark.promise("`gpu-cluster up` works on a machine without any network but loopback.")
 def test_a_machine_without_a_network(surrounded: Surrounded) -> None:
     alone = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
     if os.geteuid() != 0 or subprocess.run([*alone, "true"], check=False).returncode:
@@ -101,9 +105,9 @@ def test_a_machine_without_a_network(surrounded: Surrounded) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` works while the clock that its programs see jumps by hours.")
+@pytest.mark.promise("`gpu-cluster up` works while the clock that its programs see jumps by hours.")
 def test_a_clock_that_jumps(surrounded: Surrounded, tmp_path: Path) -> None:
-    """`make up` works while the clock jumps by hours for all dynamically linked programs.
+    """`gpu-cluster up` works while the clock jumps by hours for all dynamically linked programs.
 
     These are the language host, plugins and commands. The engine is linked statically, so it keeps
     the real clock.
@@ -148,7 +152,7 @@ def own_cache(folder: Path) -> Path:
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make up` works in folders with blanks and letters of any language.")
+@pytest.mark.promise("`gpu-cluster up` works in folders with blanks and letters of any language.")
 def test_folders_with_blanks_and_letters(
     surrounded: Surrounded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +210,9 @@ def test_a_cache_that_takes_no_files(
 
 
 @pytest.mark.full
-@pytest.mark.promise("`make down` during a first `make up` waits for it, then removes everything.")
+@pytest.mark.promise(
+    "`gpu-cluster down` during a first `gpu-cluster up` waits for it, then removes everything."
+)
 def test_down_waits_for_a_first_up(surrounded: Surrounded) -> None:
     with subprocess.Popen(
         ["make", "up"],
@@ -224,7 +230,7 @@ def test_down_waits_for_a_first_up(surrounded: Surrounded) -> None:
     assert up.returncode == 0, text
     assert figures(text.strip().splitlines()[-1])[:2] == (32, 32)
     assert down.returncode == 0, down.stdout
-    assert "waiting for the end of `make up` (process " in down.stdout
+    assert "waiting for the end of `gpu-cluster up` (process " in down.stdout
     assert " 0 resources removed" not in down.stdout
     assert simulator.status(surrounded.stack).running == {}
     assert {path.name for path in folder.iterdir()} <= {"id_ed25519", "id_ed25519.pub"}

@@ -65,7 +65,7 @@ def allocatable(project: Project, node: str) -> dict[str, str]:
 
 
 def changed(project: Project) -> int:
-    """Run `make up` and return the number of changed resources."""
+    """Run `gpu-cluster up` and return the number of changed resources."""
     return int(project.up().split(", ")[1].split()[0])
 
 
@@ -193,7 +193,7 @@ def operator(stack: str) -> Json:
 
 def test_the_operator_divides_gpus_and_leaves_what_is_off_alone(live: Project) -> None:
     live.write(operator(live.stack))
-    # `make start` makes the simulator remove the GPUs of the node that declares no GPUs.
+    # `gpu-cluster start` makes the simulator remove the GPUs of the node that declares no GPUs.
     begun = live.command("start")
     assert begun.returncode == 0, begun.stdout
     before = snapshot.cluster(live)

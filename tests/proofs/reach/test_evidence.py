@@ -78,7 +78,8 @@ def files(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.promise(
-    "`make validate JUNIT=file CTRF=file` reports each GPU of the stack, and of a failed run each "
+    "`gpu-cluster validate --junit file --ctrf file` reports each GPU of the stack, and of a "
+    "failed run each "
     "error with its node."
 )
 def test_make_validate_writes_reports_of_each_gpu_and_of_a_failure(
@@ -109,8 +110,8 @@ def test_make_validate_writes_reports_of_each_gpu_and_of_a_failure(
 
 
 @pytest.mark.promise(
-    "`make evidence` changes nothing and says the same of an unchanged stack each time; "
-    "`make verify-evidence` accepts it until the stack file or a fact changes."
+    "`gpu-cluster evidence` changes nothing and says the same of an unchanged stack each time; "
+    "`gpu-cluster verify-evidence` accepts it until the stack file or a fact changes."
 )
 def test_evidence_of_a_deployed_stack_is_made_twice_and_verified(
     project: Project, total: int

@@ -99,7 +99,7 @@ class Stack:
         }
 
     def down(self) -> None:
-        """Run `make destroy`.
+        """Run `gpu-cluster destroy`.
 
         Check that the hosts then have the same files as before the first `up`.
         """

@@ -1,4 +1,4 @@
-"""`make why` names the cause that a real kubelet, scheduler or controller reports for a pod.
+"""`gpu-cluster why` names the cause that a real kubelet, scheduler or controller reports for a pod.
 
 Each pod is created on a real and on a simulated node. The simulated node may say nothing, but must
 not name another cause than the real one. The control plane, kubelet, containerd and device plugin
@@ -258,7 +258,7 @@ def placed(name: str, node: str, case: Case) -> Json:
 
 
 def why(lab: Lab, name: str, namespace: str = SPACE) -> Answer:
-    """Return what `make why` says about a pod."""
+    """Return what `gpu-cluster why` says about a pod."""
 
     async def ask() -> Answer:
         answer: Answer = {}
@@ -270,7 +270,7 @@ def why(lab: Lab, name: str, namespace: str = SPACE) -> Answer:
 
 
 def waits(lab: Lab, name: str) -> str:
-    """Return what a wait of `make up` says about a pod; it reads the pod's events and logs only."""
+    """Return what a wait of a run says about a pod; it reads the pod's events and logs only."""
     made = lab.pod(name)
 
     async def ask() -> str:
@@ -299,7 +299,7 @@ def counted(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.clusters("kubelet", name))
 
 
-@pytest.mark.promise("`make why` names the cause that a real kubelet reports for a pod.")
+@pytest.mark.promise("`gpu-cluster why` names the cause that a real kubelet reports for a pod.")
 @pytest.mark.parametrize("name", [counted(name) for name in CASES])
 def test_the_cause_of_a_real_kubelet_is_named(lab: Lab, name: str) -> None:
     case, (node, simulated) = CASES[name], NODES

@@ -177,7 +177,8 @@ def test_a_cluster_whose_api_server_never_came_up_is_made_again(
 
 @pytest.mark.full
 @pytest.mark.promise(
-    "After a SIGKILL at any file that a first start writes, the next `make up` heals the cluster."
+    "After a SIGKILL at any file that a first start writes, the next `gpu-cluster up` heals "
+    "the cluster."
 )
 @pytest.mark.parametrize("file", FILES)
 def test_a_first_start_killed_at_a_file_heals(first: First, file: str) -> None:
@@ -191,7 +192,8 @@ def test_a_first_start_killed_at_a_file_heals(first: First, file: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.promise(
-    "After a SIGKILL of any process of a first start, this or the next `make up` heals the cluster."
+    "After a SIGKILL of any process of a first start, this or the next `gpu-cluster up` heals "
+    "the cluster."
 )
 @pytest.mark.parametrize("process", WORDS)
 def test_a_first_start_whose_process_is_killed_heals(first: First, process: str) -> None:
@@ -238,7 +240,7 @@ def test_a_machine_whose_loopback_is_down_is_named(first: First) -> None:
 
 @pytest.mark.full
 @pytest.mark.promise(
-    "After etcd or the API server was killed, `make up` heals it and keeps its objects."
+    "After etcd or the API server was killed, `gpu-cluster up` heals it and keeps its objects."
 )
 @pytest.mark.parametrize("component", ["etcd", "kube-apiserver", "kube-controller-manager"])
 def test_a_killed_part_of_the_control_plane_comes_back(cluster: Running, component: str) -> None:

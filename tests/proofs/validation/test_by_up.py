@@ -113,7 +113,7 @@ def test_the_holder_of_a_deferred_gpu_is_named_by_validate_and_in_previews(
     done = project.command("validate", NODES="gpu-2")
     assert done.returncode == 0, done.stdout
     assert re.search(
-        r"^deferred: node gpu-2: 1 GPU, held by default/holder .*make validate "
+        r"^deferred: node gpu-2: 1 GPU, held by default/holder .*gpu-cluster validate "
         rf"STACK={project.stack} NODES=gpu-2$",
         done.stdout,
         re.M,

@@ -88,7 +88,7 @@ class Site:
     provider: NextProvider
 
     def up(self) -> None:
-        """Run `make up` twice: first after the kill, then again, which must not change anything."""
+        """Run `gpu-cluster up` twice: first after the kill, then again, which changes nothing."""
         assert figures(self.project.up())[:2] == (GPUS, GPUS)
         assert figures(self.project.up()) == (GPUS, GPUS, 0)
 

@@ -121,7 +121,7 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
         comments["platform",] = (
             "No platform was found. If the cluster already runs GPU software, read the cluster, "
             "too: "
-            f"make new STACK={stack} FROM_CLUSTER=context FROM_INVENTORY=file",
+            f"gpu-cluster new --stack {stack} --from-cluster context --from-inventory file",
         )
     pools = _pools(found.machines, wanted.gpus)
     for index, (_, assumed) in enumerate(pools):

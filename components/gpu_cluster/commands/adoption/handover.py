@@ -27,32 +27,34 @@ def way(owner: ManagedBy) -> str:
         return (
             f"remove the Application from its ApplicationSet or parent, `argocd app delete {name} "
             "--cascade=false`, remove the annotation argocd.argoproj.io/tracking-id from the "
-            "object, then run `make adopt` again; objects and pods stay"
+            "object, then run `gpu-cluster adopt` again; objects and pods stay"
         )
     if owner.kind is ManagerKind.FLUX and owner.object_kind == "HelmRelease":
         return (
             f"`flux suspend helmrelease -n {space} {name}`, remove it from the repository, "
             f"`kubectl delete helmrelease -n {space} {name}` (a suspended one uninstalls nothing), "
-            "then run `make adopt` again; the release and its pods stay"
+            "then run `gpu-cluster adopt` again; the release and its pods stay"
         )
     if owner.kind is ManagerKind.FLUX:
         return (
             "annotate the object with kustomize.toolkit.fluxcd.io/prune=disabled, remove it from "
             f"the repository of Kustomization {space}/{name}, remove its labels "
-            "kustomize.toolkit.fluxcd.io/name and namespace, then run `make adopt` again"
+            "kustomize.toolkit.fluxcd.io/name and namespace, then run `gpu-cluster adopt` again"
         )
     if owner.kind is ManagerKind.HELM_CONTROLLER:
         return (
             f"annotate HelmChart {space}/{name} with helmcharts.helm.cattle.io/unmanaged=true, "
             "remove its manifest from the server's folder, remove its finalizer and delete it, "
-            "then run `make adopt` again; the release and its pods stay"
+            "then run `gpu-cluster adopt` again; the release and its pods stay"
         )
     if owner.kind is ManagerKind.LIFECYCLE_MANAGER:
         return "it can't be handed over: Operator Lifecycle Manager installs no Helm release"
     if owner.kind is ManagerKind.ADDON_MANAGER:
         return "switch the provider's GPU add-on off, or leave its nodes out of the stack's pools"
     if owner.kind is ManagerKind.THIS_PROGRAM:
-        return "remove it from that stack first: run `make leave` in the checkout of that stack"
+        return (
+            "remove it from that stack first: run `gpu-cluster leave` in the checkout of that stack"
+        )
     return f"take over what made it, {owner}, or keep it outside the stack"
 
 
@@ -63,5 +65,5 @@ def no_release(workload: ObservedWorkload) -> Fault:
         "a Deployment that no Helm release records",
         "a Helm release: the operator consists of many objects",
         "make it one with the same values, which restarts nothing if they render the same: `helm "
-        "upgrade --install --take-ownership`, then run `make adopt` again",
+        "upgrade --install --take-ownership`, then run `gpu-cluster adopt` again",
     )

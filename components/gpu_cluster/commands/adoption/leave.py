@@ -70,7 +70,7 @@ def unready(nodes: Sequence[Json], handed: Handed) -> list[Fault]:
             f"node {node['metadata']['name']}",
             "the start-up taint" if startup_taint.has_startup_taint(node) else "a cordon of a run",
             "a node without an unfinished change, because no later run would finish it",
-            f"run `make up{stack_option(handed.stack)}` first",
+            f"run `gpu-cluster up{stack_option(handed.stack)}` first",
         )
         for node in nodes
         if is_handed(node, handed)

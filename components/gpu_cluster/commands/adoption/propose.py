@@ -197,7 +197,8 @@ def _gpu_cluster(release: ObservedRelease) -> Iterator[Fault]:
             "true: the operator runs a GPUCluster, an experiment of its publisher, and with it "
             "NVIDIA's DRA driver",
             "a ClusterPolicy: the DRA driver is managed by a release of its own only",
-            "keep it outside the stack; or remove it, declare `platform: dra` and run `make up`",
+            "keep it outside the stack; or remove it, declare `platform: dra` and run "
+            "`gpu-cluster up`",
         )
 
 

@@ -25,7 +25,7 @@ SCHEMA = "docs/stack.schema.json"
 """Path of the JSON schema of stack files, from the folder of the stack files."""
 HEAD = f"""\
 # yaml-language-server: $schema={SCHEMA}
-# {{}} Every value can be changed; `make preview` shows the effect.
+# {{}} Every value can be changed; `gpu-cluster preview` shows the effect.
 config:
   pulumi:disable-default-providers:
     - kubernetes

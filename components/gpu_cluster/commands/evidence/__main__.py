@@ -1,13 +1,12 @@
-"""Program of `make evidence KEY=evidence.key`: sign what the validation of a stack found.
+"""Run `gpu-cluster evidence`: sign what the validation of a stack found.
 
 It only reads, and refuses a stack that differs from its file or that must be validated again. The
-file that it writes is checked by `make verify-evidence`.
+file that it writes is checked by `gpu-cluster verify-evidence`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -42,16 +41,16 @@ from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 
 FILE = "evidence-{stack}.json"
-"""Name of the file with the evidence, if EVIDENCE names no other."""
+"""Name of the file with the evidence, if the user names no other."""
 DAYS = 30
-"""Number of days for which evidence holds, if DAYS names no other."""
+"""Number of days for which evidence holds, if the user names no other."""
 
 
-def days(text: str) -> int:
+def validity(text: str) -> int:
     """Return the number of days for which the evidence holds.
 
     Args:
-        text: Value of the variable DAYS; empty for the default.
+        text: The number as the user typed it; empty for the default.
 
     Raises:
         EvidenceError: The text is not a number in the accepted range.
@@ -61,28 +60,28 @@ def days(text: str) -> int:
     if text.isascii() and text.isdecimal() and 1 <= int(text[:6]) <= LONGEST:
         return int(text[:6])
     cure = f"leave it out for {DAYS}"
-    raise EvidenceError(Fault("DAYS", printable(text, 40), f"1 to {LONGEST}", cure))
+    raise EvidenceError(Fault("--days", printable(text, 40), f"1 to {LONGEST}", cure))
 
 
-def named_file(variable: str, limit: int, command: str) -> bytes:
-    """Return the content of a file that an environment variable names.
+def named_file(option: str, path: str, limit: int, command: str) -> bytes:
+    """Return the content of a file that an option names.
 
     Args:
-        variable: The environment variable.
+        option: The option.
+        path: Its value.
         limit: Maximum number of bytes to read.
         command: Command that writes such a file, for the error's cure.
 
     Raises:
         EvidenceError: No file is named, or it can't be read.
     """
-    path = os.environ.get(variable, "")
     try:
         with Path(path).open("rb") as file:
             return file.read(limit)
     except OSError as error:
         found = f"{printable(path, 200)}, {error.strerror}" if path else "nothing"
-        cure = f"name it in {variable}; `{command}` writes one"
-        raise EvidenceError(Fault(variable, found, "a file that can be read", cure)) from None
+        cure = f"name it with {option}; `{command}` writes one"
+        raise EvidenceError(Fault(option, found, "a file that can be read", cure)) from None
 
 
 def require_clean(document: Document) -> None:
@@ -94,10 +93,10 @@ def require_clean(document: Document) -> None:
     if document.outcome is Outcome.FAILED:
         found = printable(document.cause)
         raise EvidenceError(
-            Fault(f"stack {document.stack}", found, "no fault", "see `make status`")
+            Fault(f"stack {document.stack}", found, "no fault", "see `gpu-cluster status`")
         )
     if any(cluster.is_changed for cluster in document.clusters):
-        wanted, cure = "a stack as its file says", "run `make up`, then make the evidence"
+        wanted, cure = "a stack as its file says", "run `gpu-cluster up`, then make the evidence"
         found = status.last_line(document)
         raise EvidenceError(Fault(f"stack {document.stack}", found, wanted, cure))
 
@@ -124,7 +123,7 @@ def _figures(stack: Stack) -> tuple[Figure, ...]:
             found = select(stack).outputs().get("tests")
         return tuple(collect.figures(figures_of(found.value if found else [])))
     except (automation.CommandError, ValueError) as error:
-        cure = "see that the state can be read: `make env`"
+        cure = "see that the state can be read: `gpu-cluster env`"
         fault = Fault("results of tests", printable(str(error), 500), "the stack's outputs", cure)
         raise EvidenceError(fault) from None
 
@@ -160,15 +159,22 @@ def made(stack: Stack, now: datetime, valid: int) -> Predicate:
     )
 
 
-def main() -> None:
-    """Write the signed evidence of the stack; exit with 1 if it can't be made."""
+def main(*, key: str = "", days: str = "", file: str = "") -> None:
+    """Write the signed evidence of the stack; exit with 1 if it can't be made.
+
+    Args:
+        key: File with the private key.
+        days: Number of days for which the evidence holds; empty for the default.
+        file: File of the evidence; empty: `evidence-STACK.json`.
+    """
     stack = Stack.current()
     with answering("evidence") as answer:
         try:
-            valid = days(os.environ.get("DAYS", ""))
-            signer = envelope.signer(named_file("KEY", envelope.KEY_LIMIT, envelope.MAKE_KEY))
-            named = os.environ.get("EVIDENCE") or FILE.format(stack=stack.name)
-            path = new_file("EVIDENCE", named)
+            valid = validity(days)
+            signer = envelope.signer(
+                named_file("--key", key, envelope.KEY_LIMIT, envelope.MAKE_KEY)
+            )
+            path = new_file("--file", file or FILE.format(stack=stack.name))
             digest = stack.digest()
             predicate = made(stack, datetime.now(UTC), valid)
             if stack.digest() != digest:
@@ -188,7 +194,3 @@ def counted(counts: Mapping[str, int]) -> str:
     """Return how many GPUs of how many ran a kernel, simulated a kernel or were deferred."""
     parts = [f"{counts[kind]} {kind}" for kind in ("computed", "simulated", "deferred")]
     return f"{counts['declared']} GPUs, {', '.join(p for p in parts if not p.startswith('0 '))}"
-
-
-if __name__ == "__main__":
-    main()

@@ -22,8 +22,11 @@ SKEW = timedelta(minutes=5)
 """Accepted difference between the clocks of two machines."""
 LONGEST = 366
 """Maximum number of days for which evidence may hold."""
-AGAIN = "validate the stack again and make new evidence: `make validate`, `make evidence`"
-DISTRUST = "do not trust the file: whoever signed it did not write it with `make evidence`"
+AGAIN = (
+    "validate the stack again and make new evidence: `gpu-cluster validate`, then "
+    "`gpu-cluster evidence`"
+)
+DISTRUST = "do not trust the file: whoever signed it did not write it with `gpu-cluster evidence`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +90,7 @@ def _dates(found: Predicate, now: datetime) -> Iterator[Fault]:
 
 def _stack(found: Statement, declared: Declared) -> Iterator[Fault]:
     if found.predicate.stack != declared.stack:
-        cure = f"name the stack: STACK={found.predicate.stack}"
+        cure = f"name the stack: --stack {found.predicate.stack}"
         yield Fault("stack", found.predicate.stack, declared.stack, cure)
     (subject,) = found.subject
     if subject.name != declared.file:

@@ -28,7 +28,7 @@ def entries(nodes: list[Json], validation: DesiredValidation) -> Iterator[NodeEv
         validation: Desired validation of the stack.
 
     Raises:
-        EvidenceError: A node's record has a form that `make validate` does not write.
+        EvidenceError: A node's record has a form that `gpu-cluster validate` does not write.
         ClusterError: A node is missing.
     """
     for pool in validation.pools:
@@ -50,7 +50,7 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
     """Yield the results of user-defined tests.
 
     Raises:
-        EvidenceError: A result has a form that `make validate` does not write.
+        EvidenceError: A result has a form that `gpu-cluster validate` does not write.
     """
     for outcome in outcomes:
         try:
@@ -61,5 +61,7 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
 
 def _ill_formed(place: str, error: ValidationError) -> EvidenceError:
     where, wrong = first_error(error)
-    cure = "run `make validate` again"
-    return EvidenceError(Fault(f"{place} {where}", wrong, "a result of `make validate`", cure))
+    cure = "run `gpu-cluster validate` again"
+    return EvidenceError(
+        Fault(f"{place} {where}", wrong, "a result of `gpu-cluster validate`", cure)
+    )

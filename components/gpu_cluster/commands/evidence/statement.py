@@ -218,5 +218,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _malformed(place: str, found: str) -> EvidenceError:
-    wanted = "a file as `make evidence` writes it"
+    wanted = "a file as `gpu-cluster evidence` writes it"
     return EvidenceError(Fault(place, found, wanted, "get the file again from whoever made it"))

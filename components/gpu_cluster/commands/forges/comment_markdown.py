@@ -68,7 +68,7 @@ LONGEST = 330
 """Maximum number of characters of one name or value: a pod's name with its namespace has 317."""
 NAMES = 6
 """Maximum number of names or ranges of a list above the folded details."""
-DUE = "still to do; `make up` does this"
+DUE = "still to do; `gpu-cluster up` does this"
 """What is due, for a reader who does not know the word."""
 DETAIL = 1000
 """Maximum number of characters of a text with several names or values."""
@@ -83,7 +83,9 @@ REPORTED = (
     "program, read the code, too."
 )
 """Who speaks in a comment about a simulated preview: nobody checked what the code wrote."""
-SIMULATED = "pods of the simulated cluster; `make preview` shows the pods of the real cluster"
+SIMULATED = (
+    "pods of the simulated cluster; `gpu-cluster preview` shows the pods of the real cluster"
+)
 """What a reader must know of pods after a preview on an embedded cluster."""
 MARK = re.compile(
     r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
@@ -248,7 +250,7 @@ def _cause(document: Document) -> Iterator[str]:
     texts = dict.fromkeys(map(_placed, stopping(document.clusters, document.faults)))
     shown = list(texts)[:20] or [document.cause]
     more = [f"and {len(texts) - 20} more"] if len(texts) > 20 else []
-    text = "`make up` would fail in the same way, before it changes anything:\n\n"
+    text = "`gpu-cluster up` would fail in the same way, before it changes anything:\n\n"
     yield text + block("\n".join([*shown, *more]))
     if not document.clusters:
         yield (
@@ -290,7 +292,8 @@ def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
         yield f"- **{first} in the stack file**: {others}"
     if cluster.drift:
         yield (
-            "- **Drift** (changed outside of this program since the last run; `make up` reverts "
+            "- **Drift** (changed outside of this program since the last run; `gpu-cluster "
+            "up` reverts "
             "it): "
             f"{_difference_words(cluster.drift, _drift_text)}"
         )

@@ -1,4 +1,4 @@
-"""Program of `make report`: write the report of a stack, one HTML file, and change nothing."""
+"""Run `gpu-cluster report`: write the report of a stack, one HTML file, and change nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gpu_cluster.commands.report.gpu_map import pools_of
 from gpu_cluster.commands.report.page import Report, page
 from gpu_cluster.commands.report.software import software_of
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import refusals
+from gpu_cluster.commands.watched import answering
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.inspection.observed_cluster import gpu_nodes
@@ -35,7 +35,7 @@ from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 
 FILE = "report-{stack}.html"
-"""Name of the file with the page, if REPORT names no other."""
+"""Name of the file with the page, if the user names no other."""
 
 
 def figures_of(tests: Any) -> tuple[Outcome, ...]:
@@ -91,38 +91,41 @@ def made(stack: Stack, document: Document, today: date) -> Report:
     )
 
 
-def _document(stack: Stack) -> Document:
-    """Return the change document of the file that CHANGE names, or of a preview.
+def _document(stack: Stack, change: str) -> Document:
+    """Return the change document of a file, or of a preview if no file is named.
 
     Raises:
         OSError: The file can't be read.
         ValueError: The file is not a change document, or is about another stack.
     """
-    if not (given := os.environ.get("CHANGE")):
+    if not change:
         return previewed(stack)
-    document = Document.read(Path(given).read_bytes())
+    document = Document.read(Path(change).read_bytes())
     if document.stack != stack.name:
-        raise ValueError(f"{given}: a document about stack {document.stack}")
+        raise ValueError(f"{change}: a document about stack {document.stack}")
     return document
 
 
-def main() -> None:
-    """Write the report, also if the preview failed; exit with 1 if that is impossible."""
+def main(*, file: str = "", change: str = "") -> None:
+    """Write the report, also if the preview failed; exit with 1 if that is impossible.
+
+    Args:
+        file: File of the page; empty: `report-STACK.html`.
+        change: File of a change document, in place of a preview.
+    """
     stack = Stack.current()
     try:
-        path = new_file("REPORT", os.environ.get("REPORT") or FILE.format(stack=stack.name))
+        path = new_file("--file", file or FILE.format(stack=stack.name))
     except FaultError as error:
         sys.exit(str(error))
-    with redirect_stdout(sys.stderr), refusals():
+    with answering("report") as answer, redirect_stdout(sys.stderr):
         try:
-            text = page(made(stack, _document(stack), date.today()))
+            text = page(made(stack, _document(stack, change), date.today()))
             replace_text(path, text)
         except (OSError, ValueError) as error:
             found = printable(str(error))
-            cure = "name a change document in CHANGE, or none; name a file in REPORT"
+            cure = "name a change document with --change, or none; name a file with --file"
             sys.exit(str(Fault("report", found, "a change document and a file to write", cure)))
-    print(f"report: {path}, {len(text.encode()) // 1024 + 1} KiB")
-
-
-if __name__ == "__main__":
-    main()
+        answer["file"] = str(path)
+    if os.environ.get("JSON") != "1":
+        print(f"report: {path}, {len(text.encode()) // 1024 + 1} KiB")

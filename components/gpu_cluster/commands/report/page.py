@@ -114,7 +114,7 @@ def page(report: Report) -> str:
         element(
             "footer",
             *_health(report.document),
-            element("p", f"Created on {report.day} by make report."),
+            element("p", f"Created on {report.day} by gpu-cluster report."),
         ),
     )
     text = tostring(element("html", head, body, lang="en"), encoding="unicode", method="html")

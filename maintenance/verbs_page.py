@@ -1,0 +1,67 @@
+"""Run `make verbs`: write the page of the verbs of `gpu-cluster` from their table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpu_cluster.commands.command_line import PROGRAM, options_of
+from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.verbs import OUTPUT, SHARED, VERBS, Option, Verb
+
+PAGE = ROOT / "docs" / "reference" / "verbs.md"
+HEAD = f"""\
+# Verbs of {PROGRAM}
+
+`make verbs` writes this page from the table that the command line reads.
+`{PROGRAM} VERB --help` prints the same; `{PROGRAM} completion bash`, `zsh` or `fish`
+prints the completion of a shell. A verb on a stack without a file ends with 1 and names the nearest
+stack; [exit codes](exit-codes.md) has all codes. In a clone `make VERB` runs the same verb: a
+variable in capital letters is the option of that name (`NODES=gpu-1` is `--nodes gpu-1`).
+"""
+
+
+def main() -> None:
+    """Write the page."""
+    PAGE.write_text(page(), encoding="utf-8")
+
+
+def page() -> str:
+    """Return the page."""
+    return "\n".join([HEAD, *_shared(), *(line for verb in VERBS for line in _section(verb))])
+
+
+def _shared() -> Iterator[str]:
+    yield "Verbs that work on a stack, or print data, have these options too:"
+    yield ""
+    yield from _table((*SHARED, OUTPUT))
+
+
+def _section(verb: Verb) -> Iterator[str]:
+    yield f"## {verb.name}"
+    yield ""
+    yield f"{verb.text[0].upper()}{verb.text[1:]}."
+    yield ""
+    yield "```sh"
+    yield from (f"{PROGRAM} {example}" for example in verb.examples)
+    yield "```"
+    yield ""
+    if verb.options:
+        yield from _table(verb.options)
+    shared = [option for option in options_of(verb) if option not in verb.options]
+    if verb.has_stack:
+        names = ", ".join(f"`--{option.name}`" for option in shared)
+        yield f"Also: {names}."
+        yield ""
+
+
+def _table(options: tuple[Option, ...]) -> Iterator[str]:
+    yield "| option | what it does |"
+    yield "| --- | --- |"
+    for option in options:
+        name = option.value if option.is_position else f"--{option.name} {option.value}".strip()
+        yield f"| `{name}` | {option.text} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    main()
