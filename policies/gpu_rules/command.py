@@ -6,22 +6,28 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
 import yaml
 
+from . import settings_file
 from .admission import ACTIONS, TARGETS, Enforcement, exported, summary
 from .check import __main__ as checker
 from .check import arguments
 from .check.context import ContextError, StackFinder, configured
+from .check.files import SIZE_LIMIT
+from .check.parse import documents
 from .check.report import CLEAN, UNREADABLE
-from .faults import Fault
+from .check.stream import decode
+from .faults import Fault, InputError
 from .kube.names import is_dns_label
 from .printable import printable
 from .reference import described
 from .rules import RULES, Context
+from .rules.registry import items
+from .rules.unknown import mapping
 
 VERSION = "0.1.0"
 """Version of the package."""
@@ -38,6 +44,8 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
             can read one.
     """
     given = _parser().parse_args(argv)
+    if given.command == "settings":
+        return _print_settings(given)
     if given.command == "check":
         return checker.check(arguments.of(given), find_stack)
     try:
@@ -53,6 +61,34 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREADABLE
     return CLEAN
+
+
+def _print_settings(given: argparse.Namespace) -> int:
+    try:
+        if given.nodes:
+            text = settings_file.of_nodes(_nodes())
+        else:
+            text = settings_file.schema() if given.schema else settings_file.complete()
+    except InputError as error:
+        fault = Fault("standard input", error.found, error.wanted, error.cure)
+        print(ContextError(fault), file=sys.stderr)
+        return UNREADABLE
+    sys.stdout.write(text)
+    return CLEAN
+
+
+def _nodes() -> list[Mapping[str, object]]:
+    """Return the Node objects on standard input.
+
+    Raises:
+        InputError: Standard input has no YAML or JSON, or no nodes.
+    """
+    values = map(mapping, documents(decode(sys.stdin.buffer.read(SIZE_LIMIT + 1))))
+    nodes = [item for value in values for _, item in items(value) if item.get("kind") == "Node"]
+    if not nodes:
+        cure = "Run kubectl get nodes -o json | gpu-rules settings -"
+        raise InputError("no nodes", "a list of nodes", cure)
+    return nodes
 
 
 def run() -> None:
@@ -80,6 +116,17 @@ def _parser() -> argparse.ArgumentParser:
     arguments.add_to(check)
     listed = commands.add_parser("list", help="list all rules with their severities")
     arguments.add_config_to(listed)
+    settings = commands.add_parser(
+        "settings",
+        help="print a file with every setting, its schema, or the pools of a cluster",
+        description="Print a complete .gpu-rules.yaml with the meaning of each setting. With the "
+        "nodes of a cluster on standard input, print the settings for it: "
+        "kubectl get nodes -o json | gpu-rules settings -",
+    )
+    settings.add_argument("nodes", nargs="?", choices=["-"], help="read nodes from standard input")
+    settings.add_argument(
+        "--schema", action="store_true", help="print the JSON schema of the file, for editors"
+    )
     explain = commands.add_parser("explain", help="print the reason for a rule, with examples")
     explain.add_argument(
         "rule", metavar="RULE", type=str.upper, help="id of the rule, such as GPU001"

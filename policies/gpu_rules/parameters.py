@@ -12,6 +12,8 @@ from .rules import RULES, Context, Mig, NodeTaint, PluginFacts, PoolFacts, Sever
 from .rules.context import ExemptionFacts
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
+_TAINT = "^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"
+_NODE_NAME = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 _CAP = {"type": "integer", "minimum": 0}
 
 RULE_FOLDER = "ruleFolder"
@@ -53,10 +55,20 @@ PROPERTIES: Mapping[str, Any] = {
             "properties": {
                 "name": {"type": "string"},
                 "gpusPerNode": _CAP,
-                "nodes": {**_CAP, "description": "number of nodes"},
+                "nodes": {
+                    "type": ["integer", "array"],
+                    "minimum": 0,
+                    "items": {"type": "string", "pattern": _NODE_NAME},
+                    "description": "names of the nodes, such as [gpu-1, gpu-2], or their number",
+                },
                 "nodeNames": {**_TEXTS, "description": "names of the nodes, if known"},
                 "gpuMemoryMiB": {**_CAP, "description": "memory of one GPU in MiB"},
-                "taints": {**_TEXTS, "description": "key=value:Effect or key:Effect"},
+                "taints": {
+                    "type": "array",
+                    "items": {"type": "string", "pattern": _TAINT},
+                    "description": "key=value:Effect or key:Effect, such as "
+                    "nvidia.com/gpu=present:NoSchedule",
+                },
                 "labels": {"type": "object", "additionalProperties": {"type": "string"}},
             },
             "additionalProperties": False,
@@ -222,13 +234,15 @@ def _exemption(settings: Mapping[str, Any]) -> ExemptionFacts:
 
 
 def _pool(settings: Mapping[str, Any]) -> PoolFacts:
+    nodes = settings.get("nodes")
+    names = nodes if isinstance(nodes, list | tuple) else settings.get("nodeNames", ())
     return PoolFacts(
         name=settings["name"],
         gpus_per_node=int(settings["gpusPerNode"]),
         taints=tuple(map(NodeTaint.parse, settings.get("taints", ()))),
         labels=dict(settings.get("labels", {})),
-        nodes=_whole(settings.get("nodes")),
-        node_names=frozenset(settings.get("nodeNames", ())),
+        nodes=len(nodes) if isinstance(nodes, list | tuple) else _whole(nodes),
+        node_names=frozenset(names),
         gpu_memory_mib=_whole(settings.get("gpuMemoryMiB")),
     )
 

@@ -31,6 +31,7 @@ from .rules import (
 from .rules.example import Example
 from .rules.links import anchor
 from .rules.twin import NoTwin, Scope, Twin
+from .settings_file import complete
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
 _KNOWN = Context(pools=(PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu", "present"),)),))
@@ -249,6 +250,13 @@ This page is written by `python -m gpu_rules.reference`.
 | setting | meaning |
 | --- | --- |
 {settings}
+
+`gpu-rules settings` prints this file, `gpu-rules settings --schema` its JSON schema for editors,
+and `kubectl get nodes -o json | gpu-rules settings -` the pools of a cluster:
+
+```yaml
+{complete().rstrip()}
+```
 
 ## Exports
 

@@ -7,10 +7,10 @@ so the project passes a function for this to the checker (`StackFinder`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..faults import Fault, FaultError, InputError
 from ..parameters import IGNORED_PATHS, PROPERTIES, RULE_FOLDER, context_by
@@ -21,11 +21,16 @@ from .ignored import anchored
 from .parse import documents
 from .stream import decode
 
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+
 SECTION = "gpu-rules-mandatory"
 """Policy with the settings of the rules, in a file for `pulumi preview --policy-pack-config`."""
 
 FILE: Final = ".gpu-rules.yaml"
 """Name of the settings file that the checker uses if `--config` names no file."""
+
+_CURE: Final = "`gpu-rules settings` prints a file with every setting: write it like that"
 
 StackFinder = Callable[[str, Path], Context]
 """A function that returns the cluster facts of a stack, or raises `ContextError`.
@@ -145,8 +150,7 @@ def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
     schema = {"type": "object", "properties": PROPERTIES, "additionalProperties": False}
     wrong = sorted(Draft7Validator(schema).iter_errors(settings), key=str)
     if wrong:
-        found = (f"{place}{problem.json_path[1:]}: {problem.message}" for problem in wrong)
-        raise _refused(path, *(text.removeprefix(".").removeprefix(": ") for text in found))
+        raise ContextError(*(_fault(path, place, problem) for problem in wrong))
     if RULE_FOLDER in settings and not trusted:
         cure = f"give the file by --config, if you trust whoever wrote it: {RULE_FOLDER} is run"
         found_by_itself = "in a file that was found by itself"
@@ -162,5 +166,24 @@ def _settings(document: Any) -> tuple[object, str]:
 
 
 def _refused(path: Path, *found: str) -> ContextError:
-    wanted, cure = "settings of the rules", "write it as docs/rules.md describes it"
-    return ContextError(*(Fault(f"--config {path}", item, wanted, cure) for item in found))
+    wanted = "settings of the rules"
+    return ContextError(*(Fault(f"--config {path}", item, wanted, _CURE) for item in found))
+
+
+def _fault(path: Path, place: str, problem: ValidationError) -> Fault:
+    """Return the fault for a setting of a wrong form, with the form that is wanted.
+
+    Args:
+        path: The file with the settings.
+        place: Name of the section with the settings; empty for no section.
+        problem: The violation of the settings' schema.
+    """
+    found = f"{place}{problem.json_path[1:]}: {problem.message}"
+    definition: Mapping[str, Any] = {"properties": PROPERTIES}
+    wanted = "settings of the rules"
+    for step in problem.absolute_path:
+        below = definition.get("properties", {}).get(step) or definition.get("items", {})
+        definition = below if isinstance(below, dict) else {}
+        wanted = str(definition.get("description", wanted))
+    found = found.removeprefix(".").removeprefix(": ")
+    return Fault(f"--config {path}", found, wanted.rstrip("."), _CURE)
