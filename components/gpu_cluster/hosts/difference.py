@@ -30,7 +30,7 @@ UNKNOWN_HASH = f"sha256:{'0' * 64}"
 DIGITS = 8
 """Hexadecimal digits shown of a file's SHA-256."""
 SYSCTL = "sysctl"
-"""Start of the names by which a host records kernel parameters."""
+"""Start of the names by which a host records kernel parameters, and name of their step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +173,8 @@ def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
         elif finding.aspect is Aspect.STEP:
             changed.add(finding.key)
         elif finding.aspect is Aspect.SYSCTL:
-            changed.add(owners[SYSCTL])
+            # The step of this name; of a host without declared parameters no setting is its own.
+            changed.add(SYSCTL)
         elif owner := owners.get(finding.key) or owners.get(finding.key.partition(".")[0]):
             changed.add(owner)
     written = {path for name in changed & steps.keys() for path in steps[name].writes}

@@ -355,6 +355,19 @@ def test_files_on_hosts_that_change_are_named(sections: Json, expected: tuple[st
     assert all(each.names == ("gpu-1", "gpu-2") for each in change.files)
 
 
+@pytest.mark.parametrize(
+    ("system", "expected"),
+    [
+        ({"sysctl": {"vm.swappiness": "1"}}, "/etc/sysctl.d/zz-gpu-cluster.conf"),
+        ({"modules": ["nf_conntrack"]}, "/etc/modules-load.d/gpu-cluster.conf"),
+        ({"limits": {"nofile": 1048576}}, "/etc/security/limits.d/99-gpu-cluster.conf"),
+    ],
+)
+def test_files_of_settings_that_are_taken_out_are_named(system: Json, expected: str) -> None:
+    change = World.of(edited(system=system)).change(base())
+    assert expected in {each.what for each in change.files}
+
+
 def test_a_step_says_only_files_that_its_scripts_name() -> None:
     for name, step in every().items():
         files = [FOLDER / f"{each}.sh" for each in step.files]
