@@ -10,7 +10,7 @@ import contextlib
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,20 +81,20 @@ class Stack:
         content["config"] = {"gpu-cluster:cluster": self.document}
         path.write_text(yaml.safe_dump(content))
 
-    def command(self, name: str, variables: Mapping[str, str] | None = None) -> str:
-        """Run the command behind `make NAME`; return its output.
+    def command(self, name: str, *options: str) -> str:
+        """Run a verb of `gpu-cluster`; return its output.
 
         Args:
-            name: Name of the command.
-            variables: Environment variables in addition to those of the stack.
+            name: The verb.
+            options: Its options, such as ``--nodes=gpu-1``.
 
         Raises:
             RealError: The command failed; the message has the end of its output.
         """
         done = subprocess.run(
-            ["venv/bin/python", "-m", "gpu_cluster.commands", name],
+            ["venv/bin/python", "-m", "gpu_cluster.commands", name, *options],
             cwd=self.folder,
-            env={**self.environment, **(variables or {})},
+            env=self.environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
@@ -104,7 +104,7 @@ class Stack:
         )
         if done.returncode:
             raise RealError(
-                f"make {name} on the real nodes: found exit code {done.returncode}; "
+                f"gpu-cluster {name} on the real nodes: found exit code {done.returncode}; "
                 f"wanted: 0; cure: see its output\n{done.stdout[-3000:]}"
             )
         return done.stdout

@@ -12,8 +12,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_cluster.desired.resolve import resolve
@@ -184,7 +184,7 @@ def prove(lab: Lab, gpus: HostGpus) -> int:
         for step in STEPS:
             step.change(project.document)
             project.write()
-            output = project.command(step.command, step.variables)
+            output = project.command(step.command, *step.options)
             say(f"{step.name}:\n{output.strip()}")
             text = step.wanted.format(gpus=number)
             if text not in output:
@@ -223,14 +223,14 @@ class Step:
         command: Name of the command.
         wanted: Text that the output must contain; `{gpus}` is the number of GPUs.
         change: Changes the stack's configuration before the command.
-        variables: Environment variables of the command, such as those given to `make`.
+        options: Options of the command, such as ``--nodes=gpu-1``.
     """
 
     name: str
     command: str
     wanted: str
     change: Callable[[Json], None] = _same
-    variables: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
 
 
 COMPUTED = "{gpus} of {gpus} GPUs computed"
@@ -242,7 +242,7 @@ STEPS = (
         "each GPU is measured",
         "validate",
         "test copy: ran on 1 of 1 nodes",
-        variables={"TESTS": ",".join(TESTS)},
+        options=(f"--tests={','.join(TESTS)}",),
     ),
     Step("each GPU is shared by two", "up", COMPUTED, _share),
     Step("not shared", "up", COMPUTED, _alone),
