@@ -376,3 +376,10 @@ def test_only_problems_with_a_line_are_annotations() -> None:
         clusters=(ClusterChange(name="c", warnings=(lined,)),),
     )
     assert list(problems(document)) == [lined]
+
+
+def test_a_comment_begins_and_ends_with_where_gpus_are_that_pods_cannot_use() -> None:
+    parts = rendered(document_of("a GPU that is gone"), Origin()).split("\n\n")
+    sentence = "Now: `31 of 32 GPUs usable; gpu-2: 1 unhealthy or withdrawn`"
+    assert (parts[1], parts[-2]) == (sentence, sentence)
+    assert "GPUs usable" not in rendered(document_of("half of the GPUs"), Origin())

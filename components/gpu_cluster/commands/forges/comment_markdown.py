@@ -34,6 +34,7 @@ from gpu_cluster.change.text import (
     ABSENT,
     at_a_time,
     consequences,
+    health_text,
     is_validation,
     loss_text,
     move_text,
@@ -196,6 +197,7 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
     yield _title(document)
     if document.move:
         yield f"**{move_text(document.move, code)}.**"
+    yield from _health(document)
     yield from _cause(document)
     for cluster in document.clusters:
         if len(document.clusters) > 1:
@@ -207,7 +209,14 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
     for cluster in document.clusters:
         yield from _details(cluster, rows)
     yield from _engine(document, rows)
+    yield from _health(document)
     yield _footer(document, origin)
+
+
+def _health(document: Document) -> Iterator[str]:
+    """Yield the sentence about GPUs if pods can't use all of them now."""
+    if any(cluster.unusable for cluster in document.clusters):
+        yield f"Now: {code(health_text(document.clusters), DETAIL)}"
 
 
 def _title(document: Document) -> str:
