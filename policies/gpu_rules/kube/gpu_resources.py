@@ -22,12 +22,16 @@ MIG: Final = "nvidia.com/mig-"
 # pkg/scheduler/api/well_known_labels.go, Project-HAMi/volcano-vgpu-device-plugin doc/config.md,
 # grgalex/nvshare README, the agents of Tencent Cloud's qGPU and of AWS's virtual GPUs,
 # koordinator-sh/koordinator apis/extension.
+_AMD_FORMS = ("spx", "dpx", "tpx", "qpx", "cpx")
 _OTHER_DEVICES = frozenset(
     {
         *("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "gpu.intel.com/dxg"),
         *("birentech.com/gpu", "metax-tech.com/gpu", "metax-tech.com/sgpu", "mthreads.com/vgpu"),
         *(f"iluvatar.ai/{model}-vgpu" for model in ("BI-V100", "BI-V150", "MR-V100", "MR-V50")),
         *("aliyun.com/gpu-count", "k8s.amazonaws.com/vgpu", "koordinator.sh/gpu.shared"),
+        # Partitions of AMD's GPUs, if they are advertised by compute and memory partition:
+        # ROCm/k8s-device-plugin docs/user-guide/configuration.md.
+        *(f"amd.com/{form}_nps{memory}" for form in _AMD_FORMS for memory in (1, 2, 4, 8)),
         *("nvshare.com/gpu", "volcano.sh/gpu-number", "volcano.sh/vgpu-number"),
     }
 )

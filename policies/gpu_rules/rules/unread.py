@@ -19,8 +19,13 @@ _DEVICE_CLASS: Final = "device-class"
 """Suffix of annotations for which a controller adds a claim to pods: kserve/kserve
 pkg/constants, exp-dra-device-class.
 """
-NO_GPUS: Final = ("habana.ai/",)
-"""Domains of accelerators that are no GPUs, although GPU032 and GPU063 take them for such."""
+_ACCELERATORS: Final = re.compile(
+    r"habana\.ai/|huawei\.com/ascend|cambricon\.com/|hygon\.com/|enflame\.com/|iluvatar\.(com|ai)/|"
+    r"metax-tech\.com/|mthreads\.com/|google\.com/tpu"
+)
+"""Pattern of the resources of further vendors' accelerators: Project-HAMi/HAMi
+charts/hami/values.yaml, opea-project/GenAIExamples (habana.ai/gaudi), AI-Hypercomputer/tpu-recipes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,7 @@ def _may_be_a_gpu(name: str, context: Context) -> bool:
     local = name.rpartition("/")[2].lower()
     return (
         is_extended_resource(name)
-        and not name.startswith(NO_GPUS)
-        and sounds_like_gpu(name)
+        and (sounds_like_gpu(name) or _ACCELERATORS.match(name.lower()) is not None)
         and not is_gpu(name, context)
         and meant(name, context) is None
         and ("gpu" in local or re.search(NETWORK, local) is None)

@@ -61,7 +61,7 @@ def test_such_resources_are_listed_wherever_they_are_requested() -> None:
         "nvidia.com/sriov_resource_a",
         "nvidia.com/bf_sf",
         "rdma/hca",
-        "habana.ai/gaudi",
+        "amd.com/cpx_nps4",
         "nvidia.com/gpus",
         "requests.example.com/gpu",
     ],
@@ -97,3 +97,32 @@ def test_shares_of_gpus_by_other_schedulers_are_gpus(name: str) -> None:
 def test_only_whole_devices_count_for_the_maximum(name: str, several: bool) -> None:
     capped = Context(max_gpus_per_container=4)
     assert ("GPU028" in broken(pod(container({name: 5})), capped)) == several
+
+
+@pytest.mark.promise("Resources of accelerators that no rule judges are listed as not checked.")
+@pytest.mark.parametrize(
+    "name",
+    [
+        "habana.ai/gaudi",
+        "huawei.com/Ascend910",
+        "huawei.com/Ascend910B4-memory",
+        "cambricon.com/mlu",
+        "cambricon.com/mlu.smlu.vmemory",
+        "hygon.com/dcunum",
+        "enflame.com/gcu",
+        "iluvatar.com/gpu",
+        "iluvatar.ai/BI-V100.vMem",
+        "metax-tech.com/vmemory",
+        "mthreads.com/sgpu-memory",
+        "google.com/tpu",
+        "intel.com/gpu",
+    ],
+)
+def test_accelerators_of_other_vendors_are_listed_as_not_checked(name: str) -> None:
+    assert listed(pod(container({name: 1}))) == [f"spec.containers[0].resources.limits[{name}]"]
+
+
+@pytest.mark.parametrize("name", ["amd.com/cpx_nps4", "amd.com/spx_nps1"])
+def test_partitions_of_amd_are_gpus(name: str) -> None:
+    assert "GPU001" in broken(pod(container({name: "1500m"})))
+    assert "GPU063" not in broken(pod(container({name: 1}), runtimeClassName="nvidia"))

@@ -16,6 +16,10 @@ from ..twin import pods
 from ..unknown import text
 
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
+_MOVING = "(latest|main|master|nightly|dev|develop|edge|stable)([-_.][A-Za-z_.-]*)?"
+"""Pattern of tags that a registry moves: a name of a branch or channel, perhaps with a suffix that
+has no digit, such as latest-gpu. A digit may be that of a version or date, as in nightly-20260101.
+"""
 
 
 def _fixed_image(container: Container, _: Context) -> Iterator[Finding]:
@@ -24,16 +28,17 @@ def _fixed_image(container: Container, _: Context) -> Iterator[Finding]:
         yield Finding(
             path=f"{container.path}.image",
             found="an image without a fixed version",
-            wanted="a tag other than latest, or a digest",
+            wanted="a tag of a version, or a digest",
             cure="Write the version: CUDA in the image must fit the driver on the nodes.",
         )
 
 
 def pinned(image: str) -> bool:
-    """Return whether an image reference has a digest, or a tag other than `latest`."""
+    """Return whether an image reference has a digest, or a tag that does not move."""
     name, _, digest = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
-    return digest.startswith("sha256:") or bool(_TAG.fullmatch(tag) and tag != "latest")
+    is_fixed = _TAG.fullmatch(tag) and not re.fullmatch(_MOVING, tag)
+    return digest.startswith("sha256:") or bool(is_fixed)
 
 
 RULE = Rule(
@@ -41,8 +46,8 @@ RULE = Rule(
     title="A GPU container's image has a fixed version",
     severity=Severity.ADVISORY,
     check=each_gpu_container(_fixed_image),
-    why="The CUDA version in an image needs a minimum driver version. The tag `latest` changes "
-    "while the driver of the cluster stays the same.",
+    why="The CUDA version in an image needs a minimum driver version. Tags such as `latest`, "
+    "`main` or `nightly-gpu` move to other images while the driver of the cluster stays the same.",
     source="NVIDIA CUDA compatibility guide; kubernetes v1.34.4 pkg/util/parsers",
 )
 
@@ -51,7 +56,7 @@ _TAG_CEL = "^([^@]*/)?[^@/:]*:"
 PINNED = (
     '(c.image.matches("^[^@]*@sha256:") || '
     rf'(c.image.matches("{_TAG_CEL}[\\w][\\w.-]{{0,127}}(@|$)") && '
-    f'!c.image.matches("{_TAG_CEL}latest(@|$)")))'
+    f'!c.image.matches("{_TAG_CEL}{_MOVING}(@|$)")))'
 )
 
 TWIN = pods(
