@@ -24,7 +24,8 @@ _FORMS: Final = tuple(
     )
     for key, form in (("apiVersion", _VERSION), ("kind", _KIND))
 )
-_MARK: Final = re.compile(r"\{\{|\{%|\$\{")
+_MIME: Final = ("MIME-Version:", "Content-Type:")
+_MARK: Final = re.compile(r"\{\{|\{%|\$\{|:[ \t]+%(?:\[[0-9]+\])?[sdvq]\b")
 _GPU: Final = re.compile(
     r"nvidia\.com(?:/|~1)(?:gpu|mig-)|amd\.com(?:/|~1)gpu|gpu\.intel\.com(?:/|~1)|"
     r"tencent\.com(?:/|~1)vcuda|deviceClassName|[Rr]equestGPU"
@@ -35,9 +36,10 @@ _OPERATIONS: Final = frozenset({"add", "replace", "remove", "move", "copy", "tes
 def is_manifest(written: str) -> bool:
     """Return whether a text looks like a manifest, even if it is not valid YAML.
 
-    It does if it has an apiVersion and a kind of their form.
+    It does if it has an apiVersion and a kind of their form, and isn't a MIME message, as user data
+    of cloud machines is, which may contain manifests.
     """
-    return all(form.search(written) for form in _FORMS)
+    return not written.startswith(_MIME) and all(form.search(written) for form in _FORMS)
 
 
 def is_object(value: object) -> bool:
@@ -47,7 +49,7 @@ def is_object(value: object) -> bool:
 
 
 def is_template(written: str) -> bool:
-    """Return whether a text has template placeholders such as `{{ … }}`, `{% … %}` or `${…}`."""
+    """Return whether a text has template placeholders: `{{ … }}`, `{% … %}`, `${…}` or `%s`."""
     return _MARK.search(written) is not None
 
 

@@ -66,6 +66,10 @@ def _gpus(amount: str) -> dict[str, Any]:
         "kind: Pod\nspec: {}\n",
         "- kind: Pod\n",
         "kind: bug\nlabels: [\n",
+        "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {name: %s}\n",
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: %[1]s\n",
+        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=//\n\n--//\n%\n"
+        "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n--//--\n",
         "apiVersion: 1\ndatasources: [\n",
         '{"apiVersion": {"type": "string"}, "kind": {"type": "string"}}\n',
         'apiVersion: v1\nkind: "${KIND}"\n',
