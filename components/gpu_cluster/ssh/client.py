@@ -274,9 +274,19 @@ def shell(host: Endpoint, limit: float) -> str:
 class _Output:
     """Output of a session so far: standard output, standard error, and whether our script began."""
 
-    output: bytes = b""
-    errors: bytes = b""
+    output: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
     has_begun: bool = False
+
+    def add_errors(self, part: bytes) -> bool:
+        """Add a part of standard error; return True if our script has just begun."""
+        self.errors += part
+        if self.has_begun:
+            return False
+        mark = f"{_BEGUN}\n".encode()
+        # A host may send single bytes, so only the new end is searched.
+        self.has_begun = mark in self.errors[-len(part) - len(mark) :]
+        return self.has_begun
 
     @property
     def text(self) -> str:
@@ -318,15 +328,20 @@ async def run(
     seen = _Output()
     loop = asyncio.get_running_loop()
 
-    async def read(stream: asyncssh.SSHReader[bytes], most: int, name: str) -> None:
+    async def read_output(stream: asyncssh.SSHReader[bytes]) -> None:
         while part := await stream.read(65536):
-            taken = getattr(seen, name) + part
-            setattr(seen, name, taken)
-            if len(taken) > most:
-                raise Unreadable(f"the host answered more than {most} bytes")
-            if not seen.has_begun and f"{_BEGUN}\n".encode() in seen.errors:
-                seen.has_begun = True
+            seen.output += part
+            require_at_most(channel.limit, seen.output)
+
+    async def read_errors(stream: asyncssh.SSHReader[bytes]) -> None:
+        while part := await stream.read(65536):
+            if seen.add_errors(part):
                 deadline.reschedule(None if limit is None else loop.time() + limit)
+            require_at_most(ANSWER, seen.errors)
+
+    def require_at_most(most: int, taken: bytearray) -> None:
+        if len(taken) > most:
+            raise Unreadable(f"the host answered more than {most} bytes")
 
     text = f"echo '{_BEGUN}' >&2\n{script}" if script else ""
     try:
@@ -335,10 +350,7 @@ async def run(
             with contextlib.suppress(BrokenPipeError, ConnectionError):
                 process.stdin.write(text.encode())
                 process.stdin.write_eof()
-            await asyncio.gather(
-                read(process.stdout, channel.limit, "output"),
-                read(process.stderr, ANSWER, "errors"),
-            )
+            await asyncio.gather(read_output(process.stdout), read_errors(process.stderr))
             await process.wait_closed()
     except asyncssh.ChannelOpenError as error:
         raise LoginFailed(explain_refused_session(login, error)) from error

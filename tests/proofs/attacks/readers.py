@@ -35,6 +35,7 @@ from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.pod import cause_of
 from gpu_cluster.nodes.gpu_holders import list_pods
 from gpu_cluster.settings.nodes.node_range import runs
+from gpu_cluster.ssh.client import _Output
 from gpu_rules.check import kustomization
 from gpu_rules.check.context import FILE, ContextError, configured
 from gpu_rules.check.document import Source, judge
@@ -426,6 +427,12 @@ def _serialized(shape: Shape, number: int) -> bytes:
     return bytes(provider_pb2.CheckRequest(news=news).SerializeToString())
 
 
+def _packets(text: bytes) -> None:
+    seen = _Output()
+    for start in range(len(text)):
+        seen.add_errors(text[start : start + 1])
+
+
 def _rule_settings(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, FILE).write_text(text, errors="replace")
@@ -513,6 +520,7 @@ READERS: Mapping[str, Reader] = {
     "plugin message": Reader(
         _message, {key: partial(_serialized, shape) for key, shape in grown(MESSAGE).items()}
     ),
+    "packets of a host": Reader(_packets, {"packets": lambda number: b"a" * number}),
     "settings of rules": Reader(
         _rule_settings,
         {
