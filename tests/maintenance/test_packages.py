@@ -16,8 +16,8 @@ import pytest
 from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.operation import command_line
 from gpu_cluster.programs import PROGRAMS
-from maintenance import release
 from maintenance.constraints import constraints
+from tests.fixtures.wheels import build, make_environment
 from tests.policies.check.samples import BAD
 
 SOURCES = {"gpu_cluster": "components/", "gpu_rules": "policies/"}
@@ -35,28 +35,15 @@ print(GpuCluster.TYPE, GpuClusterArgs.__module__)
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Return the wheels of the project's files, by package, as a release builds them."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
-    for name in project_files():
-        if not name.startswith(("docs/", "lab/", "tests/", "toolchain/")):
-            (source / name).parent.mkdir(parents=True, exist_ok=True)
-            (source / name).write_bytes((ROOT / name).read_bytes())
-    release.build_packages(source, target)
-    return {path.name.partition("-")[0]: path for path in target.glob("*.whl")}
+    """Return the wheels of the project's files, by package."""
+    return build(tmp_path_factory.mktemp("wheels"))
 
 
 @pytest.fixture(scope="module")
 def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a program whose environment has the wheels, and nothing of the clone."""
     folder = tmp_path_factory.mktemp("site")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    own = ["--python", folder / "venv" / "bin" / "python", "install", "--no-deps", "--no-index"]
-    subprocess.run([*pip, *own, *wheels.values()], check=True)
-    (packages,) = (folder / "venv").glob("lib/python*/site-packages")
-    # The packages of others are those of this environment. A path file there is not read.
-    others = next(path for path in sys.path if path.endswith("site-packages"))
-    (packages / "others.pth").write_text(f"{others}\n")
+    make_environment(folder / "venv", wheels.values())
     return folder
 
 

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.components.package.kubeconfig import CANARY, KUBECONFIG
+from tests.fixtures.wheels import build, make_environment
 from tests.proofs.reach.program import Program
 
 pytestmark = pytest.mark.full
@@ -119,3 +120,21 @@ def test_a_kubeconfig_of_another_cluster_is_refused_when_it_is_known(program: Pr
     shown = program.pulumi("up", "--yes", "--skip-preview", succeeds=False)
     assert "kubernetes.context of gpucluster site: found other" in shown
     assert CANARY not in shown + program.pulumi("stack", "export")
+
+
+@pytest.mark.promise("The engine loads the installed plugin, and installs nothing.")
+def test_the_engine_loads_the_plugin_of_the_installed_package(
+    program: Program, tmp_path: Path
+) -> None:
+    (tmp_path / "wheels").mkdir()
+    wheels = build(tmp_path / "wheels")
+    python = make_environment(tmp_path / "venv", wheels.values())
+    before = sorted(python.parents[1].rglob("*.dist-info"))
+    plugin = python.with_name("pulumi-resource-gpucluster")
+    shown = program.pulumi("package", "get-schema", str(plugin), stack=False)
+    assert '"gpucluster:index:GpuCluster"' in shown
+    project = yaml.safe_load((program.folder / "Pulumi.yaml").read_text())
+    project["plugins"]["providers"] = [{"name": "gpucluster", "path": str(plugin.parent)}]
+    (program.folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+    assert "site-validation-a100" in program.pulumi("preview")
+    assert sorted(python.parents[1].rglob("*.dist-info")) == before
