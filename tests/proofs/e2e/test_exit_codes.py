@@ -251,7 +251,7 @@ spec:
   containers:
     - {name: c, image: d, resources: {requests: {nvidia.com/gpu: 1}}}
 """
-SECRET = "KEY = '-----BEGIN OPENSSH PRIVATE KEY-----'\n" + "b3BlbnNzaC1rZXktdjE" * 4 + "\n"
+SECRET = "-----BEGIN OPENSSH PRIVATE KEY-----\n" + "b3BlbnNzaC1rZXktdjE" * 4 + "\n"
 
 CASES: dict[tuple[str, int], Callable[[Project], Done]] = {
     ("gpu-cluster up", 1): lacks_stack("up"),
