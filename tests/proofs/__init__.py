@@ -53,7 +53,11 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         # This proof selects from these files the tests with the pytest marker `logins`.
-        "logins": ("tests/proofs/logins",),
+        "logins": (
+            "tests/proofs/e2e/test_adopt.py",
+            "tests/proofs/logins",
+            "tests/proofs/hosts/test_running_engine.py",
+        ),
         "platform": (
             "tests/proofs/platform",
             "tests/proofs/world/values",

@@ -110,7 +110,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
     try:
         loader = (_TaggedLoader if tags else _Loader)(text)
     except yaml.YAMLError as error:  # PyYAML raises ReaderError for a control character.
-        raise _syntax(error) from None
+        raise _syntax(error, text) from None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -119,7 +119,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
         _check(node, (), lines, set(), [0])
         return Document(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
-        raise _syntax(error) from None
+        raise _syntax(error, text) from None
     # PyYAML raises ValueError for a number or date that Python can't represent.
     except ValueError as error:
         raise InputError(
@@ -204,11 +204,69 @@ def _check(
     above.discard(id(node))
 
 
-def _syntax(error: yaml.YAMLError) -> InputError:
+_WIDE_COLON = "\uff1a"
+_SYNTAX = (
+    (
+        re.compile(r"character '\\t'"),
+        ("a tab", "blanks: YAML takes no tab before a key", "replace each tab by two blanks"),
+    ),
+    (
+        re.compile(r"expected <block end>, but found '<block mapping start>'"),
+        (
+            "a line that is indented as none above it",
+            "keys of one mapping one below the other",
+            "give this line the indentation of its neighbours",
+        ),
+    ),
+    (
+        re.compile(r"expected <block end>, but found '(?:-|<block sequence start>)'"),
+        (
+            "an item of a list where a key belongs",
+            "a key and its value, or a list below a key",
+            "indent the item below its key",
+        ),
+    ),
+    (
+        re.compile(r"mapping values are not allowed here"),
+        (
+            "a second colon in one value, or a line that is indented too far",
+            "one key and one value",
+            "quote the value, or move the line to the left",
+        ),
+    ),
+    (
+        re.compile(r"expected ',' or '[\]}]'|expected the node content"),
+        (
+            "a list [ or a mapping { that isn't closed",
+            "a closing bracket, and commas between values",
+            "close it, or write each value on a line of its own",
+        ),
+    ),
+    (
+        re.compile(r"could not find expected ':'"),
+        ("a key without a colon", "a key, a colon and a blank", "write the colon after the key"),
+    ),
+    (
+        re.compile(r"found unexpected end of stream"),
+        ("a quote that isn't closed", "a closing quote", "close the quote"),
+    ),
+)
+"""What PyYAML's words mean, and what to do (PyYAML 6, scanner.py and parser.py)."""
+
+
+def _syntax(error: yaml.YAMLError, text: str) -> InputError:
+    """Return the fault of a text that is no YAML, in words for those who write the text."""
     mark = getattr(error, "problem_mark", None)
-    return InputError(
-        str(getattr(error, "problem", None) or "text that isn't YAML"),
-        "YAML with plain texts, numbers, lists and mappings",
-        "correct the line",
-        mark.line + 1 if mark is not None else None,
-    )
+    line = mark.line + 1 if mark is not None else None
+    problem = str(getattr(error, "problem", None) or "text that isn't YAML")
+    # Without a colon of YAML's a line continues the text of the line before.
+    lines = text.splitlines()
+    for number in (line, line - 1) if line else ():
+        if 0 < number <= len(lines) and _WIDE_COLON in lines[number - 1]:
+            colon = f"a full-width colon ({_WIDE_COLON})"
+            return InputError(colon, "a colon and a blank", "write `: ` in its place", number)
+    for words, (found, wanted, cure) in _SYNTAX:
+        if words.search(problem):
+            return InputError(found, wanted, cure, line)
+    wanted = "YAML with plain texts, numbers, lists and mappings"
+    return InputError(problem.removeprefix("found "), wanted, "correct the line", line)

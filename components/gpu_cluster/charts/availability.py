@@ -108,6 +108,8 @@ def _contents(wanted: WantedChart) -> ChartContents | None:
     path = Path(place).expanduser()
     if place.endswith(".tgz"):
         return _unpacked(wanted, place, path.read_bytes)
+    if not path.is_dir():
+        raise _NotUsableError("no such folder")
     if not (path / "Chart.yaml").is_file():
         raise _NotUsableError("a folder without Chart.yaml")
     return _opened(lambda: of_folder(path))

@@ -248,13 +248,16 @@ def _gone(
 
 def _chart(wanted: WantedChart | None, problem: str) -> Iterator[Fault]:
     if wanted and problem:
+        cure = (
+            "allow access to it (HTTPS_PROXY is honored), or declare charts.directory or charts.oci"
+        )
+        if "://" not in wanted.place:
+            cure = "correct charts.directory: a folder that has each chart as a folder of its name"
         yield Fault(
             f"chart {wanted.chart} {wanted.version}",
             problem,
             f"the chart, from {wanted.place}, before a host is changed",
-            "allow access to it (HTTPS_PROXY is honored), or declare charts.directory or "
-            "charts.oci; "
-            "`gpu-cluster images` shows how to compare an archive",
+            f"{cure}; `gpu-cluster images` shows how to compare an archive",
         )
 
 

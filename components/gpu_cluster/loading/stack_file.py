@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpu_cluster.base.confidential import in_plain_text
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
-from gpu_rules.faults import ConfigError, InputError, fault, show
+from gpu_rules.faults import ConfigError, Fault, InputError, Location, fault, show
+from gpu_rules.printable import printable
+
+if TYPE_CHECKING:
+    from gpu_cluster.base.yaml_file import Document
 
 KEY = "gpu-cluster:cluster"
+NAMED = 8
+"""Maximum number of keys that a message names."""
 
 
 def load_stack_file(path: str | Path) -> Cluster:
@@ -32,7 +39,7 @@ def load_stack_file(path: str | Path) -> Cluster:
         raise ConfigError([fault((), error.found, error.wanted, error.cure)], path.name).located(
             path.name, {(): error.line} if error.line else {}
         ) from None
-    settings = _settings(document.value, path)
+    settings = _settings(document, path)
     secrets = ConfigError(in_plain_text(settings)).located(path.name, document.lines).faults
     prefix = ("config", KEY)
     lines = {at[2:]: line for at, line in document.lines.items() if at[:2] == prefix}
@@ -46,30 +53,30 @@ def load_stack_file(path: str | Path) -> Cluster:
     return cluster
 
 
-def _settings(document: Any, path: Path) -> Mapping[str, Any]:
-    settings = document.get("config") if isinstance(document, Mapping) else None
-    if not isinstance(settings, Mapping):
-        raise ConfigError(
-            [
-                fault(
-                    ("config",),
-                    show(settings) if settings is not None else "nothing",
-                    f"a mapping with the key {KEY}",
-                    "start from Pulumi.dev.yaml",
-                )
-            ],
-            path.name,
-        )
-    if KEY not in settings:
-        raise ConfigError(
-            [
-                fault(
-                    ("config", KEY),
-                    "nothing",
-                    "a mapping with version, kubernetes, pools and platform",
-                    "start from Pulumi.dev.yaml",
-                )
-            ],
-            path.name,
-        )
-    return settings
+def _settings(document: Document, path: Path) -> Mapping[str, Any]:
+    value = document.value
+    settings = value.get("config") if isinstance(value, Mapping) else None
+    wanted = f"config, a mapping with the key {KEY}"
+    problem = None
+    if not isinstance(value, Mapping) or "config" not in value:
+        problem = _missing((), value, "config", wanted)
+    elif not isinstance(settings, Mapping):
+        cure = f"write {KEY}, and below it the cluster"
+        problem = fault(("config",), show(settings), f"a mapping with the key {KEY}", cure)
+    elif KEY not in settings:
+        wanted = f"{KEY}, a mapping with version, kubernetes, pools and platform"
+        problem = _missing(("config",), settings, KEY, wanted)
+    if problem is not None:
+        raise ConfigError([problem], path.name).located(path.name, document.lines)
+    return settings or {}
+
+
+def _missing(at: Location, value: Any, key: str, wanted: str) -> Fault:
+    """Return the fault of a mapping without a key; a key of nearly this name is taken for it."""
+    keys = [str(each) for each in value] if isinstance(value, Mapping) else []
+    if near := difflib.get_close_matches(key, keys, 1):
+        found = f"the key {printable(near[0])}"
+        return fault((*at, near[0]), found, wanted, f"write {key} in its place")
+    names = ", ".join(printable(each) for each in keys[:NAMED])
+    found = f"the keys {names}" if keys else show(value) if value is not None else "nothing"
+    return fault(at, found, wanted, f"write {key}; Pulumi.dev.yaml has an example")

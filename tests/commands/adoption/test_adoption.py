@@ -172,7 +172,19 @@ def test_gpus_that_the_cluster_does_not_show_are_left_to_a_person() -> None:
             },
             "Kustomization flux-system/gpu",
         ),
+        (
+            {"labels": {"argocd.argoproj.io/instance": "gpu"}},
+            "daemonset nvidia-device-plugin-daemonset argocd.argoproj.io/instance-`",
+        ),
+        (
+            {
+                "labels": {"objectset.rio.cattle.io/hash": "c35d8a"},
+                "annotations": {"objectset.rio.cattle.io/id": "default-gpu"},
+            },
+            "keepResources: true",
+        ),
         ({"labels": {"olm.owner": "gpu-operator-certified.v25"}}, "can't be handed over"),
+        ({"labels": {"olm.owner": "gpu-operator-certified.v25"}}, "kubectl delete csv -n"),
     ],
 )
 def test_software_that_somebody_delivers_is_refused_with_the_way(
@@ -180,6 +192,25 @@ def test_software_that_somebody_delivers_is_refused_with_the_way(
 ) -> None:
     proposal = propose(by_manifest(**metadata), "prod")
     assert named in reasons(proposal)
+
+
+def test_an_add_on_of_k3s_is_not_taken_for_a_bundle_of_fleet() -> None:
+    marks = {
+        "objectset.rio.cattle.io/id": "",
+        "objectset.rio.cattle.io/owner-gvk": "k3s.cattle.io/v1, Kind=Addon",
+    }
+    owners = [owner_of(plugin(annotations=marks), "DaemonSet", Deliverers())]
+    marks["objectset.rio.cattle.io/id"] = "helm-controller-chart-registration"
+    owners.append(owner_of(plugin(annotations=marks), "DaemonSet", Deliverers()))
+    assert owners == [NOBODY, NOBODY]
+
+
+def test_hami_is_refused_by_name_with_what_would_have_to_go() -> None:
+    workload = parse.workload(plugin(name="hami-device-plugin"), "DaemonSet", "HAMi", NOBODY)
+    proposal = propose(cluster(machine("gpu-1"), workloads=(workload,)), "prod")
+    for part in ("found HAMi", "helm uninstall", "hami-webhook", "label gpu=on", "hami.io/"):
+        assert part in reasons(proposal)
+    assert not any("Nothing in the cluster" in note for note in proposal.notes)
 
 
 def test_what_argo_cd_or_flux_gave_up_can_be_taken_over() -> None:

@@ -18,6 +18,7 @@ from gpu_cluster.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
 from tests.proofs.hosts import cri, software
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster
+from tests.proofs.logins.lines import lines_before
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +121,7 @@ def test_a_unit_that_names_another_file_gets_that_one_configured(host: Running) 
     assert software.drift(host, "runtime") == ()
 
 
+@pytest.mark.logins("message", "containerd without CRI")
 @pytest.mark.promise(
     "The NVIDIA runtime counts as configured only if the running engine says so over its socket."
 )
@@ -133,7 +135,7 @@ def test_a_daemon_whose_cri_does_not_load_is_no_success(host: Running) -> None:
     host.run("systemctl restart containerd")
     failed = host.apply(BY_CLASS)
     assert failed.status == 1
-    assert "no CRI answers at /run/containerd/containerd.sock" in failed.errors
+    assert lines_before("no CRI answers at /run/containerd/containerd.sock", failed.errors) <= 3
     assert 'default_runtime_name = "kata"' in failed.errors
     assert host.read(ROOT) == text
 

@@ -4,7 +4,8 @@ Kinds of the marker `logins`:
 
 - `situation`: a login that fails on a real sshd; the message names its stage.
 - `healed`: a login that fails once and works at another try.
-- `handover`: software that another program delivers; the marks that are named are all that go.
+- `handover`: names of `HANDOVERS`. The marks that a refusal names are all that go.
+- `several`: a test that shows several things and counts each itself.
 - `message`: a message that a person meets first; what counts stands within its first lines.
 """
 
@@ -13,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tests.proofs.count import Count, Results, number_passed, number_skipped, of_all
+
+HANDOVERS = ("Argo CD by annotation", "Argo CD by label", "Flux", "Fleet")
+"""Programs that deliver software, each with its way to mark what it delivers."""
 
 
 def line(seen: Mapping[str, Results]) -> str:
@@ -25,8 +29,8 @@ def line(seen: Mapping[str, Results]) -> str:
     return (
         f"{of_all(of('situation'))} situations named by their stage"
         f"{f' ({skipped} skipped)' if skipped else ''}, {number_passed(of('healed'))} healed by a "
-        f"second try, {of_all(of('handover'))} hand-overs, {of_all(of('message'))} first messages "
-        "within three lines"
+        f"second try, {number_passed(of('handover'))} of {len(HANDOVERS)} hand-overs, "
+        f"{of_all(of('message'))} first messages within three lines"
     )
 
 

@@ -14,6 +14,6 @@ def test_a_failure_and_a_skip_are_counted_as_what_they_are() -> None:
         "message": {"f": passed},
     }
     assert line(seen) == (
-        "1 of 3 situations named by their stage (1 skipped), 1 healed by a second try, 0 of 0 "
+        "1 of 3 situations named by their stage (1 skipped), 1 healed by a second try, 0 of 4 "
         "hand-overs, 1 of 1 first messages within three lines"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_cluster.commands.adoption.observed import ManagedBy, ManagerKind, ObservedWorkload
+from gpu_cluster.commands.adoption.observed import ManagerKind, ObservedWorkload
 from gpu_rules.faults import Fault
 
 _WANTED = "GPU software that only Helm or a plain manifest manages: two writers undo each other"
@@ -17,29 +17,34 @@ def refusal(workload: ObservedWorkload) -> Fault | None:
     owner = workload.managed_by
     if owner.kind in (ManagerKind.HELM, ManagerKind.NOBODY):
         return None
-    return Fault(str(workload), f"one that {owner} manages", _WANTED, way(owner))
+    return Fault(str(workload), f"one that {owner} manages", _WANTED, way(workload))
 
 
-def way(owner: ManagedBy) -> str:
-    """Return the commands with which an owner gives up its objects without deleting them."""
+def way(workload: ObservedWorkload) -> str:
+    """Return the commands with which an owner gives up a workload without deleting it."""
+    owner = workload.managed_by
     name, space = owner.name, owner.namespace
+    end = f"{_unmark(workload)}then run `gpu-cluster adopt` again; objects and pods stay"
     if owner.kind is ManagerKind.ARGO_CD:
         return (
             f"remove the Application from its ApplicationSet or parent, `argocd app delete {name} "
-            "--cascade=false`, remove the annotation argocd.argoproj.io/tracking-id from the "
-            "object, then run `gpu-cluster adopt` again; objects and pods stay"
+            f"--cascade=false`, {end}"
         )
     if owner.kind is ManagerKind.FLUX and owner.object_kind == "HelmRelease":
         return (
             f"`flux suspend helmrelease -n {space} {name}`, remove it from the repository, "
             f"`kubectl delete helmrelease -n {space} {name}` (a suspended one uninstalls nothing), "
-            "then run `gpu-cluster adopt` again; the release and its pods stay"
+            f"{end}"
         )
     if owner.kind is ManagerKind.FLUX:
         return (
             "annotate the object with kustomize.toolkit.fluxcd.io/prune=disabled, remove it from "
-            f"the repository of Kustomization {space}/{name}, remove its labels "
-            "kustomize.toolkit.fluxcd.io/name and namespace, then run `gpu-cluster adopt` again"
+            f"the repository of Kustomization {space}/{name}, {end}"
+        )
+    if owner.kind is ManagerKind.FLEET:
+        return (
+            "set keepResources: true in the bundle's fleet.yaml or GitRepo, wait until the bundle "
+            f"is deployed again, delete its GitRepo or bundle, {end}"
         )
     if owner.kind is ManagerKind.HELM_CONTROLLER:
         return (
@@ -48,7 +53,11 @@ def way(owner: ManagedBy) -> str:
             "then run `gpu-cluster adopt` again; the release and its pods stay"
         )
     if owner.kind is ManagerKind.LIFECYCLE_MANAGER:
-        return "it can't be handed over: Operator Lifecycle Manager installs no Helm release"
+        return (
+            "it can't be handed over: Operator Lifecycle Manager installs no Helm release. To "
+            "replace it, which restarts all GPU software: delete the ClusterPolicy, the operator's "
+            f"Subscription in namespace {space}, and `kubectl delete csv -n {space} {name}`"
+        )
     if owner.kind is ManagerKind.ADDON_MANAGER:
         return "switch the provider's GPU add-on off, or leave its nodes out of the stack's pools"
     if owner.kind is ManagerKind.THIS_PROGRAM:
@@ -56,6 +65,18 @@ def way(owner: ManagedBy) -> str:
             "remove it from that stack first: run `gpu-cluster leave` in the checkout of that stack"
         )
     return f"take over what made it, {owner}, or keep it outside the stack"
+
+
+def _unmark(workload: ObservedWorkload) -> str:
+    """Return the commands that remove an owner's marks from a workload; empty without marks."""
+    item = f"-n {workload.namespace} {workload.kind.lower()} {workload.name}"
+    owner = workload.managed_by
+    commands = [
+        f"`kubectl {verb} {item} {' '.join(f'{key}-' for key in keys)}`"
+        for verb, keys in (("label", owner.labels), ("annotate", owner.annotations))
+        if keys
+    ]
+    return f"remove its marks with {' and '.join(commands)}, " if commands else ""
 
 
 def no_release(workload: ObservedWorkload) -> Fault:

@@ -20,6 +20,7 @@ class ManagerKind(StrEnum):
     HELM = "Helm"
     ARGO_CD = "Argo CD"
     FLUX = "Flux"
+    FLEET = "Fleet"
     HELM_CONTROLLER = "the Helm controller of k3s"
     LIFECYCLE_MANAGER = "Operator Lifecycle Manager"
     ADDON_MANAGER = "the addon manager"
@@ -38,12 +39,16 @@ class ManagedBy:
             there is none.
         name: Name of that object, or of the Helm release.
         namespace: Namespace of that object, or of the Helm release.
+        labels: Labels with which the owner marked the object.
+        annotations: Annotations with which the owner marked the object.
     """
 
     kind: ManagerKind
     object_kind: str = ""
     name: str = ""
     namespace: str = ""
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the owner as text, such as `Argo CD (Application argocd/gpu)`."""

@@ -1,14 +1,17 @@
 """Find the owner of an object from its labels, annotations and owner references.
 
-Sources: Helm 3 `pkg/action/validate.go`; Argo CD documentation, "Resource Tracking"; Flux
-documentation, "HelmRelease" and "Kustomization"; k3s documentation, "Helm"; Operator Lifecycle
-Manager, `pkg/controller/registry/resolver`; Kubernetes `cluster/addons/addon-manager/README.md`.
+Sources: Helm 3 `pkg/action/validate.go`; Argo CD documentation, "Resource Tracking", and v3
+`util/argo/resource_tracking.go` (SetAppInstance); Flux documentation, "HelmRelease" and
+"Kustomization", and fluxcd/pkg `ssa/manager.go` (SetOwnerLabels); Fleet
+`internal/helmdeployer/postrender.go` and `internal/cmd/agent/deployer/desiredset`
+(GetLabelsAndAnnotations); k3s documentation, "Helm"; Operator Lifecycle Manager,
+`pkg/controller/registry/resolver`; Kubernetes `cluster/addons/addon-manager/README.md`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpu_cluster.commands.adoption.observed import NOBODY, ManagedBy, ManagerKind
 from gpu_cluster.kubernetes.api import Json
@@ -18,6 +21,17 @@ from gpu_cluster.kubernetes.managers import OWNER, helm_release
 TRACKING_ID = "argocd.argoproj.io/tracking-id"
 TRACKING_LABEL = "argocd.argoproj.io/instance"
 ADDON_MODE = "addonmanager.kubernetes.io/mode"
+MARKS = {
+    ManagerKind.ARGO_CD: ("argocd.argoproj.io/",),
+    ManagerKind.FLUX: ("helm.toolkit.fluxcd.io/", "kustomize.toolkit.fluxcd.io/"),
+    ManagerKind.FLEET: ("objectset.rio.cattle.io/", "fleet.cattle.io/"),
+}
+"""Beginnings of the labels and annotations with which programs mark what they deliver."""
+FLEET_ID, WRANGLER_OWNER = "objectset.rio.cattle.io/id", "objectset.rio.cattle.io/owner-gvk"
+"""Annotations of objects that a controller of Rancher applies.
+
+Fleet applies without an owner. k3s' controllers of add-ons and charts write the owner's kind, too.
+"""
 _FLUX = (
     ("HelmRelease", "helm.toolkit.fluxcd.io"),
     ("Kustomization", "kustomize.toolkit.fluxcd.io"),
@@ -66,16 +80,28 @@ def owner_of(item: Json, kind: str, deliverers: Deliverers) -> ManagedBy:
         kind: Kind of the object, because items of an API list have no field `kind`.
         deliverers: Objects of Argo CD, Flux and the Helm controller in the cluster.
     """
-    return (
+    owner = (
         _this_program(item)
         or _argo_cd(item, kind, deliverers.applications)
         or _flux(item, deliverers)
+        or _fleet(item)
         or (_addon_manager(item) if deliverers.addon_manager else None)
         or _lifecycle_manager(item)
         or _operator(item)
         or _helm(item, deliverers.helm_charts or ())
         or NOBODY
     )
+    if owner.kind not in MARKS:
+        return owner
+    return replace(
+        owner,
+        labels=_marks(_labels(item), owner.kind),
+        annotations=_marks(_annotations(item), owner.kind),
+    )
+
+
+def _marks(keys: Collection[str], kind: ManagerKind) -> tuple[str, ...]:
+    return tuple(sorted(key for key in keys if key.startswith(MARKS[kind])))
 
 
 def _labels(item: Json) -> dict[str, str]:
@@ -141,6 +167,13 @@ def _flux(item: Json, deliverers: Deliverers) -> ManagedBy | None:
 def _is(item: Json, name: str, namespace: str) -> bool:
     metadata = item["metadata"]
     return (metadata["name"], metadata["namespace"]) == (name, namespace)
+
+
+def _fleet(item: Json) -> ManagedBy | None:
+    annotations = _annotations(item)
+    if not annotations.get(FLEET_ID) or WRANGLER_OWNER in annotations:
+        return None
+    return ManagedBy(kind=ManagerKind.FLEET, object_kind="bundle", name=annotations[FLEET_ID])
 
 
 def _addon_manager(item: Json) -> ManagedBy | None:

@@ -142,6 +142,14 @@ def _release_of(
     return next((each for each in releases if (each.namespace, each.name) in keys), None)
 
 
+_REPLACED = {
+    "HAMi": "leave its nodes out of the stack's pools; or replace it: end the pods that use it, "
+    "`helm uninstall` its release, which has the device plugin, the scheduler and the webhook "
+    "hami-webhook, and remove the label gpu=on and the annotations hami.io/… from the nodes"
+}
+"""What would have to go before a stack can replace software that it doesn't take over."""
+
+
 def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
     for each in servers:
         if each.what not in PLUGINS:
@@ -149,7 +157,7 @@ def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
                 str(each),
                 f"{each.what}, managed by {each.managed_by}",
                 "NVIDIA's device plugin or its GPU Operator; only these are taken over",
-                "keep it outside the stack, or replace it",
+                _REPLACED.get(each.what, "keep it outside the stack, or replace it"),
             )
 
 
@@ -364,7 +372,7 @@ def _pool(pool: ObservedPool, name: str, nodes: Iterable[ObservedNode]) -> Setti
 def _notes(
     observed: ObservedCluster, software: _Software, pools: Sequence[ObservedPool]
 ) -> Iterator[str]:
-    if software.release is None and not software.objects:
+    if software.release is None and not software.objects and not observed.workloads:
         yield "Nothing in the cluster advertises GPUs yet; the stack would install the platform."
     for pool in pools:
         names = ", ".join(node_ranges(pool.nodes))

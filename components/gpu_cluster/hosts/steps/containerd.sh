@@ -95,7 +95,8 @@ judge_applied() {
     # Without namespaces no daemon runs below GPU_CLUSTER_ROOT.
     [ -z "$root" ] || { expect runtime "$config" && return; }
     find_socket
-    again 20 0.5 cri_answers "$socket" "$GC_DEFAULT_RUNTIME" || {
+    # Each try prints what the socket lacks; the daemon's own message is what counts.
+    again 20 0.5 cri_answers "$socket" "$GC_DEFAULT_RUNTIME" 2>/dev/null || {
         printf '%s\n' "$(refusal)" >"$scratch/judgement"
         return 1
     }

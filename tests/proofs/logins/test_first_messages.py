@@ -1,0 +1,111 @@
+"""What counts stands within the first lines of a message that a person meets first."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_cluster.charts.availability import WantedChart
+from gpu_cluster.host_facts import UNREAD
+from gpu_cluster.hosts.preflight import validate_host
+from gpu_cluster.inspection.judgement import _chart
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_rules.faults import ConfigError, FaultError
+from tests.desired_host import desired_host
+from tests.proofs.hosts.sound import GOOD, declared
+from tests.proofs.logins.lines import lines_before
+
+STACK = """\
+config:
+  gpu-cluster:cluster:
+    version: v1
+    platform: device-plugin
+"""
+TYPOS: dict[str, tuple[str, str]] = {
+    "confg": (STACK.replace("config", "confg"), r"confg \(line 1\): found the key confg; .*config"),
+    "no config": ("runtime: python\n", r"found the keys runtime; wanted: config"),
+    "clusters": (
+        STACK.replace(":cluster:", ":clusters:"),
+        r"\(line 2\): found the key gpu-cluster:clusters; .*write gpu-cluster:cluster in its place",
+    ),
+    "a tab": (STACK.replace("    version", "\tversion"), r"\(line 3\): found a tab; .*blanks"),
+    "an odd indentation": (
+        STACK.replace("    platform", "   platform"),
+        r"\(line 4\): found a line that is indented as none above it",
+    ),
+    "a full-width colon": (
+        STACK.replace("version:", "version\uff1a"),
+        r"\(line 3\): found a full-width colon",
+    ),
+    "a second colon": (
+        STACK.replace("v1", "v1: beta"),
+        r"\(line 3\): found a second colon in one value",
+    ),
+    "an open bracket": (f"{STACK}    pools: [\n", r"found a list \[ or a mapping { that isn't"),
+    "an open quote": (f'{STACK}    name: "gpu\n', r"found a quote that isn't closed"),
+    "a key without a colon": (
+        STACK.replace("version: v1", "version v1"),
+        r"\(line \d\): found a (key without|second) a? ?colon",
+    ),
+}
+FACTS: dict[str, tuple[dict[str, Any], str]] = {
+    "engine missing": ({"containerd": None}, "no containerd"),
+    "engine too old": ({"containerd": "1.4.13"}, r"containerd 1\.4\.13"),
+    "engine of another text": ({"containerd": UNREAD}, "containerd without a version"),
+    "toolkit missing": ({"toolkit": None}, "no nvidia-ctk"),
+    "toolkit of another text": ({"toolkit": UNREAD}, "nvidia-ctk without a version"),
+    "lock of dpkg": (
+        {"package_lock": "/var/lib/dpkg/lock-frontend"},
+        "/var/lib/dpkg/lock-frontend held",
+    ),
+    "lock of rpm": ({"package_lock": "/var/lib/rpm/.rpm.lock"}, r"/var/lib/rpm/\.rpm\.lock held"),
+    "disk full": ({"disk_free_mib": 3}, "3 MiB free in /var/lib"),
+    "clock behind": ({"skew": -3600.0}, "a clock 3600 s behind"),
+    "clock ahead": ({"skew": 90.0}, "a clock 90 s ahead"),
+    "no driver": ({"driver": None}, "no NVIDIA driver loaded"),
+    "nouveau": ({"loaded": ("nouveau",)}, "module nouveau loaded"),
+    "a reboot pending": ({"reboot_required": True}, "a reboot pending"),
+    "another system": ({"os": "plan9", "os_name": "Plan 9"}, "operating system Plan 9"),
+    "another processor": ({"arch": "riscv64"}, "architecture riscv64"),
+    "seven GPUs": ({"nvidia_devices": 7}, "7 NVIDIA PCI devices"),
+    "cgroup v1": ({"cgroup": 1}, "cgroup v1"),
+}
+
+
+def _messages(table: dict[str, Any]) -> list[Any]:
+    marks = pytest.mark.logins
+    return [pytest.param(name, id=name, marks=marks("message", name)) for name in table]
+
+
+@pytest.mark.promise(
+    "A typo in a stack file is named with its line, what was found, and what to write in its place."
+)
+@pytest.mark.parametrize("name", _messages(TYPOS))
+def test_a_typo_is_named_in_the_first_lines(name: str, tmp_path: Path) -> None:
+    text, counts = TYPOS[name]
+    path = tmp_path / "Pulumi.lab.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError) as raised:
+        load_stack_file(path)
+    assert lines_before(counts, str(raised.value)) <= 3
+    assert "found found" not in str(raised.value)
+    assert not re.search(r"<block|<stream", str(raised.value))
+
+
+@pytest.mark.parametrize("name", _messages(FACTS))
+def test_what_a_host_lacks_is_named_in_the_first_lines(name: str) -> None:
+    facts, counts = FACTS[name]
+    cluster, host = declared(version="595.91.07")
+    faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, **facts))
+    assert lines_before(f"found {counts}.*; cure: .", str(FaultError(*faults))) <= 3
+
+
+@pytest.mark.logins("message", "no folder of charts")
+def test_a_missing_folder_of_charts_has_no_cure_of_the_network() -> None:
+    wanted = WantedChart(chart="gpu-operator", version="v1", place="no-such-folder/gpu-operator")
+    (fault,) = _chart(wanted, "no such folder")
+    assert lines_before("found no such folder; .*cure: correct charts.directory", str(fault)) == 0
