@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +37,34 @@ version = 2
 """
 TRACKED = "argocd.argoproj.io/tracking-id"
 """Annotation with which Argo CD marks the objects of an Application."""
+HANDOVERS: dict[str, Json] = {
+    "Argo CD by annotation": {
+        "annotations": {
+            TRACKED: "gpu:apps/DaemonSet:kube-system/nvidia-device-plugin-daemonset",
+            "argocd.argoproj.io/installation-id": "prod",
+            "example.com/owner": "ml",
+        }
+    },
+    "Argo CD by label": {"labels": {"argocd.argoproj.io/instance": "gpu", "team": "ml"}},
+    "Flux": {
+        "labels": {
+            "kustomize.toolkit.fluxcd.io/name": "gpu",
+            "kustomize.toolkit.fluxcd.io/namespace": "flux-system",
+            "team": "ml",
+        },
+        "annotations": {"kustomize.toolkit.fluxcd.io/prune": "disabled"},
+    },
+    "Fleet": {
+        "labels": {"objectset.rio.cattle.io/hash": "c35d8a4e136ecaab66ba320fcc233a0659968a07"},
+        "annotations": {"objectset.rio.cattle.io/id": "default-gpu", "example.com/owner": "ml"},
+    },
+}
+"""Metadata of objects that other programs deliver, with labels and annotations of people.
+
+Sources: Argo CD v3 util/argo/resource_tracking.go; fluxcd/pkg ssa/manager.go; Fleet
+internal/helmdeployer/postrender.go and internal/cmd/agent/deployer/desiredset.
+"""
+UNMARK = re.compile(r"`kubectl (label|annotate) -n (\S+) (\S+) (\S+) ([^`]+)`")
 TAINT = {"key": "gpu-team", "value": "ml", "effect": "NoSchedule"}
 EVERYWHERE = [{"operator": "Exists"}]
 # Source: the device plugin's published manifest, NVIDIA/k8s-device-plugin v0.17.1,
@@ -298,6 +328,69 @@ def test_a_plain_manifest_is_taken_over_in_place(foreign: Project) -> None:
         content_type="application/merge-patch+json",
     )
     taken_over_and_left(foreign, "kube-system", "leave", written_by_new)
+
+
+def unmark(project: Project, printed: str) -> None:
+    """Remove exactly the labels and annotations that a refusal's commands remove."""
+    found = UNMARK.findall(printed)
+    assert found
+    for verb, namespace, kind, name, keys in found:
+        assert all(key.endswith("-") for key in keys.split())
+        marks = {key.removesuffix("-"): None for key in keys.split()}
+        project.request(
+            "PATCH",
+            f"namespaces/{namespace}/{kind}s/{name}",
+            base="/apis/apps",
+            body={"metadata": {"labels" if verb == "label" else "annotations": marks}},
+            content_type="application/merge-patch+json",
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.logins("several")
+@pytest.mark.promise(
+    "The refusal to adopt what Argo CD, Flux or Fleet delivers names each label and annotation to "
+    "remove; without these `make adopt` and `make up` take the software over."
+)
+def test_the_marks_that_a_refusal_names_are_all_that_go(
+    foreign: Project, record_property: Callable[[str, object], None]
+) -> None:
+    url, base = "namespaces/kube-system/daemonsets", "/apis/apps"
+    for node in NAMES:
+        label_by_hand(foreign, [node], {"example.com/plugin": node}, [])
+    for (owner, metadata), node in zip(HANDOVERS.items(), (*NAMES, "gpu-9"), strict=True):
+        name = owner.lower().replace(" ", "-")
+        made = copy.deepcopy(PLUGIN)
+        made["metadata"] |= {"name": name, **metadata}
+        # The simulator knows the plugin of the published manifest by the pods' label `name`.
+        labels = {"name": "nvidia-device-plugin-ds", "example.com/owner": name}
+        made["spec"]["selector"] = {"matchLabels": labels}
+        made["spec"]["template"]["metadata"]["labels"] = labels
+        made["spec"]["template"]["spec"]["nodeSelector"] = {"example.com/plugin": node}
+        foreign.request("POST", url, base=base, body=made, params={"fieldManager": "applier"})
+    await_gpus(foreign, NAMES, 8)
+    before = pods(foreign, "kube-system"), generations(foreign, "kube-system")
+    given = {"CONTEXT": f"gpu-cluster-{foreign.stack}", "KUBECONFIG": str(foreign.kubeconfig)}
+    refused = foreign.command("adopt", **given)
+    assert refused.returncode != 0, refused.stdout
+    for owner in HANDOVERS:
+        name = owner.lower().replace(" ", "-")
+        assert (
+            f"kube-system/{name}: found one that {owner.partition(' by ')[0]} (" in refused.stdout
+        )
+    unmark(foreign, refused.stdout)
+    adopt(foreign)
+    assert figures(foreign.up())[:2] == (24, 24)
+    assert (pods(foreign, "kube-system"), generations(foreign, "kube-system")) == before
+    for owner, metadata in HANDOVERS.items():
+        name = owner.lower().replace(" ", "-")
+        found = foreign.request("GET", f"{url}/{name}", base=base)["metadata"]
+        kept = {**found.get("labels", {}), **found.get("annotations", {})}
+        # What people wrote stays.
+        for key, value in {**metadata.get("labels", {}), **metadata.get("annotations", {})}.items():
+            assert (kept.get(key) == value) is key.startswith(("team", "example.com/"))
+        record_property("logins", ("handover", owner, True))
+    hand_back(foreign)
 
 
 @pytest.mark.clusters("adopted", "operator")
