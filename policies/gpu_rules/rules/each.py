@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final
 
+from ..kube.gpu_resources import BY_CLASS
 from ..kube.names import is_extended_resource
 from ..kube.pod_resources import ContainerRole
 from .context import Context
@@ -104,12 +105,17 @@ def each_gpu_container(check: ContainerCheck) -> Check:
     return check_containers
 
 
-def each_amount(check: AmountCheck) -> Check:
-    """Return a check of the amounts of extended resources that containers request, limits first."""
+def each_amount(check: AmountCheck, *, by_class: bool = False) -> Check:
+    """Return a check of the amounts of extended resources that containers request, limits first.
+
+    Args:
+        check: Check of one amount.
+        by_class: Whether the resources of DeviceClasses are checked, too.
+    """
 
     def check_amounts(pod: Pod, _: Subject, context: Context) -> Findings:
         for container in pod.resource_containers:
-            for resource in _extended(container):
+            for resource in _extended(container, by_class):
                 yield from named(container, check(resource, container, context))
 
     return each_pod(check_amounts)
@@ -123,7 +129,9 @@ def each_amount_or_quota(check: Callable[[Resource], Findings]) -> Check:
             if is_extended_resource(name.removeprefix("requests.").removeprefix("limits.")):
                 yield from check(resource)
 
-    return in_turn(each_amount(lambda resource, _, __: check(resource)), check_quotas)
+    return in_turn(
+        each_amount(lambda resource, _, __: check(resource), by_class=True), check_quotas
+    )
 
 
 def each_release(check: ReleaseCheck, charts: Collection[str] = (GPU_OPERATOR,)) -> Check:
@@ -160,9 +168,12 @@ def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
             yield container
 
 
-def _extended(container: Container) -> Iterator[Resource]:
+def _extended(container: Container, by_class: bool) -> Iterator[Resource]:
     for listed in (container.limits, container.requests):
-        yield from (resource for resource in listed.values() if is_extended_resource(resource.name))
+        for resource in listed.values():
+            is_of_class = by_class and resource.name.startswith(BY_CLASS)
+            if is_of_class or is_extended_resource(resource.name):
+                yield resource
 
 
 def limit_items(subject: Subject) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...kube.gpu_resources import BY_CLASS
 from ..context import Context, Severity
 from ..each import each_amount
 from ..example import Example, edited, pod, pod_of_several_gpus
@@ -19,7 +20,9 @@ def _equal(request: Resource, container: Container, _: Context) -> Iterator[Find
     limit = container.limits.get(request.name)
     if limit is None or request is limit or not (request.quantity and limit.quantity):
         return
-    if request.quantity.milli != limit.quantity.milli:
+    more = request.quantity.milli - limit.quantity.milli
+    # Of the resource of a DeviceClass, a container may request less than its limit.
+    if more > 0 or (more and not request.name.startswith(BY_CLASS)):
         yield Finding(
             path=request.path,
             found=f"{request.quantity}, but a limit of {limit.quantity}",
@@ -32,7 +35,7 @@ RULE = Rule(
     id="GPU002",
     title="A GPU request equals its limit",
     severity=Severity.MANDATORY,
-    check=each_amount(_equal),
+    check=each_amount(_equal, by_class=True),
     why="GPUs cannot be overcommitted: if a container has both a request and a limit, the API "
     "server rejects a request that differs from the limit.",
     source=f"{VALIDATION} validateResourceRequirements",
