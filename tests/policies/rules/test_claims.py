@@ -392,9 +392,9 @@ def test_claims_count_against_the_quota_of_their_class() -> None:
         "spec": {"hard": {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 4}},
     }
     five = template("five", {"deviceClassName": "gpu.nvidia.com", "count": 5}, namespace="team")
-    assert ids(quota, five, pod("five", hostIPC=True)) == ["GPU041"]
+    assert ids(quota, five, pod("five", hostIPC=True)) == ["GPU041", "GPU067"]
     quota["spec"]["hard"] = {"gpu.nvidia.com.deviceclass.resource.k8s.io/devices": 5}
-    assert ids(quota, five, pod("five", hostIPC=True)) == []
+    assert ids(quota, five, pod("five", hostIPC=True)) == ["GPU067"]
 
 
 def test_a_claim_needs_a_driver() -> None:
