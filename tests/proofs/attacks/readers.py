@@ -114,7 +114,9 @@ class Reader:
         """Return how much more time a call takes each time that the input is doubled.
 
         The result is empty if no step is larger than `MOST`, or if calls with the largest input are
-        short. The time of a call is the least of up to `TIMES` measurements.
+        short, since inputs of its size are refused.
+
+        The time of a call is the least of up to `TIMES` measurements.
         """
         number = 8
         while self.seconds(shape(number)) < LEAST_SECONDS:
@@ -126,7 +128,7 @@ class Reader:
                 value = shape(number << step)
                 least[step] = min(least[step], self.seconds(value))
             ratios = [after / max(before, LEAST_SECONDS) for before, after in pairwise(least)]
-            if max(ratios) <= MOST:
+            if max(ratios) <= MOST or least[-1] < LEAST_SECONDS:
                 return []
         return [round(ratio, 1) for ratio in ratios]
 
