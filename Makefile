@@ -34,7 +34,8 @@ export HELP
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command line,$(origin $(name))),$(name)))
 $(foreach name,$(GIVEN),$(eval override export $(name) := $$(value $(name))))
 
-VENV := venv/.complete
+# The last file that the environment gets, so that one without it is made complete.
+VENV := venv/bin/gpu-cluster
 MODULE := venv/bin/python -m
 COMMAND := $(MODULE) gpu_cluster.commands
 # The options of the command for variables of `make`: NODES=gpu-1 is --nodes=gpu-1, SCAN=1 is --scan.
@@ -51,9 +52,8 @@ $(VENV): requirements.lock
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@# The packages in components/ and policies/; relative, so that the project may move.
 	@cd venv/lib/python3*/site-packages && printf '../../../../%s\n' components policies > gpu_cluster.pth
-	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m gpu_cluster.commands "$$@"\n' > venv/bin/gpu-cluster
-	@chmod +x venv/bin/gpu-cluster
-	@touch $@
+	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m gpu_cluster.commands "$$@"\n' > $@
+	@chmod +x $@
 
 .PHONY: help
 help: ## print this list

@@ -13,7 +13,7 @@ from tests.proofs.attacks.readers import READERS, Reader
 from tests.proofs.attacks.targets import TARGETS
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.promise("Each reader of outside input works in linear time, or refuses the input.")
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_takes_linear_time(name: str, record_property: Any) -> None:
@@ -28,7 +28,7 @@ def test_each_target_of_the_fuzzer_is_a_reader() -> None:
     assert READERS.keys() >= TARGETS.keys()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_reader_in_quadratic_time_is_found() -> None:
     def read(text: str) -> int:
         return sum(text.count("a", 0, end) for end in range(len(text)))
