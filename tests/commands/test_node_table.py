@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,9 +79,14 @@ def test_what_was_deferred_and_since_when_is_shown() -> None:
 def test_next_lines_bring_their_environment_and_name_no_missing_program(
     monkeypatch: pytest.MonkeyPatch, has_kubectl: bool
 ) -> None:
-    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if has_kubectl else None)
+    programs = {"gpu-cluster", "kubectl"} if has_kubectl else {"gpu-cluster"}
+    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if name in programs else None)
     lines = up.shown_next(stack(1), ["kubectl get nodes", "pulumi preview"])
     assert lines[-1] == '(eval "$(gpu-cluster env)" && pulumi preview)'
     assert len(lines) == (2 if has_kubectl else 1)
     other = up.shown_next(replace(stack(1), name="lab"), ["pulumi preview"])
     assert other == ['(eval "$(gpu-cluster env --stack lab)" && pulumi preview)']
+    programs.clear()
+    (line,) = up.shown_next(stack(1), ["pulumi preview"])
+    path = os.path.relpath(Path(sys.prefix, "bin", "gpu-cluster"))
+    assert line == f'(eval "$({path} env)" && pulumi preview)'

@@ -27,7 +27,7 @@ PROGRAM = (
 
 COMMANDS = tuple(
     f"gpu_cluster.commands.{path.stem}"
-    for path in sorted((ROOT / "commands").glob("[a-z]*.py"))
+    for path in sorted((ROOT / "components/gpu_cluster/commands").glob("[a-z]*.py"))
     if path.stem != "embedded_cluster"
 )
 """All modules of commands but the one that drives the lab."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shlex
 import shutil
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from pulumi import automation
@@ -90,7 +93,10 @@ def deferred(stack: Stack, nodes: list[dict[str, Any]]) -> list[str]:
 def shown_next(stack: Stack, lines: list[str]) -> list[str]:
     """Return commands for the user to run next; they work in a shell without `gpu-cluster env`."""
     option = stack_option(stack.name)
-    shown = [f'(eval "$(gpu-cluster env{option})" && {line})' for line in lines]
+    # The environment of a clone need not be on PATH.
+    here = shlex.quote(os.path.relpath(Path(sys.prefix, "bin", "gpu-cluster")))
+    command = "gpu-cluster" if shutil.which("gpu-cluster") else here
+    shown = [f'(eval "$({command} env{option})" && {line})' for line in lines]
     if shutil.which("kubectl"):
         return shown
     return [line for line in shown if "&& kubectl " not in line]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -95,8 +96,9 @@ def refused(manifest: Json, known: Context) -> set[str]:
 def test_the_adopted_plugin_breaks_no_rule_in_any_namespace(adopted: Json) -> None:
     known = context(**adopted)
     assert evaluate(PLUGIN, known) == []
-    assert evaluate(pod(PLUGIN, uid="1"), known) == []
-    assert "GPU017" in refused(pod(PLUGIN), known), "anybody can write an owner into a file"
+    assert evaluate(pod(PLUGIN), replace(known, observed=True)) == []
+    owned = pod(PLUGIN, uid="1")
+    assert "GPU017" in refused(owned, known), "anybody can write an owner and a uid into a file"
 
 
 @pytest.mark.parametrize(

@@ -128,11 +128,11 @@ def test_a_declaration_needs_its_pools_its_hosts_and_a_control_plane() -> None:
 @pytest.mark.parametrize(
     ("names", "short"),
     [
-        (["gpu-1", "gpu-2", "gpu-4", "a"], ["gpu-[1-2]", "gpu-4", "a"]),
+        (["a", "gpu-1", "gpu-2", "gpu-4"], ["a", "gpu-[1-2]", "gpu-4"]),
         (["n-9", "n-10", "n-11"], ["n-[9-11]"]),
         (["n-08", "n-09", "n-10"], ["n-[08-10]"]),
         (["n-09", "n-010"], ["n-09", "n-010"]),
-        (["b-2", "b-1"], ["b-2", "b-1"]),
+        (["b-1", "b-2"], ["b-[1-2]"]),
         ([], []),
     ],
 )

@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder with a good and a bad pod in one file, and a file that is not valid YAML."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "some pods.yaml").write_text(f"{GOOD}---\n{BAD}")
-    (tmp_path / "broken.yaml").write_text("kind: Pod\nspec: [\n")
+    (tmp_path / "broken.yaml").write_text("apiVersion: v1\nkind: Pod\nspec: [\n")
     return tmp_path
 
 
@@ -31,7 +31,7 @@ def test_text_names_file_line_rule_and_cure(folder: Path) -> None:
     done = check(".")
     assert (done.code, done.errors) == (2, "")
     lines = done.output.splitlines()
-    assert "./broken.yaml:2: unreadable" in lines
+    assert "./broken.yaml:3: unreadable" in lines
     assert f"./some pods.yaml:16: mandatory GPU001 {RULES['GPU001'].title}" in lines
     assert f"./some pods.yaml:17: advisory GPU023 {RULES['GPU023'].title}" in lines
     cause = next(line for line in lines if "500m" in line)
@@ -134,7 +134,7 @@ def test_junit_has_a_case_for_each_object(folder: Path) -> None:
 def test_github_annotates_lines(folder: Path) -> None:
     lines = check(".", "--format", "github").output.splitlines()
     assert any(
-        line.startswith("::error file=./broken.yaml,line=2,title=unreadable::") for line in lines
+        line.startswith("::error file=./broken.yaml,line=3,title=unreadable::") for line in lines
     )
     title = RULES["GPU001"].title
     start = f"::error file=./some pods.yaml,line=16,title=GPU001 {title}::Pod team/bad, container"

@@ -140,7 +140,9 @@ def sick(project: Project) -> Done:
     try:
         await_gpus(project, "gpu-2", "7")
         done = project.command("status")
-        assert "31 of 32 GPUs usable; gpu-2: 1 " in done.stdout.splitlines()[-1], done.stdout
+        assert "31 of 32 simulated GPUs usable; gpu-2: 1 " in done.stdout.splitlines()[-1], (
+            done.stdout
+        )
         return done
     finally:
         project.fault("gpu-2")
