@@ -118,6 +118,12 @@ def of_nodes(nodes: Iterable[Mapping[str, object]]) -> str:
     return _written({"pools": listed})
 
 
+def _number(label: object) -> int:
+    """Return the whole number in a label that GPU Feature Discovery wrote; 0 if it is none."""
+    value = text(label)
+    return int(value) if re.fullmatch(r"[0-9]{1,9}", value) else 0
+
+
 def _pool(node: Mapping[str, object]) -> dict[str, Any] | None:
     """Return a pool of one node without the node's name, or None for a node without GPUs."""
     amounts = mapping(at(node, "status", "capacity"))
@@ -125,13 +131,13 @@ def _pool(node: Mapping[str, object]) -> dict[str, Any] | None:
     if not any(gpus.values()):
         return None
     labels = mapping(at(node, "metadata", "labels"))
-    product, memory = text(labels.get(_PRODUCT)), text(labels.get(_MEMORY))
+    product, memory = text(labels.get(_PRODUCT)), _number(labels.get(_MEMORY))
     pool: dict[str, Any] = {
         "name": _NO_NAME.sub("-", product.lower()).strip("-") or "gpu",
         "gpusPerNode": max(gpus.values()),
     }
-    if memory.isascii() and memory.isdecimal():
-        pool["gpuMemoryMiB"] = int(memory)
+    if memory:
+        pool["gpuMemoryMiB"] = memory
     taints = [
         str(NodeTaint.of({**taint, "key": text(taint.get("key"))}))
         for taint in map(mapping, sequence(at(node, "spec", "taints")))

@@ -37,6 +37,8 @@ CALLED_BY_OTHERS = {
     "password_auth_requested": "asyncssh calls it on a client",
     "public_key_auth_requested": "asyncssh calls it on a client",
     "validate_host_public_key": "asyncssh calls it on a client",
+    "print_completion": "gpu_cluster.commands.verbs names it",
+    "run_rules": "gpu_cluster.commands.verbs names it",
     "yaml_implicit_resolvers": "PyYAML reads it from a loader",
 }
 """Names that a library or a lookup by name uses, each with who does."""

@@ -144,7 +144,7 @@ def test_a_yaml_inventory_may_nest_groups_and_leave_them_empty() -> None:
         ("plugin: aws_ec2\n", "an inventory plugin"),
         ("g: [a]\n", "a list of 1"),
         ("g: {hosts: {'n[1:x1]': }}\n", "range"),
-        ("g: {hosts: {a: }\n", "expected"),
+        ("g: {hosts: {a: }\n", "that isn't closed"),
     ],
 )
 def test_a_text_that_is_no_inventory_is_refused(text_: str, named: str) -> None:

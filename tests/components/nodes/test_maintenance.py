@@ -93,7 +93,7 @@ def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() ->
 
 def test_it_is_not_asked_to_be_validated() -> None:
     made = cluster(maintenance=["gpu-1"])
-    with pytest.raises(ValueError, match="NODES: found gpu-1, in maintenance"):
+    with pytest.raises(ValueError, match="--nodes: found gpu-1, in maintenance"):
         chosen("gpu-[1-2]", made.pools, made.nodes_in_maintenance)
 
 

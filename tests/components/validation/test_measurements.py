@@ -77,7 +77,7 @@ def test_settings_say_what_can_be_judged() -> None:
 def test_a_test_is_asked_for_by_its_name() -> None:
     made = cluster(validation={"tests": {"a": ONE, "b": ONE}})
     assert chosen_tests(" b, a", made.validation.tests) == "b,a"
-    with pytest.raises(ValueError, match="TESTS: found x; wanted: of a, b; cure"):
+    with pytest.raises(ValueError, match="--tests: found x; wanted: of a, b; cure"):
         chosen_tests("x", made.validation.tests)
     assert ONE["image"] in [each.upstream for each in images(*deployed(made))]
 

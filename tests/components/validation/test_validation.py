@@ -402,7 +402,7 @@ def test_nodes_to_validate_anew_are_those_of_the_stack() -> None:
     pools = gpu_pools(cluster().pools)
     assert chosen("", pools, ()) == "all"
     assert chosen("gpu-1, gpu-[3-4]", pools, ()) == "gpu-1,gpu-3,gpu-4"
-    with pytest.raises(ValueError, match="NODES: found gpu-9; wanted: nodes of the stack"):
+    with pytest.raises(ValueError, match="--nodes: found gpu-9; wanted: nodes of the stack"):
         chosen("gpu-9", pools, ())
 
 

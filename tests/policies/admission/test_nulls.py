@@ -71,7 +71,11 @@ TERM: Json = {
 SPEC: Json = {
     "initContainers": [{**CONTAINER, "name": "first"}],
     "containers": [CONTAINER],
-    "volumes": [{"name": "data", "hostPath": {"path": "/data"}}],
+    "volumes": [
+        {"name": "data", "hostPath": {"path": "/data"}},
+        {"name": "csi", "csi": {"driver": "a.example", "volumeAttributes": {"a": "b"}}},
+        {"name": "flex", "flexVolume": {"driver": "example/a", "options": {"a": "b"}}},
+    ],
     "tolerations": [{"operator": "Exists"}],
     "nodeSelector": {"gpu": "a100"},
     "affinity": {

@@ -112,7 +112,7 @@ async def _none(*_: object) -> Any:
 
 HANDED = leave.Handed(stack="lab", managers=frozenset(), pools=frozenset())
 COMMANDS: dict[str, Callable[[stack.Stack], Any]] = {
-    "why": lambda own: why.run(own, {}),
+    "why": lambda own: why.run(own, "team/train", {}),
     "who": _who,
     "adopt": lambda _: asyncio.run(adopt.proposal_of(CONTEXT)),
     "new": lambda _: asyncio.run(new.observed_of(CONTEXT)),
@@ -138,7 +138,6 @@ def test_a_stolen_api_server_is_named_by_each_command(
     monkeypatch.setattr(api, "MOST_ITEMS", 2_000)
     monkeypatch.setattr(api, "LONGEST", 1.0)
     monkeypatch.setattr(api, "PAUSE", 0.0)
-    monkeypatch.setenv("POD", "team/train")
     monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
     own = stack.Stack("lab")
     own.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": SETTINGS}}))

@@ -83,14 +83,14 @@ def test_a_preview_holds_nothing_that_opens_what_deployments_encrypt() -> None:
     assert preview["environment"] != deploy["environment"]
     assert "PULUMI_BACKEND_URL" in names(deploy, "vars") - names(preview, "vars")
     steps = [step.get("run") or step.get("uses") for step in preview["steps"]]
-    assert steps.index("gpu-cluster preview-secrets") < steps.index("gpu-cluster preview")
+    assert steps.index("make preview-secrets") < steps.index("make preview")
 
 
 def test_only_deployments_write_the_state_of_previews() -> None:
-    writers = [file.stem for file in FILES if "gpu-cluster preview-state" in file.read_text()]
+    writers = [file.stem for file in FILES if "make preview-state" in file.read_text()]
     assert writers == ["deploy"]
     runs = [step.get("run") for step in DEPLOY["jobs"]["deploy"]["steps"]]
-    assert runs.index("gpu-cluster preview-state") > runs.index("gpu-cluster up")
+    assert runs.index("make preview-state") > runs.index("make up")
 
 
 def test_every_pull_request_is_previewed_without_a_secret() -> None:
