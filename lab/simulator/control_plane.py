@@ -492,12 +492,17 @@ class ControlPlane:
         for path in (self.work, self.logs, self.directory / "bin", earlier):
             shutil.rmtree(path, ignore_errors=True)
         # Remove the temporary files of an interrupted write.
-        drafts = self.directory.glob(f".{self.made.name}.*")
+        drafts = (
+            draft
+            for path in (self.made, self._log_port)
+            for draft in self.directory.glob(f".{path.name}.*")
+        )
         for path in (
             self.kubeconfig,
             self._draft,
             self.directory / "kwok.yaml",
             self.output,
+            self._log_port,
             *drafts,
         ):
             path.unlink(missing_ok=True)
