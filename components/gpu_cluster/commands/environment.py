@@ -21,6 +21,7 @@ from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.watched import apart
+from gpu_cluster.settings.hosts.proxy import LOOPBACK
 from gpu_cluster.workarounds import engine_home
 from toolchain import processes
 from toolchain.machine import PROXY_VARIABLES
@@ -40,7 +41,6 @@ BESIDE_HOSTS = 8
 MOST_AT_ONCE = 256
 
 NO_PROXY = ("no_proxy", "NO_PROXY")
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 TOOLS = (
     "pulumi",

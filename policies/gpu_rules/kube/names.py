@@ -18,7 +18,7 @@ SUBDOMAIN_LIMIT: Final = 253
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_NATIVE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+NATIVE: Final = ("cpu", "memory", "ephemeral-storage")
 HUGE_PAGES: Final = "hugepages-"
 """Prefix of the resources that count huge pages of one size."""
 
@@ -68,5 +68,5 @@ def is_container_resource(name: str) -> bool:
     if not is_qualified_name(name):
         return False
     if "/" not in name:
-        return name in _NATIVE or name.startswith(HUGE_PAGES)
+        return name in NATIVE or name.startswith(HUGE_PAGES)
     return "kubernetes.io/" in name or is_extended_resource(name)

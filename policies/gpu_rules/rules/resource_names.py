@@ -17,6 +17,7 @@ from ..kube.gpu_resources import (
     is_gpu_device,
     is_gpu_resource,
 )
+from ..kube.names import NATIVE
 from .context import Context
 
 # The MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
@@ -24,7 +25,6 @@ from .context import Context
 _MIG_FORM = re.compile(r"nvidia\.com/mig-([0-9]c\.)?[0-9]g\.[0-9]+gb(\.[a-z0-9.-]+)?")
 _DOMAINS = ("nvidia.com", "tencent.com", "amd.com")
 _MOST_LETTERS_OFF = 2
-_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 SOUNDS_LIKE_GPU: Final = "nvidia|gpu|vcuda|mig-|gaudi"
 NETWORK: Final = "rdma|roce|sriov|mlnx|hostdev|hca|(^|[-_./])(nics?|ib|bf|sfs?|vfs?)([-_.]|$)"
 """Pattern of the names of network devices, which Mellanox/network-operator and
@@ -132,7 +132,7 @@ def meant(name: str, context: Context) -> str | None:
     letters or none, a plural, a number after the name, `_` for `-`, the prefix `requests.` or
     `limits.` of a quota in a container, or a MIG profile that does not exist.
     """
-    if name in _NATIVE:
+    if name in NATIVE:
         return None
     lower = name.lower()
     if lower.startswith(MIG) and name not in context.resource_names:

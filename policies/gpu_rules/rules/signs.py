@@ -12,6 +12,7 @@ from enum import Enum, auto
 from typing import Final
 
 from ..kube.gpu_resources import GPU
+from ..kube.names import NATIVE
 from .cel import LIMITS, OR_LIST, OR_MAP, REQUESTS, resources, text, texts, tolerates
 
 
@@ -42,7 +43,7 @@ ANNOTATIONS: Final = f"object.metadata.?annotations{OR_MAP}"
 VOLUMES: Final = f"object.spec.?volumes{OR_LIST}"
 HAS_GPUS: Final = f"{text(GPU)} in {LIMITS}"
 
-_NATIVE: Final = texts(("cpu", "memory", "ephemeral-storage"))
+_NATIVE: Final = texts(NATIVE)
 _SELECTOR = f"object.spec.?nodeSelector{OR_MAP}"
 _GPU = "facts.ordinaryGpu"
 _TAINTS = 'facts.taints.split(",")'

@@ -15,10 +15,10 @@ from gpu_cluster.base import yaml_file
 from gpu_cluster.commands.ansible import ini
 from gpu_cluster.commands.ansible.inventory import ALL, Builder, Inventory, Variables
 from gpu_cluster.settings.nodes.node_range import NODE_LIMIT
+from gpu_rules.check.files import SUFFIXES
 from gpu_rules.faults import ConfigError, Fault, InputError, show
 
 SIZE_LIMIT = yaml_file.SIZE_LIMIT
-_YAML = (".yaml", ".yml", ".json")
 _VAULT = "$ANSIBLE_VAULT"
 _STATIC = (
     "write it out with Ansible: `ansible-inventory -i {} --list --yaml --output inventory.yaml`, "
@@ -55,7 +55,7 @@ def _file(path: Path) -> Inventory:
     text = _text(path)
     if text.startswith("#!"):
         raise InputError("a program", "a static inventory", _STATIC.format(path.name))
-    if path.suffix in _YAML:
+    if path.suffix in SUFFIXES:
         return parse_yaml(text, path.name)
     if path.suffix:
         return ini.parse(text)
@@ -164,7 +164,7 @@ def _variables(folder: Path, names: Collection[str]) -> Mapping[str, Variables]:
     """
     found: dict[str, dict[str, Any]] = {}
     for entry in _entries(folder):
-        name = entry.stem if entry.suffix in _YAML else entry.name
+        name = entry.stem if entry.suffix in SUFFIXES else entry.name
         for file in _files(entry) if name in names else ():
             found.setdefault(name, {}).update(_variables_of(file))
     return found
@@ -190,7 +190,7 @@ def _files(entry: Path) -> Iterator[Path]:
 def _is_vars(name: str) -> bool:
     """Return True if Ansible reads a file of this name: YAML or no suffix, and not hidden."""
     suffix = Path(name).suffix
-    return not name.startswith(".") and not name.endswith("~") and suffix in ("", *_YAML)
+    return not name.startswith(".") and not name.endswith("~") and suffix in ("", *SUFFIXES)
 
 
 def _variables_of(file: Path) -> dict[str, Any]:
