@@ -80,7 +80,9 @@ def test_next_lines_bring_their_environment_and_name_no_missing_program(
     monkeypatch: pytest.MonkeyPatch, has_kubectl: bool
 ) -> None:
     programs = {"gpu-cluster", "kubectl"} if has_kubectl else {"gpu-cluster"}
-    monkeypatch.setattr("shutil.which", lambda name: f"/bin/{name}" if name in programs else None)
+    monkeypatch.setattr(
+        "shutil.which", lambda name, path=None: f"/bin/{name}" if name in programs else None
+    )
     lines = up.shown_next(stack(1), ["kubectl get nodes", "pulumi preview"])
     assert lines[-1] == '(eval "$(gpu-cluster env)" && pulumi preview)'
     assert len(lines) == (2 if has_kubectl else 1)

@@ -41,6 +41,8 @@ BESIDE_HOSTS = 8
 MOST_AT_ONCE = 256
 
 NO_PROXY = ("no_proxy", "NO_PROXY")
+USER_PATH = os.environ.get("PATH", os.defpath)
+"""Value of PATH before this process adds its own folders."""
 
 TOOLS = (
     "pulumi",

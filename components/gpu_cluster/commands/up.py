@@ -20,7 +20,7 @@ from gpu_cluster.change.document import ClusterChange
 from gpu_cluster.change.text import health_text, move_text
 from gpu_cluster.commands.contexts import require_context, require_own_state
 from gpu_cluster.commands.engine import POLICIES, move_of, select, settle
-from gpu_cluster.commands.environment import TOOLS
+from gpu_cluster.commands.environment import TOOLS, USER_PATH
 from gpu_cluster.commands.failure import stop, summary
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.node_table import WIDTH, table
@@ -95,7 +95,7 @@ def shown_next(stack: Stack, lines: list[str]) -> list[str]:
     option = stack_option(stack.name)
     # The environment of a clone need not be on PATH.
     here = shlex.quote(os.path.relpath(Path(sys.prefix, "bin", "gpu-cluster")))
-    command = "gpu-cluster" if shutil.which("gpu-cluster") else here
+    command = "gpu-cluster" if shutil.which("gpu-cluster", path=USER_PATH) else here
     shown = [f'(eval "$({command} env{option})" && {line})' for line in lines]
     if shutil.which("kubectl"):
         return shown

@@ -160,7 +160,8 @@ def test_a_preview_finds_what_is_not_there_and_changes_nothing(project: Project)
     assert missing.returncode == 1
     assert "node gpu-9: found no such node" in missing.stdout
     assert wrong.returncode == 1
-    assert "host gpu-2: found Connection refused (127.0.0.1:" in wrong.stdout
+    assert "host gpu-2: found no login as " in wrong.stdout
+    assert ":1, stage connection: Connection refused" in wrong.stdout
     assert fewer.returncode == 0, fewer.stdout
     assert snapshot.versions(project) == before
 

@@ -150,7 +150,8 @@ def test_an_unreachable_host_fails_the_runs_that_need_it(project: Project) -> No
         for run in ("preview", "up"):
             done = project.command(run)
             assert done.returncode == 1, done.stdout
-            assert "host gpu-2: found Connection refused (127.0.0.1:" in (done.stdout)
+            assert "host gpu-2: found no login as " in done.stdout
+            assert ":1, stage connection: Connection refused" in done.stdout
             assert "Traceback" not in done.stdout
         plain = project.pulumi("preview", "--policy-pack", "components/gpu_cluster/guardrails/pack")
         assert plain.returncode != 0, plain.stdout

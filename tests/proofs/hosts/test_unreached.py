@@ -57,7 +57,8 @@ def test_a_silent_host_stops_only_runs_that_change_it(
 
     same = run(stack)
     assert same.returncode == 0, same.stdout
-    assert "warning: host gpu-2: found Connection refused" in same.stdout
+    assert "warning: host gpu-2: found no login as " in same.stdout
+    assert "stage connection: Connection refused" in same.stdout
 
     stack.write({**applied, "system": {"sysctl": {"vm.max_map_count": "262144"}}})
     refused = run(stack)
