@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_rules.rules import EXAMPLES, RULES, Rule, Severity
+from gpu_rules.parameters import context_by
+from gpu_rules.rules import EXAMPLES, RULES, Context, Rule, Severity
 from tests.proofs.rules.previews import Run
 
 pytestmark = pytest.mark.slow
@@ -74,7 +75,8 @@ def judge_group(preview: Run, group: str) -> None:
     rules = GROUPS[group]
     manifests = {rule.id.lower(): failing(rule.id) for rule in rules}
     done = preview(manifests, settings=json.loads(group))
-    must = {rule.id for rule in rules if rule.severity is Severity.MANDATORY}
+    known = context_by(json.loads(group), Context())
+    must = {rule.id for rule in rules if rule.severity_in(known) is Severity.MANDATORY}
     assert (done.code != 0) == bool(must), done.output
     for level, wanted in (("mandatory", must), ("advisory", {rule.id for rule in rules} - must)):
         across = {rule.id for rule in ALONE}
@@ -103,7 +105,8 @@ def test_every_rule_with_settings_is_reported_too(preview: Run, group: str) -> N
 @pytest.mark.parametrize("rule", ALONE, ids=lambda rule: rule.id)
 def test_a_rule_over_the_stack_is_reported_for_the_stack(preview: Run, rule: Rule) -> None:
     done = preview({"all": failing(rule.id)}, settings=json.loads(settings_of(rule)))
-    assert (done.code != 0) == (rule.severity is Severity.MANDATORY), done.output
+    known = context_by(json.loads(settings_of(rule)), Context())
+    assert (done.code != 0) == (rule.severity_in(known) is Severity.MANDATORY), done.output
     assert f"{rule.id} {rule.title}" in done.output
 
 
