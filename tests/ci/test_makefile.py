@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> None:
     shown = subprocess.run(
-        ["make", "--dry-run", "--old-file=venv/.complete", "test"],
+        ["make", "--dry-run", "--old-file=venv/bin/gpu-cluster", "test"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -32,7 +32,7 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
 
 def test_a_make_that_a_test_starts_prints_what_a_users_own_make_prints() -> None:
     """`make` prints the folders that it enters if another `make` started the tests."""
-    command = ["make", "--dry-run", "--old-file=venv/.complete", "promises"]
+    command = ["make", "--dry-run", "--old-file=venv/bin/gpu-cluster", "promises"]
     shown = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
     )
@@ -86,7 +86,7 @@ def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
     """
     script = """
         make() {
-            test $# = 1 && command make --dry-run --old-file=venv/.complete "$1" >/dev/null
+            test $# = 1 && command make --dry-run --old-file=venv/bin/gpu-cluster "$1" >/dev/null
         }
         while IFS= read -r line; do
             if [[ $line == "make "* ]]; then eval "$line" || { echo "$line"; exit 1; }; fi

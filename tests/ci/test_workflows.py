@@ -393,7 +393,7 @@ def run_environment(tmp_path: Path, **given: str) -> tuple[int, str, dict[str, s
 
 @pytest.fixture
 def made_venv() -> None:
-    if not (ROOT / "venv" / ".complete").exists():
+    if not (ROOT / "venv" / "bin" / "gpu-cluster").exists():
         pytest.skip("venv/ was not made by `make`; the script would make it anew")
 
 

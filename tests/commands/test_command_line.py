@@ -157,7 +157,7 @@ def test_values_reach_a_verb_as_they_are(value: str) -> None:
         return
     shown = run("why", "--", value).stderr
     assert "no namespace and name of a pod" in shown
-    make = ["make", "--silent", "--old-file=venv/.complete", "why"]
+    make = ["make", "--silent", "--old-file=venv/bin/gpu-cluster", "why"]
     for more, variables in (([f"POD={value}"], {}), ([], {"POD": value})):
         if "\n" in value and more:
             continue  # `make` takes no line break in a variable of its command line
