@@ -31,7 +31,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: []}\n"
     ],
 )
 def test_a_pattern_matches_as_ignore_files_do(pattern: str, path: str, ignored: bool) -> None:
-    assert IgnoredPaths(anchored([pattern], "/work")).includes(f"/work/{path}") is ignored
+    assert IgnoredPaths(anchored([pattern], "/site")).includes(f"/site/{path}") is ignored
 
 
 def test_many_wildcards_take_linear_time() -> None:
