@@ -318,7 +318,7 @@ test-newcomer: $(VENV) ## perform the tasks of docs/contributing.md on a copy: m
 	@$(MODULE) tests.newcomer $${ONLY:-}
 
 .PHONY: house
-house: $(VENV) ## measure the structure: files that GpuCluster's args pass, upward imports, cycles; LIST=1 names all
+house: $(VENV) ## measure the structure: upward imports, cycles, functions that take the whole; LIST=1 names all
 	@$(MODULE) lab.house $(if $(LIST),--list)
 
 .PHONY: test-real

@@ -189,38 +189,6 @@ def _calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-def started(tree: Tree) -> list[Edge]:
-    """Return the modules that are started as separate programs, with the files that start them.
-
-    In Python files these are lists of strings with `-m NAME`; in shell scripts and the Makefile
-    they are `-m NAME` or `$(RUN) NAME`. The target is NAME as written, even if no such module
-    exists.
-    """
-    found: set[Edge] = set()
-    packages = "|".join(sorted({name.partition(".")[0] for name in tree.modules}))
-    call = re.compile(rf"(?:-m|\$\(RUN\)) ((?:{packages})(?:\.\w+)*)\b(?![.$\w])")
-    folders = {Path(module.path).parts[0] for module in tree.modules.values()} - {"__main__.py"}
-    texts = [path for name in folders for path in (tree.root / name).rglob("*.sh")]
-    for path in [*texts, tree.root / "components/gpu-cluster-program", tree.root / "Makefile"]:
-        lines = path.read_text().splitlines() if path.is_file() else []
-        source = path.relative_to(tree.root).as_posix()
-        for number, line in enumerate(lines, 1):
-            found |= {Edge(source, name, number) for name in call.findall(line)}
-    for module in tree.modules.values():
-        for node in ast.walk(module.syntax):
-            if isinstance(node, ast.List | ast.Tuple):
-                found |= {
-                    Edge(module.path, name, node.lineno) for name in call.findall(_words(node))
-                }
-    return sorted(found)
-
-
-def _words(node: ast.List | ast.Tuple) -> str:
-    """Return the string literals of a command line that contains `-m`; for any other list ""."""
-    words = [str(one.value) for one in node.elts if isinstance(one, ast.Constant)]
-    return " ".join(words) if "-m" in words else ""
-
-
 def _discovered(tree: Tree, module: Module) -> Iterator[str]:
     package = module.name if module.package else module.name.rpartition(".")[0]
     compiled = [

@@ -3,37 +3,54 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
-from lab.house.tree import Definition, Tree, decorated, parameters
+from lab.house.tree import Module, Tree
 
 WHOLES = frozenset({"Cluster", "Desired"})
 """Names of the classes that hold the whole configuration."""
 
 
-def takers(tree: Tree, package: str = "gpu_cluster") -> list[Definition]:
+def takers(tree: Tree, package: str = "gpu_cluster") -> list[str]:
     """Return functions and data classes with a parameter or field of a class in `WHOLES`.
 
-    The class must be defined in a module below `package`.
+    The class must come from a module below `package`.
     """
-    found = [one for one in tree.functions() if _takes(tree, one, package)]
-    for module in tree.modules.values():
-        found += [one for one in module.defined.values() if _holds(tree, one, package)]
-    return sorted(found, key=lambda one: (one.module.path, one.node.lineno))
+    return [
+        f"{module.path}:{node.lineno} {node.name}"
+        for module in tree.modules.values()
+        for node in ast.walk(module.syntax)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if any(_is_whole(module, annotation, package) for annotation in _annotations(node))
+    ]
 
 
-def _takes(tree: Tree, one: Definition, package: str) -> bool:
-    return any(_is_whole(tree, one, each.annotation, package) for each in parameters(one.function))
+def _annotations(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
+) -> Iterator[ast.expr]:
+    if isinstance(node, ast.ClassDef):
+        if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+            yield from (field.annotation for field in node.body if isinstance(field, ast.AnnAssign))
+        return
+    for argument in ast.walk(node.args):
+        if isinstance(argument, ast.arg) and argument.annotation:
+            yield argument.annotation
 
 
-def _holds(tree: Tree, one: Definition, package: str) -> bool:
-    if not isinstance(one.node, ast.ClassDef) or not decorated(one.node, "dataclass"):
+def _is_whole(module: Module, annotation: ast.expr, package: str) -> bool:
+    """Check that an annotation names a class of `WHOLES`, also in a union, a string or a list."""
+    if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+        annotation = ast.parse(annotation.value, mode="eval").body
+    if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Callable":
         return False
-    fields = [each.annotation for each in one.node.body if isinstance(each, ast.AnnAssign)]
-    return any(_is_whole(tree, one, annotation, package) for annotation in fields)
-
-
-def _is_whole(tree: Tree, one: Definition, annotation: ast.expr | None, package: str) -> bool:
-    return any(
-        found.name in WHOLES and found.module.name.startswith(f"{package}.")
-        for found in tree.classes(one.module, annotation)
-    )
+    for node in ast.walk(annotation):
+        if isinstance(node, ast.Name):
+            name = module.imported.get(node.id, f"{module.name}.{node.id}")
+        elif isinstance(node, ast.Attribute):
+            holder = ast.unparse(node.value)
+            name = f"{module.imported.get(holder, holder)}.{node.attr}"
+        else:
+            continue
+        if name.startswith(f"{package}.") and name.rpartition(".")[2] in WHOLES:
+            return True
+    return False

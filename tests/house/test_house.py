@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.house import __main__ as house
-from lab.house import imports, route, whole
+from lab.house import imports, whole
 from lab.house.imports import Edge, Layers
 from lab.house.tree import Tree
 
@@ -20,215 +20,6 @@ name = "Layers"
 type = "layers"
 layers = [{layers}]
 """
-
-
-def trip(tree: Tree, place: str) -> tuple[list[str], int]:
-    found = route.follow(tree, *route.start(tree, place))
-    return [Path(room).stem for room in found.rooms], found.returns
-
-
-HOSTS = """
-    def prepare(host): return host
-    def check(host): return host
-    """
-
-
-def test_a_value_that_comes_back_is_a_return(grow) -> None:
-    tree = grow(
-        start="""
-            from gpu_cluster import hosts, nodes
-            def begin(cluster):
-                hosts.prepare(cluster.host)
-                nodes.label(cluster)
-                hosts.check(cluster.host)
-            """,
-        hosts=HOSTS,
-        nodes="def label(cluster): return 1",
-    )
-    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (
-        ["start", "hosts", "nodes"],
-        1,
-    )
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "hosts.prepare(cluster)",
-        "hosts.prepare(host=cluster.first)",
-        "host = cluster.first; hosts.prepare(host)",
-        "first, other = cluster, 1; hosts.prepare(first)",
-        "for host in cluster.hosts: hosts.prepare(host)",
-        "[hosts.prepare(host) for host in cluster.hosts]",
-        "with cluster as held: hosts.prepare(held)",
-        "if (host := cluster.first): hosts.prepare(host)",
-        "hosts.prepare([*cluster.hosts])",
-        "hosts.prepare({'cluster': cluster})",
-        "hosts.prepare(Args(cluster=cluster))",
-        "made = Args(cluster=cluster); hosts.prepare(made)",
-        "made = Args(cluster); hosts.prepare(made.cluster)",
-        "made = replace(Args(1), cluster=cluster); hosts.prepare(made)",
-        "hosts.prepare(replace(cluster, name='x'))",
-        "desired = resolve(cluster); hosts.prepare(desired)",
-        "desired = resolve(cluster); hosts.prepare(desired.unknown)",
-        "Begin().go(cluster)",
-        "from gpu_cluster.hosts import prepare as other; other(cluster)",
-        "def inner(): hosts.prepare(cluster)",
-    ],
-)
-def test_the_value_arrives(grow, body: str) -> None:
-    tree = grow(start=BEGIN.format(body=body.replace("; ", "\n    ")), hosts=HOSTS)
-    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (["start", "hosts"], 0)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        "hosts.prepare(1)",
-        "hosts.prepare(len(cluster.hosts))",
-        "hosts.prepare(cluster is None)",
-        "cluster = None; hosts.prepare(cluster)",
-        "made = Args(cluster=cluster); hosts.prepare(made.name)",
-        "desired = resolve(cluster); hosts.prepare(desired.host)",
-    ],
-)
-def test_another_value_is_not_followed(grow, body: str) -> None:
-    tree = grow(start=BEGIN.format(body=body.replace("; ", "\n    ")), hosts=HOSTS)
-    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (["start"], 0)
-
-
-BEGIN = """
-from dataclasses import dataclass, replace
-from gpu_cluster import hosts
-
-@dataclass(frozen=True)
-class Args:
-    cluster: object
-    name: str = ""
-
-class Desired:
-    host: Args
-
-def resolve(cluster) -> Desired: ...
-
-class Begin:
-    def go(self, cluster): self.on(cluster)
-    def on(self, cluster): hosts.prepare(cluster)
-
-def begin(cluster):
-    {body}
-"""
-
-
-ATTRIBUTE = """
-from gpu_cluster import hosts
-class Built:
-    def __init__(self, cluster):
-        self.name = 'a'
-        self.kept, self.other = cluster, 1
-        {call}
-    def later(self): hosts.prepare({passed})
-    @property
-    def first(self): return hosts.prepare({passed})
-"""
-
-
-@pytest.mark.parametrize("call", ["self.later()", "print(self.first)", "pass"])
-@pytest.mark.parametrize(
-    ("passed", "rooms"),
-    [("self.kept", ["start", "hosts"]), ("self.other", ["start"]), ("self.name", ["start"])],
-)
-def test_an_attribute_of_self_is_followed_into_other_methods(
-    grow, call: str, passed: str, rooms: list[str]
-) -> None:
-    tree = grow(start=ATTRIBUTE.format(call=call, passed=passed), hosts=HOSTS)
-    assert trip(tree, "components/gpu_cluster/start.py:Built.__init__:cluster")[0] == rooms
-
-
-def test_a_method_may_read_an_attribute_before_another_one_assigns_it(grow) -> None:
-    tree = grow(
-        start="""
-            from gpu_cluster import hosts
-            class Built:
-                def begin(self, cluster):
-                    self.show()
-                    self.kept = cluster
-                def show(self): hosts.prepare(self.kept)
-            """,
-        hosts=HOSTS,
-    )
-    assert trip(tree, "components/gpu_cluster/start.py:Built.begin:cluster") == (
-        ["start", "hosts"],
-        0,
-    )
-
-
-@pytest.mark.parametrize(
-    ("reader", "rooms"),
-    [
-        ("def export(built: Built): print(built.kept.name)", ["start", "export"]),
-        ("built = Built(1)\nprint(built.kept)", ["start", "export"]),
-        ("def export(built: Built): hosts.prepare(built.kept)", ["start", "export", "hosts"]),
-        ("def export(built: Built): print(built.other)", ["start"]),
-        ("def export(built): print(built.kept)", ["start"]),
-    ],
-)
-def test_an_attribute_of_an_instance_is_followed_where_it_is_read(
-    grow, reader: str, rooms: list[str]
-) -> None:
-    tree = grow(
-        start=ATTRIBUTE.format(call="pass", passed="1"),
-        export=f"from gpu_cluster import hosts\nfrom gpu_cluster.start import Built\n{reader}",
-        hosts=HOSTS,
-    )
-    assert trip(tree, "components/gpu_cluster/start.py:Built.__init__:cluster") == (rooms, 0)
-
-
-def test_a_call_of_a_method_that_others_override_enters_the_others(grow) -> None:
-    tree = grow(
-        start="""
-            from gpu_cluster.base import Base
-            def begin(cluster, platform: Base):
-                platform.parts(cluster)
-                platform.name(cluster)
-            """,
-        base="""
-            class Base:
-                def parts(self, cluster): ...
-                def name(self, cluster): ...
-            """,
-        other="""
-            from gpu_cluster.base import Base
-            class Other(Base):
-                def parts(self, cluster): ...
-            """,
-    )
-    found = route.follow(tree, *route.start(tree, "components/gpu_cluster/start.py:begin:cluster"))
-    assert [where.name for where, _ in found.arrivals] == ["begin", "Other.parts", "Base.name"]
-
-
-def test_a_function_counts_once_and_recursion_ends(grow) -> None:
-    tree = grow(
-        start="""
-            from gpu_cluster import hosts, nodes
-            def begin(cluster):
-                hosts.prepare(cluster)
-                nodes.label(cluster)
-                hosts.prepare(cluster)
-                begin(cluster)
-            """,
-        hosts=HOSTS,
-        nodes="def label(cluster): return 1",
-    )
-    assert trip(tree, "components/gpu_cluster/start.py:begin:cluster") == (
-        ["start", "hosts", "nodes"],
-        0,
-    )
-
-
-def test_an_unknown_value_is_refused(grow) -> None:
-    with pytest.raises(LookupError, match="found no such parameter"):
-        route.start(grow(hosts=HOSTS), "components/gpu_cluster/hosts.py:prepare:nothing")
 
 
 RUN_TIME = {
@@ -329,7 +120,7 @@ def test_imports_that_run_up_are_found(grow) -> None:
         ("def one(cluster: 'Cluster | None'): ...", True),
         ("def one(clusters: tuple[Cluster, ...]): ...", True),
         ("def one(clusters: Mapping[str, Cluster]): ...", True),
-        ("def one(*, whole: Whole): ...", True),
+        ("def one(*, whole: Cluster): ...", True),
         ("def one(cluster: module.Cluster): ...", True),
         ("async def one(cluster: Other): ...", True),
         ("class Part:\n    def one(self, cluster: Cluster): ...", True),
@@ -345,7 +136,6 @@ def test_a_function_takes_the_whole_by_its_annotation(grow, function: str, takes
 from gpu_cluster import settings as module
 from gpu_cluster.settings import Cluster, Cluster as Other
 from elsewhere import Cluster as Foreign
-Whole = Cluster | None
 """
     tree = grow(settings="class Cluster: ...", start=head + function)
     assert len(whole.takers(tree)) == takes
@@ -364,8 +154,7 @@ def test_the_last_line_and_the_exit_code(grow, tmp_path: Path, capsys) -> None:
     good = '"gpu_cluster.cluster", "gpu_cluster.settings"'
     contract.write_text(CONTRACT.format(layers=good))
     assert house.main(["--root", str(tmp_path)]) == 0
-    line = "house: args pass 1 files with 0 returns, {} upward imports, 0 circles, "
-    line += "1 functions take the whole\n"
+    line = "house: {} upward imports, 0 circles, 1 functions take the whole\n"
     assert capsys.readouterr().out == line.format(0)
     contract.write_text(CONTRACT.format(layers='"gpu_cluster.settings", "gpu_cluster.cluster"'))
     assert house.main(["--root", str(tmp_path), "--list"]) == 1
@@ -375,17 +164,6 @@ def test_the_last_line_and_the_exit_code(grow, tmp_path: Path, capsys) -> None:
     contract.write_text('[tool.importlinter]\nroot_packages = ["gpu_cluster"]')
     assert house.main(["--root", str(tmp_path)]) == 2
     assert "found no contract of type layers" in capsys.readouterr().err
-
-
-def test_every_module_that_is_started_by_name_exists(ours: Tree) -> None:
-    found = imports.started(ours)
-    assert {"Makefile", "components/gpu-cluster-program"} <= {edge.source for edge in found}
-    missing = [
-        edge
-        for edge in found
-        if edge.target not in ours.modules and f"{edge.target}.__main__" not in ours.modules
-    ]
-    assert missing == []
 
 
 def test_the_programs_of_commands_and_the_platforms_are_found(ours: Tree) -> None:

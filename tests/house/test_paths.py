@@ -21,6 +21,8 @@ WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules.md")
 PATH = re.compile(rf"(?<![\w./-])(?:{'|'.join((*SOURCES, 'tests/'))})[\w./{{}},*-]*[\w}}*]/?")
 DOTTED = re.compile(rf"(?<![\w./'-])(?:{'|'.join(PACKAGES)})(?:\.\w+)+\b(?![/-])")
 QUOTED = re.compile(r"(?<!`)`([\w.]+)`(?!`)")
+STARTED = re.compile(rf"(?:-m[\"',\s]+|\$\((?:RUN|MODULE)\) )((?:{'|'.join(PACKAGES)})(?:\.\w+)+)")
+"""Module that a command line starts as a program."""
 EXAMPLES = {
     # Path in a comment that is an example of a file in a user's own repository.
     "components/gpu_cluster/base/image.py:tests/gpu-pod.yaml",
@@ -71,8 +73,7 @@ def _exists(name: str, tree: Tree, packages: set[str]) -> bool:
     holder, _, rest = name.rpartition(".")
     if holder not in tree.modules:
         return "." in holder and _exists(holder, tree, packages)
-    module = tree.modules[holder]
-    return any(rest in names for names in (module.defined, module.assigned, module.imported))
+    return rest in tree.modules[holder].names
 
 
 def texts() -> dict[str, str]:
@@ -100,7 +101,9 @@ def test_every_path_that_is_named_exists() -> None:
 def test_every_module_that_is_named_exists(ours: Tree) -> None:
     # Code has dotted names of many kinds; a name that its text puts in backquotes is a module's.
     pages = {
-        name: " ".join(QUOTED.findall(text)) if name.endswith((".py", ".sh")) else text
+        name: " ".join(QUOTED.findall(text) + STARTED.findall(text))
+        if name.endswith((".py", ".sh"))
+        else text
         for name, text in texts().items()
     }
     broken = {
