@@ -107,6 +107,19 @@ spec:
 {template}"""
 
 
+def operator_release(*values: str, version: str = "v26.7.0") -> str:
+    """Return a release of the GPU Operator that violates no rule, with lines of its values."""
+    section = "\n  ".join(("values:", *values)) + "\n" if values else ""
+    return f"""\
+apiVersion: helm.sh/v3
+kind: Release
+name: gpu-operator
+chart: gpu-operator
+version: {version}
+repositoryOpts: {{repo: https://helm.ngc.nvidia.com/nvidia}}
+{section}"""
+
+
 def manifest_list(*manifests: str) -> str:
     """Return a List of manifests."""
     items = "".join(f"  - {indent(manifest, '    ')[4:]}" for manifest in manifests)
@@ -115,3 +128,15 @@ def manifest_list(*manifests: str) -> str:
 
 POD = pod()
 """A pod that requests one GPU and violates no rule."""
+
+HOST_COMMAND = """\
+apiVersion: command/remote
+kind: Command
+connection:
+  host: 192.0.2.11
+  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
+  privateKey: {fn::secret: the key}
+create: sh -s -- apply
+delete: sh -s -- undo
+"""
+"""A command on a host that violates no rule."""

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_release
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import ChartRelease
 from ..rule import Finding, Rule
-from ..twin import (
-    CHART_VALUES,
-)
+from ..twin import CHART_VALUES
 from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
 
 _BY_VARIABLE = "ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED"
@@ -71,36 +69,14 @@ RULE = Rule(
 
 TWIN = CHART_VALUES
 
-EXAMPLE = Example(
-    passing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  cdi: {enabled: false}
-  toolkit:
-    env:
-      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED, value: "false"}
-      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS, value: "true"}
-  devicePlugin:
-    env:
-      - {name: DEVICE_LIST_STRATEGY, value: volume-mounts}
-""",
-    failing="""\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  cdi: {enabled: false}
-  toolkit:
-    env:
-      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED, value: "false"}
-      - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS, value: "true"}
-""",
+EXAMPLE = Example.edited(
+    operator_release(
+        "cdi: {enabled: false}",
+        "toolkit:",
+        "  env:",
+        '    - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_ENVVAR_WHEN_UNPRIVILEGED, value: "false"}',
+        '    - {name: ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS, value: "true"}',
+        "devicePlugin: {env: [{name: DEVICE_LIST_STRATEGY, value: volume-mounts}]}",
+    ),
+    ("\n  devicePlugin: {env: [{name: DEVICE_LIST_STRATEGY, value: volume-mounts}]}", ""),
 )

@@ -10,9 +10,7 @@ from ..context import Context, Severity
 from ..example import Example
 from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, releases
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    SEVERAL_OBJECTS,
-)
+from ..twin import SEVERAL_OBJECTS
 from ..unknown import at, mapping, text
 
 # Device plugins by the last part of the image's name.

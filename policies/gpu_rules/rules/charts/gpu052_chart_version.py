@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_release
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import GPU_CHARTS, ChartRelease
 from ..rule import Declared, Finding, Rule
-from ..twin import (
-    CHART_VALUES,
-)
+from ..twin import CHART_VALUES
 
 _EXACT = re.compile(r"v?[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?")
 
@@ -44,13 +42,6 @@ RULE = Rule(
 TWIN = CHART_VALUES
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-""",
+    operator_release(),
     ("version: v26.7.0", 'version: ">=v25.0.0"'),
 )

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_release
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import ChartRelease
 from ..rule import Declared, Finding, Rule
-from ..twin import (
-    CHART_VALUES,
-)
+from ..twin import CHART_VALUES
 from ..unknown import UNKNOWN, at, text
 
 _FIXED = re.compile(r"v?[0-9]|sha256:")
@@ -49,15 +47,6 @@ RULE = Rule(
 TWIN = CHART_VALUES
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  driver: {version: 595.91.07}
-""",
+    operator_release("driver: {version: 595.91.07}"),
     ("version: 595.91.07", "version: latest"),
 )

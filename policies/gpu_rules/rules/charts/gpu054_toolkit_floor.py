@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from ...facts.floors import Software, below, parse
 from ..context import Context, Severity
 from ..each import each_release
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import ChartRelease
 from ..rule import Finding, Rule
-from ..twin import (
-    CHART_VALUES,
-)
+from ..twin import CHART_VALUES
 from ..unknown import at
 from .operator import part_version
 
@@ -47,15 +45,6 @@ RULE = Rule(
 TWIN = CHART_VALUES
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  toolkit: {version: v1.19.1}
-""",
+    operator_release("toolkit: {version: v1.19.1}"),
     ("version: v1.19.1", "version: v1.17.7-ubuntu20.04"),
 )

@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 from ..context import Context, Severity
 from ..each import each_release
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import ChartRelease
 from ..rule import Declared, Finding, Rule
-from ..twin import (
-    CHART_VALUES,
-)
+from ..twin import CHART_VALUES
 from ..unknown import at, mapping, number
 
 
@@ -52,15 +50,6 @@ RULE = Rule(
 TWIN = CHART_VALUES
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  driver: {upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 1}}
-""",
+    operator_release("driver: {upgradePolicy: {autoUpgrade: true, maxParallelUpgrades: 1}}"),
     ("maxParallelUpgrades: 1", "maxParallelUpgrades: 0"),
 )

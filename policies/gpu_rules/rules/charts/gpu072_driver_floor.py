@@ -8,7 +8,7 @@ from ...facts.floors import Software, below, borders, parse, wanted
 from ..cel import text as literal
 from ..context import Context, Severity
 from ..each import each_release, in_turn
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import ChartRelease
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
@@ -105,15 +105,6 @@ def _places() -> str:
 TWIN = Twin(_places(), scopes=frozenset({Scope.NODES}))
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.3.3
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  driver: {version: 580.159.03}
-""",
+    operator_release("driver: {version: 580.159.03}", version="v26.3.3"),
     ("version: 580.159.03", "version: 580.126.20"),
 )

@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from ...facts.floors import Software, below, exporter, wanted
 from ..context import Context, Severity
 from ..each import each_release
-from ..example import Example
+from ..example import Example, operator_release
 from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease
 from ..rule import Finding, Rule
-from ..twin import (
-    CHART_VALUES,
-)
+from ..twin import CHART_VALUES
 from ..unknown import at
 from .operator import part_version
 
@@ -61,15 +59,6 @@ RULE = Rule(
 TWIN = CHART_VALUES
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: helm.sh/v3
-kind: Release
-name: gpu-operator
-chart: gpu-operator
-version: v26.7.0
-repositoryOpts: {repo: https://helm.ngc.nvidia.com/nvidia}
-values:
-  migManager: {version: v0.12.2}
-""",
+    operator_release("migManager: {version: v0.12.2}"),
     ("version: v0.12.2", "version: v0.12.1"),
 )

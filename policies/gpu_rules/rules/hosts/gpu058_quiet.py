@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import HOST_COMMAND, Example
 from ..rule import Finding, Rule, Subject
 from ..secret import is_secret
-from ..twin import (
-    HOST_COMMANDS,
-)
+from ..twin import HOST_COMMANDS
 from ..unknown import UNKNOWN, mapping, text
 from .commands import API_VERSION, TEXTS
 
@@ -48,17 +46,6 @@ RULE = Rule(
 TWIN = HOST_COMMANDS
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: command/remote
-kind: Command
-connection:
-  host: 192.0.2.11
-  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
-  privateKey: {fn::secret: the key}
-create: sh -s -- apply
-delete: sh -s -- undo
-stdin: {fn::secret: TOKEN=abc}
-logging: none
-""",
+    HOST_COMMAND + "stdin: {fn::secret: TOKEN=abc}\nlogging: none\n",
     ("\nlogging: none", ""),
 )

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..context import Context, Severity
-from ..example import Example
+from ..example import HOST_COMMAND, Example
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    HOST_COMMANDS,
-)
+from ..twin import HOST_COMMANDS
 from .commands import API_VERSION
 
 _UNDONE = frozenset({"Command"})
@@ -40,15 +38,6 @@ RULE = Rule(
 TWIN = HOST_COMMANDS
 
 EXAMPLE = Example.edited(
-    """\
-apiVersion: command/remote
-kind: Command
-connection:
-  host: 192.0.2.11
-  hostKey: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ
-  privateKey: {fn::secret: the key}
-create: sh -s -- apply
-delete: sh -s -- undo
-""",
+    HOST_COMMAND,
     ("\ndelete: sh -s -- undo", ""),
 )

@@ -11,9 +11,7 @@ from ..pod_request import resource_requests
 from ..pod_spec import resource_list
 from ..resource_names import of_gpus
 from ..rule import Declared, Finding, Rule, Subject
-from ..twin import (
-    SEVERAL_OBJECTS,
-)
+from ..twin import SEVERAL_OBJECTS
 from ..unknown import UNKNOWN, at
 from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 

@@ -14,9 +14,7 @@ from ..example import Example, deployment, manifest_list
 from ..pod_request import claim_requests, resource_requests
 from ..pod_spec import resource_list
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    SEVERAL_OBJECTS,
-)
+from ..twin import SEVERAL_OBJECTS
 from ..unknown import UNKNOWN, at
 from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 

@@ -10,9 +10,7 @@ from ..example import Example
 from ..pools import hard_taints
 from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    NODES_JOIN,
-)
+from ..twin import NODES_JOIN
 from .gpu_nodes import gpus_of, is_node, taint_keys, taints_known
 
 

@@ -9,9 +9,7 @@ from ..context import Context, Severity
 from ..example import Example
 from ..pools import gpu_pools, hard_taints
 from ..rule import Declared, Finding, Rule, Subject
-from ..twin import (
-    NODES_JOIN,
-)
+from ..twin import NODES_JOIN
 from ..unknown import at, holds_unknown, mapping
 from .gpu_nodes import gpus_of, is_node, taint_keys, taints_known
 

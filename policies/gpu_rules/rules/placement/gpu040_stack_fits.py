@@ -13,9 +13,7 @@ from ..example import Example, deployment, manifest_list
 from ..pod_request import gpu_requests
 from ..pools import gpu_pools
 from ..rule import Finding, Need, Rule, Subject
-from ..twin import (
-    SEVERAL_OBJECTS,
-)
+from ..twin import SEVERAL_OBJECTS
 from .room import room_of
 
 

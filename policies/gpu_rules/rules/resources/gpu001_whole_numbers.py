@@ -10,9 +10,7 @@ from ..each import each_amount
 from ..example import POD, Example
 from ..pod_spec import Container, Resource
 from ..rule import Finding, Rule
-from ..twin import (
-    ENFORCED,
-)
+from ..twin import ENFORCED
 from . import VALIDATION
 
 

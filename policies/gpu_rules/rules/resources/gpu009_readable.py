@@ -9,9 +9,7 @@ from ..each import each_amount_or_quota
 from ..example import POD, Example
 from ..pod_spec import Resource
 from ..rule import Finding, Rule
-from ..twin import (
-    ENFORCED,
-)
+from ..twin import ENFORCED
 
 
 def _readable(resource: Resource) -> Iterator[Finding]:

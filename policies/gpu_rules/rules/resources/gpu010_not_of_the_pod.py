@@ -11,9 +11,7 @@ from ..example import POD, Example
 from ..pod_spec import Pod, resource_list
 from ..resource_names import is_gpu
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    ENFORCED,
-)
+from ..twin import ENFORCED
 from ..unknown import mapping
 from . import VALIDATION
 

@@ -10,9 +10,7 @@ from ..each import each_container
 from ..example import Example, pod
 from ..pod_spec import Container
 from ..rule import Finding, Rule
-from ..twin import (
-    ENFORCED,
-)
+from ..twin import ENFORCED
 from ..unknown import at, sequence
 from . import VALIDATION
 

@@ -10,9 +10,7 @@ from ..example import POD, Example
 from ..pod_spec import Container
 from ..resource_names import meant
 from ..rule import Finding, Rule
-from ..twin import (
-    NoTwin,
-)
+from ..twin import NoTwin
 
 
 def _spelled(container: Container, context: Context) -> Iterator[Finding]:

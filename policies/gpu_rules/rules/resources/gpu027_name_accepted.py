@@ -10,9 +10,7 @@ from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import HAVE_RESOURCES, Container
 from ..rule import Finding, Rule
-from ..twin import (
-    ENFORCED,
-)
+from ..twin import ENFORCED
 
 # Maximum number of characters of a name in a message.
 _SHOWN = 80

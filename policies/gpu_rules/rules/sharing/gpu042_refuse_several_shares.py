@@ -9,9 +9,7 @@ from ..embedded import embedded
 from ..example import Example
 from ..helm import releases
 from ..rule import Finding, Rule, Subject
-from ..twin import (
-    NoTwin,
-)
+from ..twin import NoTwin
 from ..unknown import UNKNOWN, at, mapping, sequence
 
 
