@@ -177,6 +177,8 @@ def test_a_host_that_does_not_answer_and_one_behind_a_bastion_say_why() -> None:
     found = asyncio.run(scanned(chosen(settings, frozenset())))
     assert [each.key for each in found] == ["", ""]
     first, second = map(line, found)
-    assert first.startswith("gpu-1 (127.0.0.1:1): not scanned: ")
+    assert first.startswith(
+        "gpu-1 (127.0.0.1:1): not scanned: stage connection: Connection refused; start the host or "
+    )
     assert "behind a bastion" in second
     assert code_of(found) == code_of([])

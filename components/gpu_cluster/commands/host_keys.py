@@ -31,8 +31,8 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.stack_file import KEY
 from gpu_cluster.settings.hosts.host import Host
 from gpu_cluster.settings.nodes.node_range import written_out
-from gpu_cluster.ssh.host_keys import NoHostKeyError, fingerprint_of, presented
-from gpu_cluster.ssh.login import PUBLIC_KEY
+from gpu_cluster.ssh.host_keys import fingerprint_of, presented
+from gpu_cluster.ssh.login import PUBLIC_KEY, LoginFailed
 from gpu_rules.faults import ConfigError, Fault, FaultError, InputError
 from gpu_rules.printable import printable
 
@@ -90,8 +90,8 @@ async def scan(host: Host) -> Scanned:
         return Scanned(host, why=why)
     try:
         key = await presented((host.address, host.port))
-    except NoHostKeyError as error:
-        return Scanned(host, why=str(error))
+    except LoginFailed as error:
+        return Scanned(host, why=f"{error.failure.at_stage}; {error.failure.cure}")
     return Scanned(host, key=key, shown=fingerprint_of(key))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -74,7 +74,7 @@ class Target(Endpoint, Protocol):
 class _Client(asyncssh.SSHClient):
     """SSH client that records how far a login came, and rejects an undeclared host key."""
 
-    def __init__(self, key: asyncssh.SSHKey) -> None:
+    def __init__(self, key: asyncssh.SSHKey | None = None) -> None:
         self.key = key
         self.progress = Progress()
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -165,7 +165,7 @@ async def connect(
     login = Login(to, at, fingerprint(declared), tunnel is not None, seconds)
     for pause in (*pauses, None):
         try:
-            connection = await _log_in(login, declared, key, tunnel, is_last=pause is None)
+            connection = await log_in(login, declared, key, tunnel, is_last=pause is None)
             break
         except LoginFailed as error:
             if pause is None or not error.failure.is_transient:
@@ -177,14 +177,29 @@ async def connect(
         connection.abort()
 
 
-async def _log_in(
+async def log_in(
     login: Login,
     declared: asyncssh.SSHKey,
     key: asyncssh.SSHKey,
     tunnel: asyncssh.SSHClientConnection | None,
     *,
     is_last: bool,
+    keepalive: Mapping[str, Any] = KEEPALIVE,
 ) -> asyncssh.SSHClientConnection:
+    """Try once to log in to a server that presents the declared host key.
+
+    Args:
+        login: What is tried, with its time limit.
+        declared: Host key that the server must present.
+        key: SSH private key.
+        tunnel: Connection to the bastion.
+        is_last: True if no other try follows; only then a server that sends no SSH greeting is
+            connected to again for what it sends.
+        keepalive: Keepalive settings of the connection.
+
+    Raises:
+        LoginFailed: The login failed at one of its stages.
+    """
     to, client = login.to, _Client(key)
     try:
         async with asyncio.timeout(login.seconds):
@@ -199,7 +214,7 @@ async def _log_in(
                 agent_path=None,
                 tunnel=tunnel or (),
                 **MODERN,
-                **KEEPALIVE,
+                **keepalive,
                 **({"server_host_key_algs": _RSA} if declared.get_algorithm() == "ssh-rsa" else {}),
             )
     except (OSError, asyncssh.Error, TimeoutError) as error:
@@ -209,6 +224,31 @@ async def _log_in(
         raise LoginFailed(explain(error, login, progress)) from error
     connection.set_extra_info(**{_LOGIN: login})
     return connection
+
+
+async def scan_key(login: Login) -> asyncssh.SSHKey | None:
+    """Return the key that a server presents, without a login; None if it has none.
+
+    Args:
+        login: Server to connect to, with the time limit.
+
+    Raises:
+        LoginFailed: The connection failed at one of its stages.
+    """
+    client = _Client()
+    options = asyncssh.SSHClientConnectionOptions(
+        **MODERN, config=None, client_factory=lambda: client
+    )
+    try:
+        async with asyncio.timeout(login.seconds):
+            return await asyncssh.get_server_host_key(
+                login.to.address, login.to.port, options=options
+            )
+    except (OSError, ValueError, asyncssh.Error) as error:
+        progress = client.ended()
+        if progress.is_connected and not progress.is_greeted:
+            progress.words += await _banner(login.to, None)
+        raise LoginFailed(explain(error, login, progress)) from error
 
 
 async def _banner(to: Endpoint, tunnel: asyncssh.SSHClientConnection | None) -> list[str]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 from pydantic_core import PydanticCustomError
 
 from gpu_cluster.base.host_key import check_host_key
-from gpu_cluster.ssh.client import MODERN
+from gpu_cluster.ssh.client import scan_key
 from gpu_cluster.ssh.keys import fingerprint
+from gpu_cluster.ssh.login import Login, LoginFailed, unusable_host_key
 
 Place = tuple[str, int]
 """Address and port of an SSH server."""
@@ -53,8 +55,14 @@ def _known_in(file: Path, places: Collection[Place]) -> dict[Place, str]:
     return found
 
 
-class NoHostKeyError(Exception):
-    """A machine presented no host key that a stack file takes; the message is the reason."""
+@dataclass(frozen=True)
+class _Server:
+    """SSH server whose key is scanned; nobody logs in."""
+
+    address: str
+    port: int
+    user: str = "root"
+    host_key: str = ""
 
 
 async def scanned(places: Collection[Place]) -> dict[Place, str]:
@@ -67,7 +75,7 @@ async def scanned(places: Collection[Place]) -> dict[Place, str]:
 
     async def key_of(place: Place) -> str | None:
         async with limit:
-            with contextlib.suppress(NoHostKeyError):
+            with contextlib.suppress(LoginFailed):
                 return await presented(place)
         return None
 
@@ -79,20 +87,13 @@ async def presented(place: Place) -> str:
     """Return the key that a machine presents, without a login.
 
     Raises:
-        NoHostKeyError: The machine does not answer, or its key is of another kind.
+        LoginFailed: The machine does not answer, or its key is of another kind.
     """
-    address, port = place
-    options = asyncssh.SSHClientConnectionOptions(**MODERN, config=None)
-    try:
-        async with asyncio.timeout(SCAN_LIMIT):
-            key = await asyncssh.get_server_host_key(address, port, options=options)
-    except TimeoutError:
-        raise NoHostKeyError(f"no answer within {SCAN_LIMIT:.0f} s") from None
-    except (OSError, ValueError, asyncssh.Error) as error:
-        raise NoHostKeyError(str(error) or type(error).__name__) from None
+    login = Login(_Server(*place), seconds=SCAN_LIMIT)
+    key = await scan_key(login)
     if text := _best([key] if key else []):
         return text
-    raise NoHostKeyError("it presents no key that a stack file takes")
+    raise LoginFailed(unusable_host_key(login))
 
 
 def _best(keys: Sequence[asyncssh.SSHKey]) -> str | None:

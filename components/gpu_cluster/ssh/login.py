@@ -17,6 +17,7 @@ from typing import Protocol
 
 import asyncssh
 
+from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
 
 
@@ -117,14 +118,30 @@ class LoginFailure:
     @property
     def found(self) -> str:
         """Return what happened, with the stage, who refused, and the host's own words."""
+        return printable(
+            f"no login as {self.user} at {self.at} {self.place}, {self.at_stage}", 1024
+        )
+
+    @property
+    def at_stage(self) -> str:
+        """Return the stage, what happened, and the host's own words."""
         printed = f"; it printed: {' / '.join(self.words)}" if self.words else ""
-        where = f"{self.user} at {self.at} {self.place}"
-        return printable(f"no login as {where}, stage {self.stage}: {self.reason}{printed}", 1024)
+        return printable(f"stage {self.stage}: {self.reason}{printed}", 1024)
 
     @property
     def is_refused(self) -> bool:
         """Return True if the host responded and refuses; False if it may be down, busy or slow."""
         return self.stage not in UNREACHED
+
+    def fault(self, where: str, attempts: int = 1) -> Fault:
+        """Return the failure as a fault.
+
+        Args:
+            where: What can't be reached, such as `host gpu-1`.
+            attempts: Number of tries.
+        """
+        tries = f" ({attempts} attempts)" if attempts > 1 else ""
+        return Fault(where, f"{self.found}{tries}", self.wanted, self.cure)
 
 
 class LoginFailed(Exception):
@@ -243,6 +260,17 @@ def unreadable_host_key(login: Login, error: Exception) -> LoginFailure:
     """Return the failure of a login whose declared host key can't be read."""
     cure = f"declare the content of {PUBLIC_KEY} of the {login.at} as hostKey"
     return login.failure(Stage.HOST_KEY, f"the declared hostKey can't be read: {error}", cure)
+
+
+def unusable_host_key(login: Login) -> LoginFailure:
+    """Return the failure of a server that presents no host key that a stack file takes."""
+    cure = f"`ssh-keygen -A` on the {login.at} makes one of type ed25519; then restart its sshd"
+    return login.failure(
+        Stage.HOST_KEY,
+        "it presents no key that a stack file takes",
+        cure,
+        wanted="a key of type ed25519, ecdsa, or rsa with 2048 bits or more",
+    )
 
 
 def explain(error: BaseException, login: Login, progress: Progress) -> LoginFailure:

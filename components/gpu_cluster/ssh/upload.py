@@ -62,8 +62,7 @@ async def upload(
         except LoginFailed as error:
             why = error.failure
             if dials == limits.dials or (why.is_refused and not why.is_transient):
-                attempts = f" ({dials} attempts)" if dials > 1 else ""
-                return Fault(f"host {host.name}", f"{why.found}{attempts}", why.wanted, why.cure)
+                return why.fault(f"host {host.name}", dials)
         await asyncio.sleep(delay)
         delay = min(delay * DELAY_FACTOR, LONGEST_DELAY)
     return None

@@ -8,7 +8,8 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from gpu_cluster.ssh.host_keys import fingerprint_of, known, scanned
+from gpu_cluster.ssh.host_keys import fingerprint_of, known, presented, scanned
+from gpu_cluster.ssh.login import LoginFailed, Stage
 
 
 def public(key: asyncssh.SSHKey) -> str:
@@ -62,3 +63,23 @@ def test_a_server_presents_its_key_without_a_login(keys: dict[str, asyncssh.SSHK
 
 def test_a_place_without_a_server_has_no_key() -> None:
     assert asyncio.run(scanned([("127.0.0.1", 1)])) == {}
+
+
+def test_a_failed_scan_names_its_stage_and_what_the_server_printed() -> None:
+    async def scan(greeting: bytes) -> LoginFailed:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(greeting)
+            await writer.drain()
+            await reader.read(64)
+            writer.close()
+
+        async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+            with pytest.raises(LoginFailed) as raised:
+                await presented(("127.0.0.1", server.sockets[0].getsockname()[1]))
+        return raised.value
+
+    refused = asyncio.run(scan(b"Exceeded MaxStartups\r\n")).failure
+    assert (refused.stage, refused.words) == (Stage.MAX_STARTUPS, ("Exceeded MaxStartups",))
+    assert "raise MaxStartups" in refused.cure
+    other = asyncio.run(scan(b"220 mail.example.com ESMTP\r\n")).failure
+    assert (other.stage, other.words) == (Stage.GREETING, ("220 mail.example.com ESMTP",))

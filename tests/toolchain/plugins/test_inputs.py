@@ -69,6 +69,15 @@ def test_defaults_are_filled_in_and_the_connection_is_secret(shared_plugin: Plug
             "connection.agentSocketPath",
             "served by the official plugin only",
         ),
+        *(
+            (
+                REMOTE,
+                {"connection": CONNECTION | {name: "secret"}},
+                f"connection.{name}",
+                "served by the official plugin only",
+            )
+            for name in ("password", "privateKeyPassword")
+        ),
         (LOCAL, {"logging": "all"}, "logging", "wanted one of stdout, stderr"),
         (LOCAL, {"environment": {"A": 1}}, "environment", "wanted map of strings"),
         (LOCAL, {"interpreter": "sh"}, "interpreter", "wanted list of strings, found str"),

@@ -5,12 +5,13 @@ published. Types, inputs, outputs, defaults and replacement rules are those of p
 (github.com/pulumi/pulumi-command, provider/pkg/provider). The following points are stricter, and no
 stack may depend on them:
 
-- `assetPaths`, `archivePaths`, `connection.agentSocketPath` and the function `command:local:run`
-  are refused. An SSH agent is never used.
+- `assetPaths`, `archivePaths`, an SSH agent and passwords (`agentSocketPath`, `password` and
+  `privateKeyPassword` of `connection`) and the function `command:local:run` are refused.
+- A failed login is explained as the inspection explains it (`gpu_cluster.ssh.login`).
 - `connection.hostKey` (and `connection.proxy.hostKey`) is required; the official plugin accepts any
   key if it is absent. `ssh-keyscan -t ed25519 -p PORT HOST` prints the key to compare and pin.
-- A wrong host key is an error immediately; the official plugin connects again up to
-  `dialErrorLimit` times.
+- A refused login, such as a wrong host key or key, is an error immediately; the official plugin
+  connects again up to `dialErrorLimit` times.
 - A cancelled update ends its commands: SIGTERM, 3 s later SIGKILL, to the remote or local process
   group. The official plugin leaves remote commands running.
 - A resource's `customTimeouts` limit its commands. A connection without an answer for 60 s is

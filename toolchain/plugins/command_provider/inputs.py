@@ -46,16 +46,14 @@ SCHEMAS: Mapping[str, Mapping[str, Any]] = {
 }
 """The schema of each type of input."""
 _REQUIRED = {REMOTE_COMMAND: ("connection",)}
-_UNSERVED = ("archivePaths", "assetPaths", "agentSocketPath")
+_UNSERVED = ("archivePaths", "assetPaths", "agentSocketPath", "password", "privateKeyPassword")
 """Inputs of the official plugin that this one refuses."""
 
 _ENDPOINT = {
     "host": "string",
     "port": "number",
     "user": "string",
-    "password": "string",
     "privateKey": "string",
-    "privateKeyPassword": "string",
     "dialErrorLimit": "integer",
     "perDialTimeout": "integer",
     "hostKey": "string",
