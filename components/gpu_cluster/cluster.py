@@ -24,11 +24,13 @@ from gpu_cluster.hosts.component import ContainerRuntime, HostPreparation
 from gpu_cluster.hosts.copies import Copies
 from gpu_cluster.hosts.credentials import refused
 from gpu_cluster.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs, manifests
+from gpu_cluster.hosts.prepared import preparation_of
 from gpu_cluster.hosts.reboot.component import Reboot, RebootArgs
-from gpu_cluster.hosts.recorded import preparation_of, recorded_hosts
+from gpu_cluster.hosts.recorded import recorded_hosts
 from gpu_cluster.hosts.unreached import unreached_changes
 from gpu_cluster.inspection.difference import Difference
-from gpu_cluster.inspection.observe import inspect, show_hosts, tell
+from gpu_cluster.inspection.gate import show_hosts, tell
+from gpu_cluster.inspection.observe import inspect
 from gpu_cluster.kubernetes.kubeconfig_contexts import given, missing_context
 from gpu_cluster.loading.inventory import origins
 from gpu_cluster.loading.loader import is_loaded, load

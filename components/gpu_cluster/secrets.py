@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,9 +12,8 @@ import yaml
 
 from gpu_cluster.base.nesting import LOADER
 from gpu_cluster.platforms.discovery import every
-from gpu_rules.faults import ConfigError, Location, fault
-
-KEY_FILE = "GPU_CLUSTER_SSH_PRIVATE_KEY_FILE"
+from gpu_cluster.ssh.key_files import key_of_file
+from gpu_rules.faults import ConfigError, FaultError, Location, fault
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,16 +42,20 @@ def read_secrets(settings: pulumi.Config) -> Secrets:
         settings: Configuration of the stack.
 
     Raises:
-        RunError: The key file that the environment variable names can't be read.
-        ConfigError: The stack file has a secret in a setting that is not kept secret.
+        RunError: The key file that the environment variable names can't be read, or the stack file
+            has a secret in a setting that is not kept secret.
     """
     in_values = pulumi.runtime.is_config_secret(settings.full_key("cluster"))
-    if in_values:
-        file = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
-        require_secrets_in_values(file.name, file.read_text() if file.is_file() else "")
+    try:
+        if in_values:
+            file = Path(f"Pulumi.{pulumi.get_stack()}.yaml")
+            require_secrets_in_values(file.name, file.read_text() if file.is_file() else "")
+        private_key = settings.get("sshPrivateKey") or key_of_file()
+    except FaultError as error:
+        raise pulumi.RunError(str(error)) from None
     named = {name: settings.get_secret(name) for platform in every() for name in platform.secrets}
     return Secrets(
-        private_key=settings.get("sshPrivateKey") or key_of_file(),
+        private_key=private_key,
         join_token=settings.get("kubeadmToken"),
         registry_credentials=settings.get_secret("registryCredentials"),
         named={name: value for name, value in named.items() if value is not None},
@@ -95,21 +97,3 @@ def _secret_paths(value: Any, at: Location = ()) -> Iterator[Location]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _secret_paths(item, (*at, index))
-
-
-def key_of_file() -> str:
-    """Return the SSH key from the file that the environment variable names.
-
-    The result is empty if the variable is not set.
-    """
-    path = os.environ.get(KEY_FILE)
-    if not path:
-        return ""
-    try:
-        return Path(path).read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise pulumi.RunError(
-            f"{KEY_FILE}: found {path!r}, which can't be read ({error}); wanted: a file with "
-            "an SSH private key; cure: name another, or `pulumi config set --secret "
-            "gpu-cluster:sshPrivateKey`"
-        ) from None

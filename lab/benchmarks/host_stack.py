@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import yaml
 
 import toolchain
+from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.environment import at_once, local_backend
-from gpu_cluster.workarounds import engine_home
 from lab.benchmarks.measure import Sample, timed
 from lab.simulator.hosts import model as simulated
 

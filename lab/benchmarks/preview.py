@@ -13,7 +13,7 @@ import yaml
 
 import toolchain
 from gpu_cluster.commands.engine import POLICIES
-from gpu_cluster.workarounds import engine_home
+from gpu_cluster.commands.engine_home import engine_home
 from lab.benchmarks.measure import Sample, ratio, timed
 from lab.benchmarks.project import OWN, ROOT, pulumi
 

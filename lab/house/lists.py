@@ -30,7 +30,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "kubeadm.kubeconfig:EMPTY": ("part", "kubeadm.access:_TOP"),
     "maintenance.facts:PROVED": ("part", "settings.support:CLAIMS"),
     "namespaces.gpu012_limit_range:_FIELDS": ("part", "guard:_FREE"),
-    "rules.context:Mig": ("equal", "settings.plugin_flags:MigStrategy"),
+    "context:Mig": ("equal", "settings.plugin_flags:MigStrategy"),
     "rules.replicas:_SCALED": ("part", "rules.pod_spec:_TEMPLATE"),
     "gpu_rules.settings_file:EXAMPLES": ("more", "gpu_rules.parameters:PROPERTIES"),
     "settings.support:REBUILDS": ("part", "hosts.preflight:FIRST_WITH_DNF"),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from datetime import date
 from typing import Any
 
+from .context import ExemptionFacts
 from .facts.host_folders import FOLDERS, HOST_PATH, expand
 from .rules import RULES, Context, Mig, NodeTaint, PluginFacts, PoolFacts, Severity, Sharing
-from .rules.context import ExemptionFacts
 
 _TEXTS = {"type": "array", "items": {"type": "string"}}
 _TAINT = "^[^=:]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)$"

@@ -13,9 +13,8 @@ import yaml
 from gpu_cluster.change.document import Document, Outcome, Problem
 from gpu_cluster.commands import stack as stacks
 from gpu_cluster.commands import status
-from gpu_cluster.hosts.observed.inspect import PROBE_KEY_FILE
 from gpu_cluster.inspection.extent import EXTENT
-from gpu_cluster.secrets import KEY_FILE
+from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE
 from tests.components.change.world import World, base
 
 

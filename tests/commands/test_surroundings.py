@@ -14,7 +14,7 @@ import pytest
 
 from gpu_cluster.commands import environment, lock
 from gpu_cluster.commands.environment import unproxied
-from gpu_cluster.commands.watched import answering
+from gpu_cluster.commands.output import answering
 from lab.simulator import ports, proxies
 from toolchain import ToolchainError
 

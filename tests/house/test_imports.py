@@ -31,6 +31,8 @@ COMMANDS = tuple(
     if path.stem != "embedded_cluster"
 )
 """All modules of commands but the one that drives the lab."""
+READING = tuple(f"gpu_cluster.commands.{name}" for name in ("status", "who", "why"))
+"""Commands that only read: they start without the engine's libraries, SSH and the rules."""
 
 
 def loaded(*modules: str) -> set[str]:
@@ -64,6 +66,7 @@ def loaded(*modules: str) -> set[str]:
             {"lab", "toolchain"},
         ),
         (COMMANDS, {"lab"}),
+        (READING, {"asyncssh", "gpu_rules.rules", "grpc", "jsonschema", "lab", "pulumi"}),
     ],
     ids=[
         "inspection",
@@ -73,6 +76,7 @@ def loaded(*modules: str) -> set[str]:
         "project's checker",
         "audit",
         "commands on a real cluster",
+        "commands that read",
     ],
 )
 def test_no_process_imports_what_it_does_not_use(

@@ -13,7 +13,7 @@ import pulumi
 
 from gpu_cluster.change.document import Document, Outcome, Problem
 from gpu_cluster.change.lines import StackFile, located
-from gpu_rules.faults import Fault
+from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 
 VARIABLE = "GPU_CLUSTER_CHANGE"
@@ -58,22 +58,25 @@ class Inspected(pulumi.RunError):
 
 @contextmanager
 def failures_written(name: str, source: str) -> Iterator[None]:
-    """Write a change document with the error if the code inside raises a RunError.
+    """Write a change document with the error if the code inside raises a RunError or FaultError.
 
     An `Inspected` error is ignored, because its change document is already written.
 
     Args:
         source: Name of the stack file.
+
+    Raises:
+        RunError: The code inside raised an error; the engine shows its text without a traceback.
     """
     try:
         yield
     except Inspected:
         raise
-    except pulumi.RunError as error:
+    except (pulumi.RunError, FaultError) as error:
         stack, faults = pulumi.get_stack(), (Problem(text=str(error)),)
         document = Document(stack=stack, outcome=Outcome.FAILED, faults=faults)
         write(located(document, StackFile.read(Path(source))), name)
-        raise
+        raise pulumi.RunError(str(error)) from None
 
 
 def replace_text(path: Path, text: str) -> None:

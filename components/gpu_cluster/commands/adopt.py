@@ -20,8 +20,8 @@ from gpu_cluster.commands.adoption.propose import Proposal, propose
 from gpu_cluster.commands.adoption.read import read_cluster
 from gpu_cluster.commands.adoption.stack_text import new_text, settings_of, with_sections
 from gpu_cluster.commands.environment import variables
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.settings.nodes.node_range import written_out

@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from gpu_cluster.commands.lock import locks_of
-from gpu_cluster.hosts.recorded import typed_name
+from gpu_cluster.hosts.prepared import typed_name
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 

@@ -10,10 +10,11 @@ from gpu_cluster.commands.engine import select, settle
 from gpu_cluster.commands.failure import stop
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.left import left
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import resources_of
 from gpu_cluster.commands.up import changed
-from gpu_cluster.commands.watched import Answer, Failed, answering, watched
+from gpu_cluster.commands.watched import Failed, watched
 
 
 def destroy(stack: Stack, answer: Answer) -> int:

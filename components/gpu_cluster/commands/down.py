@@ -7,8 +7,8 @@ import time
 from gpu_cluster.commands.contexts import require_embedded
 from gpu_cluster.commands.destroy import destroy
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import answering
 
 
 def main() -> None:

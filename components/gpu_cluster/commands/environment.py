@@ -17,12 +17,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import toolchain
+from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.output import apart
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import apart
 from gpu_cluster.settings.hosts.proxy import LOOPBACK
-from gpu_cluster.workarounds import engine_home
 from toolchain import processes
 from toolchain.machine import PROXY_VARIABLES
 from toolchain.trust import make_private

@@ -11,9 +11,9 @@ import sys
 from gpu_cluster.commands.contexts import require_context, require_own_state
 from gpu_cluster.commands.engine import select
 from gpu_cluster.commands.left import name_of, of_host
+from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, remove_from_state
-from gpu_cluster.commands.watched import answering
 
 
 def main(*, host: str) -> None:

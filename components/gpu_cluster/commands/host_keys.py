@@ -24,8 +24,8 @@ from gpu_cluster.base.stack_option import stack_option
 from gpu_cluster.base.yaml_file import node_of
 from gpu_cluster.change.names import counted, short
 from gpu_cluster.commands.adoption.stack_text import settings_of
+from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import answering
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.stack_file import KEY

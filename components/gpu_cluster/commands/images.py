@@ -18,8 +18,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gpu_cluster.charts.images import UnknownImages
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.platforms.needed import Chart, Image, charts
 from gpu_cluster.platforms.needed import images as needed

@@ -24,9 +24,9 @@ from gpu_cluster.commands.contexts import require_context, require_own_state
 from gpu_cluster.commands.engine import select
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.left import Resources, name_of, of_host
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, remove_from_state
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.pool import DesiredScheduling
 from gpu_cluster.desired.resolve import resolve
@@ -34,8 +34,8 @@ from gpu_cluster.desired.rollout import DesiredMigLayouts
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.platforms.base import RUNTIME_CLASS
 from gpu_cluster.platforms.requests import Expected, HelmRelease
-from gpu_cluster.secrets import KEY_FILE
 from gpu_cluster.settings.nodes.node_range import expand
+from gpu_cluster.ssh.key_files import KEY_FILE
 from gpu_rules.faults import Fault, FaultError, show
 
 RELEASE = "kubernetes:helm.sh/v3:Release"

@@ -32,9 +32,9 @@ from gpu_cluster.commands.adoption.propose import propose
 from gpu_cluster.commands.adoption.read import read_cluster
 from gpu_cluster.commands.ansible.read import read
 from gpu_cluster.commands.contexts import asks
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.project import NAME
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.settings.cluster import Cluster

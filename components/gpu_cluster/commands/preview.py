@@ -24,10 +24,11 @@ from gpu_cluster.commands.engine import POLICIES, move_of, select, stale
 from gpu_cluster.commands.failure import stop
 from gpu_cluster.commands.files import new_file
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.output import apart, say
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
-from gpu_cluster.commands.watched import Failed, apart, say, watched
+from gpu_cluster.commands.watched import Failed, watched
 from gpu_rules.faults import ConfigError, FaultError
 
 

@@ -33,7 +33,7 @@ from gpu_cluster.commands.environment import variables
 from gpu_cluster.commands.placeholders import blinded, is_complete, placeholder
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.secrets import KEY_FILE
+from gpu_cluster.ssh.key_files import KEY_FILE
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable_lines
 

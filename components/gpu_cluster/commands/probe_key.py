@@ -17,8 +17,8 @@ from pathlib import Path
 import asyncssh
 
 import toolchain
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.desired.host import Target, working
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed.probe import PROBE, probe

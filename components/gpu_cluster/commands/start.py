@@ -6,8 +6,8 @@ import os
 
 from gpu_cluster.commands.environment import variables
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import answering
 
 
 def main() -> None:

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-import pulumi
-
 from gpu_cluster.change.document import Document, Outcome, Problem, conclusion, stopping
 from gpu_cluster.change.lines import StackFile, located
 from gpu_cluster.change.names import counted, listed
@@ -23,18 +21,17 @@ from gpu_cluster.commands.backend import backend_folder, recorded_names
 from gpu_cluster.commands.environment import local_backend, state_folder
 from gpu_cluster.commands.failure import annotate
 from gpu_cluster.commands.lab import embedded_cluster
+from gpu_cluster.commands.output import apart, say
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import apart, say
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.resolve import resolve
-from gpu_cluster.hosts.observed.inspect import PROBE_KEY_FILE
-from gpu_cluster.hosts.recorded import prepared_hosts
+from gpu_cluster.hosts.prepared import prepared_hosts
 from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented, inspect
-from gpu_cluster.secrets import KEY_FILE, key_of_file
+from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE, key_of_file
 from gpu_rules.faults import ConfigError, Fault, FaultError
 from gpu_rules.printable import printable, printable_lines
 
@@ -50,7 +47,7 @@ def key_of(hosts: Sequence[DesiredHost]) -> str | None:
     A key that the stack file holds encrypted is not used: only the engine can decrypt it.
 
     Raises:
-        RunError: The key's file can't be read.
+        FaultError: The key's file can't be read.
     """
     if key := key_of_file():
         return key
@@ -104,8 +101,6 @@ def document_of(stack: Stack) -> Document:
         inspection, change = inspect(NAME, desired, key, stack.file.name, recorded=recorded)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
-    except pulumi.RunError as error:
-        return failed(stack, file, str(error))
     document = documented(change, stack.name, file)
     return judged(document, [*incomplete(desired.hosts, inspection, key)])
 

@@ -35,13 +35,13 @@ from gpu_cluster.change.names import counted
 from gpu_cluster.commands import status, who
 from gpu_cluster.commands.environment import variables
 from gpu_cluster.commands.files import new_file
+from gpu_cluster.commands.output import apart, say
 from gpu_cluster.commands.preview_state import PROVIDER_KEYS, pulumi
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.usage import Listed, Usage
 from gpu_cluster.commands.usage import listed as listed_objects
-from gpu_cluster.commands.watched import apart, say
 from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster.kubernetes.gather import gather

@@ -24,10 +24,11 @@ from gpu_cluster.commands.environment import TOOLS, USER_PATH
 from gpu_cluster.commands.failure import stop, summary
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.node_table import WIDTH, table
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
 from gpu_cluster.commands.waiting import for_step
-from gpu_cluster.commands.watched import Answer, Failed, answering, watched
+from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.inspection.document import health_fields
 from gpu_cluster.inspection.observed_cluster import nodes_by_name, observe_health

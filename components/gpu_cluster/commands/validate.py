@@ -17,9 +17,9 @@ from gpu_cluster.change.file import replace_text
 from gpu_cluster.commands import up
 from gpu_cluster.commands import validation_reports as reports
 from gpu_cluster.commands.files import new_file
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.validation_reports import Case, cases, failed
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.settings.nodes.node_range import expand
 from gpu_cluster.settings.nodes.pool import Pool, gpu_pools
 from gpu_cluster.validation.selection import ALL, ASKED, TESTS

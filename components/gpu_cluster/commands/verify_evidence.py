@@ -14,8 +14,8 @@ from gpu_cluster.commands.evidence import envelope
 from gpu_cluster.commands.evidence.__main__ import counted, named_file
 from gpu_cluster.commands.evidence.check import Declared, require_holds, totals
 from gpu_cluster.commands.evidence.statement import LARGEST, EvidenceError, Statement, read
+from gpu_cluster.commands.output import answering, say
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import answering, say
 from gpu_cluster.desired.resolve import resolve
 from gpu_rules.faults import Fault, FaultError
 

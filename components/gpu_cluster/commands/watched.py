@@ -1,106 +1,23 @@
-"""Run the engine and print short output, or its own output, or data.
-
-With ``--output json`` standard output contains one JSON document, and everything else is printed on
-standard error.
-"""
+"""Run the engine and print short output, or its own output."""
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
-from typing import Any, NoReturn, TextIO, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pulumi import automation
 
 from gpu_cluster.commands import waiting
 from gpu_cluster.commands.display import Display
-from gpu_cluster.commands.failure import annotate, cause, errors_of, summary
+from gpu_cluster.commands.failure import cause, errors_of, summary
 from gpu_cluster.commands.interrupts import left_to_the_engine
-from gpu_rules.printable import printable
-from toolchain import ToolchainError, cache_dir
+from gpu_cluster.commands.output import Answer, color, say, verbose
 
 T = TypeVar("T")
-
-# The JSON document that a command prints with ``--output json``.
-Answer = dict[str, Any]
 
 
 class Failed(Exception):
     """An operation of the engine failed and its errors were printed; the text summarises them."""
-
-
-def verbose() -> bool:
-    """Return whether the user wants the engine's own output (``--verbose``)."""
-    return os.environ.get("VERBOSE") == "1"
-
-
-def color() -> str:
-    """Return the engine's setting for colours: on only if the output is a terminal."""
-    return "always" if sys.stdout.isatty() else "never"
-
-
-def say(text: str) -> None:
-    """Print a piece of output immediately."""
-    print(text, end="" if text.endswith("\n") else "\n", flush=True)
-
-
-REFUSED = (errno.EACCES, errno.EDQUOT, errno.ENOSPC, errno.EPERM, errno.EROFS)
-"""Error codes of the system that mean that this machine does not allow a file to be written.
-
-Such an error is not a bug of the program.
-"""
-
-
-@contextmanager
-def refusals() -> Iterator[None]:
-    """Exit with a one-line message if a file can't be written or a tool is not available."""
-    try:
-        yield
-    except ToolchainError as error:
-        _refuse(f"toolchain: {error}")
-    except OSError as error:
-        if error.errno not in REFUSED:
-            raise
-        place = error.filename2 or error.filename
-        where = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
-        _refuse(
-            f"cannot write{where or ' a file'}: {error.strerror}; cure: make room or allow "
-            f"writing there, or set GPU_CLUSTER_CACHE (now {cache_dir()}) to another folder"
-        )
-
-
-def _refuse(text: str) -> NoReturn:
-    annotate(text)
-    sys.exit(text)
-
-
-@contextmanager
-def apart() -> Iterator[TextIO | None]:
-    """Yield standard output for the command's JSON document, or None without ``--output json``.
-
-    While the context is open with ``--output json``, everything else is printed on standard error.
-    """
-    output = sys.stdout if os.environ.get("JSON") == "1" else None
-    with redirect_stdout(sys.stderr if output else sys.stdout), refusals():
-        yield output
-
-
-@contextmanager
-def answering(command: str) -> Iterator[Answer]:
-    """Yield the JSON document of a command to fill, and print it with ``--output json``."""
-    answer: Answer = {"command": command, "succeeded": False}
-    with apart() as output:
-        try:
-            yield answer
-            answer["succeeded"] = True
-        finally:
-            if output:
-                json.dump(answer, output, indent=2, default=str)
-                output.write("\n")
 
 
 def watched(

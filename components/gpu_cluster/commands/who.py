@@ -18,12 +18,12 @@ from rich.text import Text
 
 from gpu_cluster.change.names import LONGEST, and_more, counted, listed
 from gpu_cluster.commands.node_table import WIDTH
+from gpu_cluster.commands.output import apart, verbose
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.usage import Holder, Listed, NodeUsage, Usage, total, usage
 from gpu_cluster.commands.usage import listed as listed_objects
 from gpu_cluster.commands.utilization import holders, measured, merge, namespaces
-from gpu_cluster.commands.watched import apart, verbose
 from gpu_cluster.desired.pool import DesiredScheduling
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.validation import DesiredValidation

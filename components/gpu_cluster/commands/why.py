@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import sys
 
+from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import Answer, answering
 from gpu_cluster.kubernetes.api import Client, Json, connect
 from gpu_cluster.nodes.causes.cause import Around, Cause
 from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing

@@ -58,7 +58,7 @@ from gpu_cluster.settings.hosts.ssh import SshLimits
 from gpu_cluster.settings.monitoring import MonitoringSettings
 from gpu_cluster.settings.nodes.pool import Pool
 from gpu_cluster.settings.validation import ValidationSettings
-from gpu_rules.rules import Context
+from gpu_rules.context import Context
 
 Json = dict[str, Any]
 

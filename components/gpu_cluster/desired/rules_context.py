@@ -16,9 +16,8 @@ from gpu_cluster.platforms.site import Site
 from gpu_cluster.settings.guardrails import GuardrailsSettings
 from gpu_cluster.settings.nodes.pool import Pool
 from gpu_cluster.settings.nodes.taint import Taint
+from gpu_rules.context import Context, ExemptionFacts, Mig, PluginFacts, PoolFacts, Sharing
 from gpu_rules.facts.host_folders import expand
-from gpu_rules.rules import Context, Mig, PluginFacts, PoolFacts, Sharing
-from gpu_rules.rules.context import ExemptionFacts
 
 
 def rules_context(

@@ -15,7 +15,7 @@ from gpu_cluster.kubernetes.labels import LABELS
 from gpu_cluster.manifest import Manifest
 from gpu_cluster.settings.guardrails import GuardrailsSettings, Quota
 from gpu_rules.admission import ACTIONS, Enforcement, manifests
-from gpu_rules.rules import Context
+from gpu_rules.context import Context
 from gpu_rules.rules.claims import OF_A_CLASS
 
 QUOTA: Final = "gpu-cluster"

@@ -11,8 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from gpu_rules.check.context import ContextError
+from gpu_rules.context import Context
 from gpu_rules.faults import ConfigError, Fault
-from gpu_rules.rules import Context
 
 
 def context_of_document(text: str) -> Context:

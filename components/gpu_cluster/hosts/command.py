@@ -19,7 +19,8 @@ import pulumi_command as command
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.findings import Findings
 from gpu_cluster.hosts.copies import Copies
-from gpu_cluster.hosts.recorded import COMMAND, recorded_names
+from gpu_cluster.hosts.prepared import COMMAND
+from gpu_cluster.hosts.recorded import recorded_names
 from gpu_cluster.hosts.script import Declaration
 from gpu_cluster.operation import repair_line
 from gpu_cluster.ssh.answers import Channel, P, T, Unreadable

@@ -7,12 +7,13 @@ names of these hosts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 
-COMMAND = "command:remote:Command"
+from gpu_cluster.hosts.prepared import prepared_hosts, typed_name
+
 RESOURCES = "pulumi:pulumi:readStackResourceOutputs"
 """Name of the Pulumi function that returns the resources in a stack's state.
 
@@ -26,14 +27,6 @@ Source of both names: pulumi v3.274.1, pkg/resource/deploy/builtins.go.
 """
 
 
-def preparation_of(cluster: str) -> str:
-    """Return the name of the component that prepares the hosts of a `GpuCluster`.
-
-    The names of its Commands are this name, a hyphen and the host's name.
-    """
-    return f"{cluster}-host-preparation"
-
-
 def recorded_hosts(cluster: str) -> tuple[str, ...]:
     """Return the names of the hosts whose preparation the stack's state records, sorted.
 
@@ -43,17 +36,6 @@ def recorded_hosts(cluster: str) -> tuple[str, ...]:
         cluster: Name of the component `GpuCluster`.
     """
     return prepared_hosts(cluster, recorded_names()) if _read(OUTPUTS) else ()
-
-
-def prepared_hosts(cluster: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the hosts whose preparation a stack's state records, sorted.
-
-    Args:
-        cluster: Name of the component `GpuCluster`.
-        names: Type and name (`type::name`) of each resource in the state.
-    """
-    start = f"{COMMAND}::{preparation_of(cluster)}-"
-    return tuple(sorted(name.removeprefix(start) for name in names if name.startswith(start)))
 
 
 def recorded_names() -> frozenset[str]:
@@ -71,12 +53,6 @@ def recorded_outputs() -> dict[str, Mapping[str, Any]]:
     return {
         typed_name(urn): dict(found.get("outputs") or {}) for urn, found in _read(RESOURCES).items()
     }
-
-
-def typed_name(urn: str) -> str:
-    """Return the type and name (`type::name`) of a resource, without the types of its parents."""
-    *_, types, name = str(urn).split("::", 3)
-    return f"{types.rpartition('$')[2]}::{name}"
 
 
 def _read(function: str) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from gpu_cluster.hosts.phases import (
     runtime_script,
     runtime_seconds,
 )
-from gpu_cluster.hosts.recorded import COMMAND, preparation_of, recorded_outputs
+from gpu_cluster.hosts.prepared import COMMAND, preparation_of
+from gpu_cluster.hosts.recorded import recorded_outputs
 from gpu_cluster.ssh.keys import shortest
 from gpu_rules.faults import Fault
 

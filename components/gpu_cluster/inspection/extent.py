@@ -6,7 +6,7 @@ import os
 from enum import StrEnum
 from typing import Self
 
-import pulumi
+from gpu_rules.faults import Fault, FaultError
 
 EXTENT = "GPU_CLUSTER_INSPECTION"
 """Environment variable with the extent of the inspection. Unset: hosts and cluster."""
@@ -41,11 +41,9 @@ class Extent(StrEnum):
         """Return the extent that the environment variable sets.
 
         Raises:
-            RunError: The variable has an unknown value.
+            FaultError: The variable has an unknown value.
         """
         found = os.environ.get(EXTENT, cls.ALL)
         if found not in set(cls):
-            raise pulumi.RunError(
-                f"{EXTENT}: found {found!r}; wanted: {', '.join(cls)}; cure: unset {EXTENT}"
-            )
+            raise FaultError(Fault(EXTENT, repr(found), ", ".join(cls), f"unset {EXTENT}"))
         return cls(found)

@@ -7,26 +7,18 @@ reached, the preview reports that and goes on; a contradiction to the settings s
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from pathlib import Path
-
-import pulumi
+from typing import Any
 
 from gpu_cluster.change.document import ClusterChange, Document, conclusion, stopping
-from gpu_cluster.change.file import Inspected, write
 from gpu_cluster.change.lines import StackFile, located
-from gpu_cluster.change.text import lines
 from gpu_cluster.desired.host import DesiredHost, working
 from gpu_cluster.desired.question import Question
 from gpu_cluster.desired.resolve import Desired
 from gpu_cluster.desired.rollout import DesiredRollout
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.kubeadm.component import UNKNOWN
 from gpu_cluster.hosts.kubeadm.kubeconfig import is_there
-from gpu_cluster.hosts.observed.inspect import inspecting_key, observe_hosts
-from gpu_cluster.hosts.observed.table import table
 from gpu_cluster.inspection import losses, removed
 from gpu_cluster.inspection.bounds import bounded, completed
 from gpu_cluster.inspection.document import ChangeCollector
@@ -39,7 +31,11 @@ from gpu_cluster.rollout.inspect import NodesSeen, observe_nodes
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable_lines
 
-RESTING = "in maintenance, not inspected"
+UNKNOWN = (
+    "this stack creates its cluster, which does not exist yet: the preview can't know its token "
+    "and its "
+    "kubeconfig, how its API server responds to each object, and how many GPUs its nodes advertise"
+)
 
 
 def inspect(
@@ -64,7 +60,7 @@ def inspect(
         recorded: Names of the hosts that an earlier run prepared, from the stack's state.
 
     Raises:
-        RunError: No kubeconfig has the context.
+        FaultError: No kubeconfig has the context, or the extent of the inspection is unknown.
     """
     extent = Extent.wanted()
     there = not unknown and (desired.kubeadm is None or is_there(desired.context))
@@ -135,10 +131,16 @@ def observe(
     hosts = working(declared) if extent.has_hosts and private_key is not None else ()
     asked = question if extent.has_cluster else None
     problems: tuple[str, ...] = ()
-    try:
-        key = inspecting_key(private_key or "") if hosts else ""
-    except FaultError as error:
-        hosts, key, problems = (), "", (str(error),)
+    hosts_seen: Coroutine[Any, Any, dict[str, HostFacts]] | None = None
+    if hosts:
+        # A stack without hosts doesn't wait until the libraries for SSH are imported (0.2 s).
+        from gpu_cluster.hosts.observed.inspect import inspecting_key, observe_hosts
+
+        try:
+            key = inspecting_key(private_key or "")
+            hosts_seen = observe_hosts(hosts, key, registries=registries)
+        except FaultError as error:
+            hosts, problems = (), (str(error),)
 
     # Slow hosts get the time for their logins that the stack file grants, a bastion's included.
     logins = 2 * max((host.login_seconds for host in hosts), default=0)
@@ -146,7 +148,7 @@ def observe(
     async def every() -> Seen:
         (found, why), (facts, reason) = await asyncio.gather(
             bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
-            bounded("hosts", observe_hosts(hosts, key, registries=registries), {}, logins),
+            bounded("hosts", hosts_seen or _no_facts(), {}, logins),
         )
         reasons = "; ".join(filter(None, (why, reason)))
         return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
@@ -167,28 +169,8 @@ async def _nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
-def tell(change: ClusterChange, stack: str, source: str) -> None:
-    """Log what the run would change, write the change document, and stop a run that would fail.
-
-    This is the gate of a run: nothing of the cluster is declared before it.
-
-    The document is a JSON file with all changes that the run would make. It is written to the path
-    in the environment variable that `gpu_cluster.change.file.VARIABLE` names, if there is one.
-
-    Args:
-        change: What the run would change.
-        source: Name of the settings in messages. Empty: the stack file.
-
-    Raises:
-        RunError: The inspection found a fault that would stop the run.
-    """
-    document = documented(change, stack, StackFile.read(Path(source or f"Pulumi.{stack}.yaml")))
-    problems = stopping([change])
-    if change.is_changed or not problems:
-        pulumi.log.info("\n".join(lines(change)))
-    write(document, change.name)
-    if problems:
-        raise Inspected("\n".join(problem.text for problem in problems))
+async def _no_facts() -> dict[str, HostFacts]:
+    return {}
 
 
 def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
@@ -202,31 +184,11 @@ def documented(change: ClusterChange, stack: str, file: StackFile) -> Document:
     return located(Document(stack=stack, outcome=outcome, clusters=(change,), cause=cause), file)
 
 
-def show_hosts(
-    hosts: Sequence[DesiredHost],
-    inspection: Inspection,
-    origins: Mapping[str, Mapping[str, str]],
-) -> None:
-    """Log a table of the hosts that are new or can't be inspected; with VERBOSE=1 of all hosts."""
-    resting = {host.name: HostFacts(error=RESTING) for host in hosts if host.in_maintenance}
-    new = {finding.name for finding in inspection.difference.hosts.findings if finding.first}
-    verbose = os.environ.get("VERBOSE") == "1"
-    shown = {
-        name: facts
-        for name, facts in inspection.hosts.items()
-        if facts.error or name in new or verbose
-    }
-    if text := table(hosts, shown | (resting if verbose else {}), origins):
-        pulumi.log.info(f"hosts\n{text}")
-    for warning in inspection.warnings:
-        pulumi.log.warn(warning)
-
-
 def require_context(context: str, stack: str, source: str = "") -> None:
     """Check that a kubeconfig has the context; whether the cluster responds is not checked.
 
     Raises:
-        RunError: No kubeconfig has the context. The cure in the message differs for an embedded
+        FaultError: No kubeconfig has the context. The cure in the message differs for an embedded
             cluster.
     """
     fault = missing_context(context, source or f"Pulumi.{stack}.yaml")
@@ -235,7 +197,7 @@ def require_context(context: str, stack: str, source: str = "") -> None:
             fault, cure=f"run `gpu-cluster start --stack {stack}`, which starts this cluster"
         )
     if fault:
-        raise pulumi.RunError(str(fault))
+        raise FaultError(fault)
 
 
 def with_plans(

@@ -17,7 +17,8 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.command import HostsArgs
 from gpu_cluster.hosts.component import ContainerRuntime, HostPreparation
 from gpu_cluster.hosts.copies import Copies
-from gpu_cluster.inspection.observe import inspect, show_hosts, tell
+from gpu_cluster.inspection.gate import show_hosts, tell
+from gpu_cluster.inspection.observe import inspect
 from gpu_cluster.loading.loader import load
 from gpu_cluster.ssh.keys import shortest
 from gpu_cluster.workarounds import await_calls_in_turn

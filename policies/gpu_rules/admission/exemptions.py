@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from ..context import ExemptionFacts
 from ..rules import RULES, Context
 from ..rules.cel import OR_LIST, text, texts
-from ..rules.context import ExemptionFacts
 from ..rules.exemptions import GRANT, PREFIX, RULE_ID, YEARS, pattern
 
 _FORM = r"^GPU[0-9]{3}=\\s*[0-9]{4}-[0-9]{2}-[0-9]{2}\\s+\\S"

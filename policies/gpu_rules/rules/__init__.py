@@ -22,8 +22,8 @@ Other modules (`gpu_rules.rules.<module>`) are internal. A rule is one module
 `<topic>/gpuNNN_<what>.py` with the rule, its twin and its example; it is found by its file name.
 """
 
+from ..context import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
 from ..kube.taints import NodeTaint
-from .context import Context, Mig, PluginFacts, PoolFacts, Severity, Sharing
 from .registry import EXAMPLES, RULES, TWINS, evaluate, evaluate_stack
 from .rule import Finding, Need, Rule, Subject, Violation
 from .unknown import UNKNOWN

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ..context import Context
 from . import cel
-from .context import Context
 from .gpus import gpus_of
 from .pod_spec import Pod
 from .rule import Subject

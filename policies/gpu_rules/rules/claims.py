@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from ..context import ClaimFacts, Context
 from . import cel
-from .context import ClaimFacts, Context
 from .resource_names import may_be_of_gpus, of_gpus
 from .rule import Subject
 from .unknown import at, mapping, number, sequence, text

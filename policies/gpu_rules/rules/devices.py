@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from ..context import ClaimFacts, ClaimKey, Context, DeviceFacts
 from .claims import GROUP, KINDS, claim_facts, devices_path, requests
-from .context import ClaimFacts, ClaimKey, Context, DeviceFacts
 from .resource_names import names_other_devices, sounds_like_gpu
 from .rule import Subject
 from .unknown import at, holds_unknown, sequence, text

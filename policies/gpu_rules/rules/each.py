@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from typing import Final
 
+from ..context import Context
 from ..kube.gpu_resources import BY_CLASS
 from ..kube.names import is_extended_resource
 from ..kube.pod_resources import ContainerRole
-from .context import Context
 from .helm import GPU_OPERATOR, ChartRelease, releases
 from .pod_claims import gpu_claims, uses
 from .pod_request import asks_for_gpus

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Final
 
-from .context import Context, ExemptionFacts
+from ..context import Context, ExemptionFacts
 from .host_paths import host_paths
 from .rule import Finding, Subject
 from .unknown import UNKNOWN, at, mapping, text

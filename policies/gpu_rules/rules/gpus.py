@@ -6,8 +6,8 @@ import re
 from enum import Enum, auto
 from typing import Final
 
+from ..context import Context
 from . import cel
-from .context import Context
 from .pod_claims import pod_claims
 from .pod_request import is_request, requests_gpu_resources, requests_gpus
 from .pod_spec import Pod

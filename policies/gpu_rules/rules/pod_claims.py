@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..context import ClaimFacts, Context
 from . import cel
-from .context import ClaimFacts, Context
 from .pod_spec import Container
 from .resource_names import names_other_devices, sounds_like_gpu
 from .rule import Subject

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
+from ..context import Context
 from ..kube.pod_resources import total_request
-from .context import Context
 from .pod_claims import gpu_claims
 from .pod_spec import Container, Pod, Resource, resource_list
 from .resource_names import is_gpu

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from ..context import Context, PoolFacts
 from ..kube import taints
 from ..kube.node_selectors import OPERATORS, meets
 from ..kube.taints import NodeTaint, TaintEffect
-from .context import Context, PoolFacts
 from .pod_spec import Pod
 from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from ..context import Context, Severity
 from . import own_rules
-from .context import Context, Severity
 from .devices import with_devices
 from .discovery import find
 from .example import Example

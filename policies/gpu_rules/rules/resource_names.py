@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
+from ..context import Context
 from ..kube.gpu_resources import (
     BY_CLASS,
     GPU,
@@ -18,7 +19,6 @@ from ..kube.gpu_resources import (
     is_gpu_resource,
 )
 from ..kube.names import NATIVE
-from .context import Context
 
 # The MIG profile 1c.2g.10gb+me is advertised as mig-1c.2g.10gb.me (NVIDIA k8s-device-plugin
 # internal/resource/nvml-mig-device.go).

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from ..context import Context, Severity
 from ..faults import worded
 from . import custom
-from .context import Context, Severity
 from .pod_spec import Pod, find_pod
 from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 

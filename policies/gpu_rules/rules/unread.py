@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from ..context import Context
 from ..kube.names import is_extended_resource
 from . import custom
-from .context import Context
 from .pod_spec import Container
 from .resource_names import NETWORK, is_gpu, meant, sounds_like_gpu
 from .rule import Subject

@@ -7,7 +7,8 @@ from typing import Any
 import pulumi
 
 from gpu_cluster.hosts import recorded
-from gpu_cluster.hosts.recorded import preparation_of, recorded_hosts
+from gpu_cluster.hosts.prepared import COMMAND, preparation_of
+from gpu_cluster.hosts.recorded import recorded_hosts
 from tests.mocks import Recorder, declare
 
 OTHERS = ("a-container-runtime-gpu-3", "b-host-preparation-gpu-4", "a-rollout")
@@ -28,8 +29,8 @@ class State(Recorder):
         assert args.token == recorded.RESOURCES
         names = [f"{preparation_of('a')}-{host}" for host in ("gpu-2", "gpu-1")]
         start = "urn:pulumi:test::gpu-cluster::gpucluster:index:HostPreparation$"
-        urns = [f"{start}{recorded.COMMAND}::{name}" for name in (*names, *OTHERS)]
-        return {"outputs": {urn: {"type": recorded.COMMAND, "outputs": {}} for urn in urns}}
+        urns = [f"{start}{COMMAND}::{name}" for name in (*names, *OTHERS)]
+        return {"outputs": {urn: {"type": COMMAND, "outputs": {}} for urn in urns}}
 
 
 def hosts_of(cluster: str, outputs: dict[str, Any]) -> tuple[str, ...]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import asyncssh
-import pulumi
 import pytest
 import yaml
 
@@ -21,6 +20,7 @@ from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts import difference
 from gpu_cluster.hosts.observed import inspect
+from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.inspection import bounds, observe
 from gpu_cluster.inspection.bounds import bounded, completed
 from gpu_cluster.inspection.extent import EXTENT, Extent
@@ -29,6 +29,7 @@ from gpu_cluster.inspection.observed_cluster import ClusterSeen
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.kubeadm_init import Init
+from gpu_rules.faults import FaultError
 from tests.fixtures.documents import document
 
 LIMIT = 60
@@ -144,7 +145,7 @@ def test_a_cluster_and_a_host_that_hang_are_named_and_hold_nothing_up(
 ) -> None:
     """Cluster and host are inspected in parallel, each with its own time limit."""
     monkeypatch.setattr(bounds, "LIMIT", 2)
-    monkeypatch.setattr(observe, "observe_hosts", quickly)
+    monkeypatch.setattr(inspect, "observe_hosts", quickly)
     key = KEY.export_private_key().decode()
     seen = looked(unanswered, key, Extent.ALL)
     assert seen.reasons == "the inspection of the cluster took longer than 2 s"
@@ -171,7 +172,7 @@ def test_a_cluster_that_can_not_be_inspected_is_a_fault_after_one_wait(
     monkeypatch.setattr(bounds, "LIMIT", 1)
     monkeypatch.setattr(observe, "bounded", counted)
     monkeypatch.setattr(observe, "is_there", lambda _: True)
-    monkeypatch.setattr(observe, "observe_hosts", quickly)
+    monkeypatch.setattr(inspect, "observe_hosts", quickly)
     desired = resolve(unanswered, "test")
     if made:
         (first,) = desired.hosts
@@ -199,7 +200,7 @@ def test_a_cluster_that_can_not_be_inspected_is_a_fault_after_one_wait(
 
 async def quickly(*args: object, **more: object) -> object:
     """Inspect the hosts with a time limit of one second for each."""
-    return await inspect.observe_hosts(*args, limit=1, **more)  # type: ignore[arg-type]
+    return await observe_hosts(*args, limit=1, **more)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +229,7 @@ def test_what_is_left_out_is_not_asked(
         asked.append("cluster")
         return ClusterSeen()
 
-    monkeypatch.setattr(observe, "observe_hosts", ask_hosts)
+    monkeypatch.setattr(inspect, "observe_hosts", ask_hosts)
     monkeypatch.setattr(observe, "observe_cluster", ask_cluster)
     key = KEY.export_private_key().decode()
     for there in (True, False):
@@ -249,7 +250,7 @@ def test_what_is_inspected_is_what_the_environment_says(
 
 def test_another_word_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXTENT, "everything")
-    with pytest.raises(pulumi.RunError, match="found 'everything'; wanted: all, cluster, hosts"):
+    with pytest.raises(FaultError, match="found 'everything'; wanted: all, cluster, hosts"):
         Extent.wanted()
 
 

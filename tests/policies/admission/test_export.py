@@ -25,8 +25,8 @@ from gpu_rules.admission import (
 )
 from gpu_rules.check.parse import documents
 from gpu_rules.command import main
+from gpu_rules.context import ExemptionFacts
 from gpu_rules.rules import RULES, TWINS, Context, Severity
-from gpu_rules.rules.context import ExemptionFacts
 from gpu_rules.rules.twin import Twin
 from tests.policies.admission.cluster import EVERYTHING
 

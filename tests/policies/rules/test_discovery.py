@@ -21,7 +21,7 @@ from gpu_rules.rules.twin import Twin
 Found = Callable[[], tuple[Entry, ...]]
 
 HEAD = """
-from gpu_rules.rules.context import Severity
+from gpu_rules.context import Severity
 from gpu_rules.rules.example import Example
 from gpu_rules.rules.rule import Rule
 from gpu_rules.rules.signs import Sign

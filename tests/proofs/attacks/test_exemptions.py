@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from gpu_rules.admission import Enforcement
+from gpu_rules.context import ExemptionFacts
 from gpu_rules.rules import Context, Severity, evaluate
-from gpu_rules.rules.context import ExemptionFacts
 from lab.benchmarks.api_server import await_true
 from tests.policies.admission.cluster import EVERYTHING, create, delete, edit, install
 

@@ -17,6 +17,7 @@ from gpu_cluster.commands import probe_key
 from gpu_cluster.hosts.observed import inspect
 from gpu_cluster.hosts.observed.probe import probe
 from gpu_cluster.ssh import client
+from gpu_cluster.ssh.key_files import PROBE_KEY_FILE
 from tests.toolchain.plugins.conftest import host
 from tests.toolchain.plugins.rig import RigHost
 
@@ -77,7 +78,7 @@ def test_an_inspection_by_a_probe_key_finds_the_same(
 ) -> None:
     path = tmp_path / "probe"
     path.write_text(key)
-    monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(path))
+    monkeypatch.setenv(PROBE_KEY_FILE, str(path))
     used = inspect.inspecting_key("what a preview hasn't got")
     facts = asyncio.run(inspect.observe_hosts([declared(host)], used))["gpu-1"]
     assert (facts.error, facts.kernel) == ("", os.uname().release)

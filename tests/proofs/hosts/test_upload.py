@@ -12,9 +12,9 @@ import pulumi
 import pytest
 
 from gpu_cluster.hosts import copies
-from gpu_cluster.hosts.observed import inspect
 from gpu_cluster.settings.hosts.ssh import SshSettings
 from gpu_cluster.ssh import client
+from gpu_cluster.ssh.key_files import PROBE_KEY_FILE
 from gpu_cluster.ssh.login import Endpoint
 from tests.proofs.hosts.declared import step
 from tests.proofs.hosts.machine import STEPS, Declared, Running, start
@@ -129,6 +129,6 @@ def test_a_copy_logs_in_with_the_stacks_key_where_a_probe_key_inspects(
     """
     file = tmp_path / "key"
     file.write_text("a probe key")
-    monkeypatch.setenv(inspect.PROBE_KEY_FILE, str(file))
+    monkeypatch.setenv(PROBE_KEY_FILE, str(file))
     assert copy(plain_host.key, plain_host.declared) == ""
     assert has_it(plain_host)

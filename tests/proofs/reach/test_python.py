@@ -29,7 +29,7 @@ import os
 import pulumi
 
 from gpu_cluster import cluster
-from gpu_cluster.secrets import key_of_file
+from gpu_cluster.ssh.key_files import key_of_file
 
 part = getattr(cluster, os.environ["TEST_PART"])
 made = part(

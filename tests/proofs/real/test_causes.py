@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpu_cluster.commands.watched import Answer
+from gpu_cluster.commands.output import Answer
 from gpu_cluster.commands.why import found
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.nodes.causes import read

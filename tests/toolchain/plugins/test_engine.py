@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import toolchain
+from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.environment import at_once
-from gpu_cluster.workarounds import engine_home
 from tests.toolchain.plugins.rig import LIMIT, Project, RigHost, alive, until
 
 pytestmark = pytest.mark.slow

@@ -29,9 +29,9 @@ from gpu_cluster.commands.evidence.statement import (
     statement,
 )
 from gpu_cluster.commands.files import new_file
+from gpu_cluster.commands.output import answering, say
 from gpu_cluster.commands.report.__main__ import figures_of
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import answering, say
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.observed_cluster import gpu_nodes

@@ -19,12 +19,12 @@ from gpu_cluster.change.document import Document
 from gpu_cluster.change.file import replace_text
 from gpu_cluster.commands.engine import select
 from gpu_cluster.commands.files import new_file
+from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.preview import previewed
 from gpu_cluster.commands.report.gpu_map import pools_of
 from gpu_cluster.commands.report.page import Report, page
 from gpu_cluster.commands.report.software import software_of
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.watched import answering
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.inspection.observed_cluster import gpu_nodes

@@ -37,12 +37,6 @@ from gpu_cluster.provider import kubernetes_provider
 from gpu_cluster.requests import write
 from gpu_cluster.settings.chart_source import ChartSource
 
-UNKNOWN = (
-    "this stack creates its cluster, which does not exist yet: the preview can't know its token "
-    "and its "
-    "kubeconfig, how its API server responds to each object, and how many GPUs its nodes advertise"
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class KubeadmClusterArgs:

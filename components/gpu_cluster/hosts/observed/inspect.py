@@ -16,6 +16,7 @@ from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.probe import PROBE, probe
 from gpu_cluster.ssh.answers import Unreadable
 from gpu_cluster.ssh.client import connect, run, shell
+from gpu_cluster.ssh.key_files import PROBE_KEY_FILE
 from gpu_cluster.ssh.keys import read_key
 from gpu_cluster.ssh.login import Endpoint, Login, LoginFailed, LoginFailure, unreadable_key
 from gpu_rules.faults import Fault, FaultError
@@ -25,12 +26,6 @@ PROBE_LIMIT = 10.0
 """Seconds for the probe of one host, after the login (`ssh.perDialTimeoutSeconds`)."""
 AT_ONCE = 64
 """Maximum number of hosts that are inspected in parallel."""
-PROBE_KEY_FILE = "GPU_CLUSTER_PROBE_KEY_FILE"
-"""Environment variable with the file of the probe's own SSH key.
-
-Hosts restrict this key to the probe (`gpu-cluster probe-key`). It is used in preference to the
-stack's key, so that previews can run with this key alone.
-"""
 
 
 Tunnel = asyncssh.SSHClientConnection | HostFacts | None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..each import each_release
 from ..example import Example, operator_release
 from ..helm import ChartRelease

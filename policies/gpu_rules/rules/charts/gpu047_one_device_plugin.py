@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..example import Example
 from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, releases
 from ..rule import Finding, Rule, Subject

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..each import each_release
 from ..example import Example, operator_release
 from ..helm import GPU_CHARTS, ChartRelease

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...facts.floors import Software, below, borders, parse, wanted
 from ..cel import text as literal
-from ..context import Context, Severity
 from ..each import each_release, in_turn
 from ..example import Example, operator_release
 from ..helm import ChartRelease

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...facts.floors import Software, below, exporter, wanted
-from ..context import Context, Severity
 from ..each import each_release
 from ..example import Example, operator_release
 from ..helm import DEVICE_PLUGIN, GPU_OPERATOR, ChartRelease

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ...context import Severity
 from .. import cel
-from ..context import Severity
 from ..example import POD, Example, edited
 from ..exemptions import PREFIX, RULE_ID
 from ..rule import Rule

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..example import HOST_COMMAND, Example
 from ..rule import Finding, Rule, Subject
 from ..secret import reveal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..example import HOST_COMMAND, Example
 from ..rule import Finding, Rule, Subject
 from ..twin import HOST_COMMANDS

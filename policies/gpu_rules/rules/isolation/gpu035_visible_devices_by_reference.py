@@ -6,9 +6,9 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_object
 from ..example import Example
 from ..rule import Finding, Rule, Subject

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU
 from .. import cel
 from ..agents import IS_AGENT, is_agent
-from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example, pod
 from ..gpus import gpus_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...facts.host_folders import VOLUMES
-from ..context import Context, Severity
 from ..each import each_object
 from ..example import Example
 from ..host_paths import driver_paths, driver_paths_cel, plain_path, plain_path_cel

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...context import Context, Severity
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example, pod
 from ..gpus import gpus_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
 from ..claims import requests
-from ..context import Context, Severity
 from ..example import Example
 from ..rule import Declared, Finding, Rule, Subject
 from ..twin import Scope, Twin

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
 from ..claims import (
     CHOICES,
@@ -16,7 +17,6 @@ from ..claims import (
     most_gpus,
     requests,
 )
-from ..context import Context, Severity
 from ..example import Example
 from ..pod_claims import of_other_devices, of_other_devices_cel
 from ..resource_names import of_gpus

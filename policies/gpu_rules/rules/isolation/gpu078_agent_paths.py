@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
 from ..agents import IS_AGENT, is_agent
-from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example
 from ..host_paths import mounted

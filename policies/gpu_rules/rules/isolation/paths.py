@@ -7,9 +7,9 @@ import re
 from pathlib import PurePosixPath
 from typing import Final
 
+from ...context import Context
 from ...facts.host_folders import VOLUMES
 from .. import cel
-from ..context import Context
 
 # Prefixes of host paths that give access to GPUs, or let a container start other containers with
 # GPUs. /dev/null counts because a mount of it below /var/run/nvidia-container-devices requests

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...context import Context, Severity
 from .. import cel
-from ..context import Context, Severity
 from ..each import limit_items
 from ..example import Example
 from ..pod_spec import Resource, resource_list

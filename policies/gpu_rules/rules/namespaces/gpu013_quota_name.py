@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_object
 from ..example import Example
 from ..resource_names import is_gpu

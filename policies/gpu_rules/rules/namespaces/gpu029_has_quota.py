@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...context import Context, Severity
 from ..claims import OF_A_CLASS, requests
-from ..context import Context, Severity
 from ..example import POD, Example, edited, manifest_list
 from ..pod_request import resource_requests
 from ..pod_spec import resource_list

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...context import Context, Severity
 from ..claims import requests
-from ..context import Context, Severity
 from ..example import POD, Example, edited, manifest_list
 from ..gpus import gpus_of
 from ..resource_names import of_gpus

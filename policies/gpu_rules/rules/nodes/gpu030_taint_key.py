@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU
-from ..context import Context, Severity
 from ..example import Example
 from ..pools import hard_taints
 from ..resource_names import is_gpu

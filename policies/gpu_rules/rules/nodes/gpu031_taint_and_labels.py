@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU
-from ..context import Context, Severity
 from ..example import Example
 from ..pools import gpu_pools, hard_taints
 from ..rule import Declared, Finding, Rule, Subject

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ...context import Context
 from ...kube.gpu_resources import GPU
 from ...kube.taints import NodeTaint
-from ..context import Context
 from ..pod_spec import resource_list
 from ..resource_names import is_gpu
 from ..rule import Subject

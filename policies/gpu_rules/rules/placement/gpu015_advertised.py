@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_container, each_pod, in_turn
 from ..example import POD, Example
 from ..pod_claims import gpu_claims

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import VCUDA_CORE
 from ...kube.quantity import show
 from .. import cel
 from ..claims import LEAST_CAP, least_cap
-from ..context import Context, Severity
 from ..each import each_container, each_pod, in_turn
 from ..example import Example, pod_of_several_gpus
 from ..pod_claims import gpu_claims

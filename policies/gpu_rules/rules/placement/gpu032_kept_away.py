@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
 from ..agents import OF_DAEMON_SET, of_daemon_set
-from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example, pod_without_gpus
 from ..gpus import belongs_on_gpu_nodes

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
+from ...context import Context, Severity
 from ...kube.quantity import show
-from ..context import Context, Severity
 from ..each import pods_of_stack
 from ..example import Example, deployment, manifest_list
 from ..pod_request import gpu_requests

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ..claims import (
     CHOICES,
     LEAST_CAP,
@@ -13,7 +14,6 @@ from ..claims import (
     least_cap,
     most_gpus,
 )
-from ..context import Context, Severity
 from ..example import Example
 from ..rule import Finding, Need, Rule, Subject
 from ..twin import Scope, Twin

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import BY_CLASS
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example, pod, pod_with_claim
 from ..pod_spec import HAVE_RESOURCES, Container

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ...context import Context, Mig, PoolFacts
 from ...kube.gpu_resources import GPU, GPU_SHARED, VCUDA_CORE
 from .. import cel
-from ..context import Context, Mig, PoolFacts
 from ..pod_request import CLAIMED
 
 # Number of vcuda-cores into which gpu-manager divides each GPU.

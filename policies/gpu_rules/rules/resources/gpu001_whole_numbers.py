@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
-from ..context import Context, Severity
 from ..each import each_amount
 from ..example import POD, Example
 from ..pod_spec import Container, Resource

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import BY_CLASS
-from ..context import Context, Severity
 from ..each import each_amount
 from ..example import Example, edited, pod, pod_of_several_gpus
 from ..pod_spec import Container, Resource

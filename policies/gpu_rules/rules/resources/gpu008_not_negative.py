@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Severity
+from ...context import Severity
 from ..each import each_amount_or_quota
 from ..example import POD, Example
 from ..pod_spec import Resource

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.pod_resources import ContainerRole
-from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example, pod
 from ..pod_spec import Container

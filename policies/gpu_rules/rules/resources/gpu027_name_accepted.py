@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.names import is_container_resource
-from ..context import Context, Severity
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import HAVE_RESOURCES, Container

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import MIG
 from ...kube.quantity import show
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example, pod, pod_of_several_gpus
 from ..pod_spec import Container

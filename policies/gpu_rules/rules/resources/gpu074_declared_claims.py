@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..each import each_pod, named
 from ..example import Example, pod_with_claim
 from ..pod_spec import Container, Pod

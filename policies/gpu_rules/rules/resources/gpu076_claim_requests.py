@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ..claims import DeviceRequest, devices_path, is_claim, requests
-from ..context import Context, Severity
 from ..example import Example
 from ..rule import Finding, Rule, Subject
 from ..twin import ENFORCED

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_container
 from ..example import Example, pod
 from ..pod_spec import Container

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity, Sharing
 from ...kube.gpu_resources import GPU, GPU_SHARED
 from .. import cel
-from ..context import Context, Severity, Sharing
 from ..each import each_amount
 from ..example import Example, pod, pod_of_several_gpus
 from ..pod_spec import Container, Resource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..embedded import embedded
 from ..example import Example
 from ..helm import releases

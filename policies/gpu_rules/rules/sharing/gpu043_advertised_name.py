@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, PluginFacts, Severity, Sharing
 from ...kube.gpu_resources import GPU, GPU_SHARED
 from .. import cel
-from ..context import Context, PluginFacts, Severity, Sharing
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import Container

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Mig, PluginFacts, Severity
 from ...kube.gpu_resources import GPU, MIG
 from .. import cel
-from ..context import Context, Mig, PluginFacts, Severity
 from ..each import each_container
 from ..example import POD, Example
 from ..pod_spec import Container

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example, pod_without_gpus
 from ..pod_spec import Pod

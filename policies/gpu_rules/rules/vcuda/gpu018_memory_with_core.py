@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import Container

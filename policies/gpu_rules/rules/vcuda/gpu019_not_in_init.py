@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import is_vcuda
 from ...kube.pod_resources import ContainerRole
 from .. import cel
-from ..context import Context, Severity
 from ..each import STARTING, each_container
 from ..example import Example, pod
 from ..pod_spec import Container

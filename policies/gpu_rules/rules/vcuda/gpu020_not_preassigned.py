@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example, edited
 from ..observed import SYSTEM_ANNOTATIONS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import is_vcuda
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_pod
 from ..example import POD, Example
 from ..pod_spec import Pod

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_pod
 from ..example import Example, edited, pod
 from ..pod_spec import Pod

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from ...kube.quantity import show
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_object, each_pod
 from ..example import Example, deployment
 from ..pod_request import claim_requests, resource_requests

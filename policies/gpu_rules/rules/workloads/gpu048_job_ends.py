@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_object, each_pod
 from ..example import Example
 from ..pod_request import requests_gpus

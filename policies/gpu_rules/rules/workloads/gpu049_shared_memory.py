@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from ...context import Context, Severity
 from ...kube.gpu_resources import GPU
 from ...kube.quantity import show
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_pod, gpu_containers, named
 from ..example import Example, pod, pod_of_several_gpus
 from ..pod_claims import gpu_claims

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from ...context import Context, Severity
 from ...kube.quantity import show
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_pod, gpu_containers
 from ..example import POD, Example
 from ..pod_request import request_of_containers

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ...context import Context, Severity
 from .. import cel
-from ..context import Context, Severity
 from ..each import each_gpu_container
 from ..example import POD, Example
 from ..pod_spec import Container

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from ..facts.floors import Software, floor
-from ..facts.host_folders import FOLDERS
-from ..faults import Severity as Severity
-from ..kube.taints import NodeTaint
+from .facts.floors import Software, floor
+from .facts.host_folders import FOLDERS
+from .faults import Severity as Severity
+from .kube.taints import NodeTaint
 
 
 @dataclass(frozen=True, slots=True)
