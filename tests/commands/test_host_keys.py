@@ -14,6 +14,7 @@ from gpu_cluster.commands import host_keys
 from gpu_cluster.commands.adoption.stack_text import settings_of
 from gpu_cluster.commands.host_keys import chosen, code_of, line, scanned, with_host_keys
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.loading.loader import load
 from gpu_rules.faults import ConfigError, FaultError
 
 HEAD = """\
@@ -60,6 +61,16 @@ STYLES = {
 
 def text_of(style: str, port: int = 22) -> str:
     return HEAD + STYLES[style].format(port=port)
+
+
+def test_a_stack_without_hosts_has_no_keys_to_scan() -> None:
+    with pytest.raises(FaultError, match="found none in the stack file; a host in a comment"):
+        chosen(settings_of(HEAD), frozenset())
+
+
+def test_a_missing_key_names_the_command_that_scans_and_writes_it() -> None:
+    with pytest.raises(ConfigError, match="cure: run `gpu-cluster host-keys`"):
+        load(settings_of(text_of("flow")))
 
 
 @pytest.mark.parametrize("style", STYLES)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_cluster.commands import new
-from gpu_cluster.commands.adoption.observed import ObservedCluster
+from gpu_cluster.commands.adoption.observed import ObservedCluster, ObservedNode
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_rules.faults import FaultError
 from tests.fixtures.running_clusters import by_helm, by_manifest, cluster, machine
@@ -91,6 +91,47 @@ def test_the_next_commands_make_a_passphrase_that_a_second_run_keeps() -> None:
     passphrase, exported, *_ = new.next_steps("lab", new.Draft(settings={}))[1:]
     assert "test -e ~/.gpu-cluster-lab.passphrase || " in passphrase
     assert exported == "  export PULUMI_CONFIG_PASSPHRASE_FILE=~/.gpu-cluster-lab.passphrase"
+
+
+def test_the_next_commands_are_those_of_the_docs() -> None:
+    alone = "\n".join(new.next_steps("lab", new.Draft(settings={})))
+    assert "sshPrivateKey" not in alone
+    assert "host-keys" not in alone
+    host = {"name": "gpu-1", "address": "192.0.2.11"}
+    both = "\n".join(new.next_steps("lab", new.Draft(settings={}, hosts=((host, ()),))))
+    assert both.index("gpu-cluster host-keys --stack lab") < both.index("sshPrivateKey")
+    assert "< ~/.ssh/gpu-cluster # not without hosts" in both
+    declared = "\n".join(new.next_steps("lab", new.Draft(settings={"hosts": [host]})))
+    assert "host-keys" not in declared
+    assert declared.splitlines()[-2].endswith("< ~/.ssh/gpu-cluster")
+
+
+@pytest.mark.promise(
+    "`gpu-cluster new` writes a stack file from a running cluster without GPU software, if you "
+    "name the nodes that have GPUs."
+)
+def test_a_cluster_without_gpu_software_and_the_names_of_its_nodes_are_enough(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("gpu-1", "gpu-2", "cpu-1")
+    nodes = tuple(ObservedNode(name=name, address=f"192.0.2.{n}") for n, name in enumerate(names))
+
+    async def observed(context: str) -> ObservedCluster:
+        return ObservedCluster(version="v1.35.0", nodes=nodes)
+
+    monkeypatch.setattr(new, "observed_of", observed)
+    words = ("--stack", "lab", "--from-cluster", "prod")
+    with pytest.raises(FaultError, match=r"--nodes gpu-\[1-4\] --gpus 8"):
+        run(*words)
+    with pytest.raises(FaultError, match="no node gpu-3"):
+        run(*words, "--nodes", "gpu-[1-3]")
+    answer = run(*words, "--nodes", "gpu-[1-2]", "--gpus", "4")
+    assert answer["gpus"] == 8
+    made = load_stack_file(folder / "Pulumi.lab.yaml")
+    assert made.kubernetes.context == "prod"
+    text = (folder / "Pulumi.lab.yaml").read_text()
+    assert "192.0.2.1\n" in text
+    assert "192.0.2.2" not in text
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *given: str) -> list[str]:

@@ -15,7 +15,7 @@ from gpu_cluster.commands import stack as stacks
 from gpu_cluster.commands import status
 from gpu_cluster.inspection.extent import EXTENT
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE
-from tests.components.change.world import World, base
+from tests.components.change.world import World, base, desired_of
 
 
 def document(world: World, declared: dict[str, Any] | None = None, *missing: str) -> Document:
@@ -191,7 +191,7 @@ def test_hosts_without_a_key_and_a_cluster_that_is_gone_are_no_clean_status(
     code, found = run(capsys)
     assert code == 1
     assert found.cause.startswith("context here: found no response")
-    (keyless,) = (why for why in found.clusters[0].uninspected if "found no SSH key" in why)
+    (keyless,) = (why for why in found.clusters[0].uninspected if "decrypt" in why)
     assert keyless.startswith("2 hosts: ")
     assert "gpu-cluster probe-key" in keyless
     monkeypatch.setenv(EXTENT, "cluster")
@@ -203,6 +203,35 @@ def test_hosts_without_a_key_and_a_cluster_that_is_gone_are_no_clean_status(
     assert (code, found.cause) == (0, "")
     (cluster,) = found.clusters
     assert any("GPU_CLUSTER_INSPECTION=off" in why for why in cluster.uninspected)
+
+
+@pytest.mark.promise(
+    "`gpu-cluster status` without the hosts' key inspects the cluster, says so, and is no fault."
+)
+def test_hosts_whose_key_only_the_engine_can_decrypt_are_a_note() -> None:
+    world = World.of(base())
+    notes = status.keyless(desired_of(base()).hosts, None)
+    found = status.judged(status.with_uninspected(document(world), notes))
+    assert (status.exit_code(found), found.cause) == (0, "")
+    text = [*status.lines(found)]
+    assert not any(line.startswith("fault: ") for line in text)
+    (note,) = (line for line in text if line.startswith("not inspected: "))
+    assert KEY_FILE in note
+    assert text[-1].endswith("not all inspected, nothing to do")
+
+
+@pytest.mark.parametrize(("number", "text"), [(1, "1 change"), (2, "2 changes")])
+def test_the_last_line_counts_in_singular_and_plural(number: int, text: str) -> None:
+    declared = base()
+    for each in range(number):
+        taints = declared["pools"][0].setdefault("taints", [])
+        taints.append(f"example.com/own{each}=x:NoSchedule")
+    cluster = document(World.of(base()), declared).clusters[0]
+    assert len(cluster.changes) >= number
+    cut = cluster.model_copy(update={"changes": cluster.changes[:number]})
+    found = Document(stack="dev", outcome=Outcome.CHANGED, clusters=(cut,))
+    assert f", {text}" in status.last_line(found)
+    assert f", {text}s" not in status.last_line(found)
 
 
 def test_a_faulty_stack_file_is_named_with_its_line(

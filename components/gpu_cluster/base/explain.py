@@ -8,7 +8,7 @@ from pydantic_core import ErrorDetails, ValidationError
 
 from gpu_cluster.base.confidential import is_confidential, refused
 from gpu_cluster.base.keys import field_at, fields, model_at, near_places
-from gpu_cluster.base.model import Model
+from gpu_cluster.base.model import MissingCure, Model
 from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from gpu_rules.faults import NOTHING, Fault, Location, fault, show
 
@@ -90,12 +90,14 @@ def _unknown_key(root: type[Model], location: Location, value: object) -> Fault:
 
 def _missing(root: type[Model], location: Location) -> Fault:
     field = field_at(root, location)
-    example = f": {field.examples[0]}" if field is not None and field.examples else ""
+    example = f": {field.examples[0]}" if field is not None and field.examples else ":"
+    metadata = field.metadata if field is not None else ()
+    cures = [each.text for each in metadata if isinstance(each, MissingCure)]
     return fault(
         location,
         NOTHING,
         (field.description if field is not None else None) or "a value",
-        f'add "{location[-1]}{example}"' if example else f'add "{location[-1]}:"',
+        cures[0] if cures else f'add "{location[-1]}{example}"',
     )
 
 

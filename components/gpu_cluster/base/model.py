@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
@@ -28,6 +29,13 @@ class Model(BaseModel):
 
     UNPROVEN: ClassVar[frozenset[str]] = frozenset()
     """Names of fields whose change makes no validation due, in the section of a platform."""
+
+
+@dataclass(frozen=True)
+class MissingCure:
+    """Metadata of a required field: what to do if it is missing, in place of `add "key: value"`."""
+
+    text: str
 
 
 class FrozenDict(dict[K, V]):

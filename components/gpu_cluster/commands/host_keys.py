@@ -67,7 +67,7 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
 
     Raises:
         ConfigError: The settings have other faults than missing host keys.
-        FaultError: The stack file declares no host of this name.
+        FaultError: The stack file declares no hosts, or no host of this name.
     """
     filled: dict[str, Any] = copy.deepcopy(dict(settings))
     hosts = filled.get("hosts")
@@ -80,6 +80,15 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
     if strange := sorted(names - known):
         found = f"no host {', '.join(map(short, strange))}"
         raise FaultError(Fault("HOSTS", found, "names of hosts", "correct them"))
+    if not cluster.hosts:
+        raise FaultError(
+            Fault(
+                "hosts",
+                "none in the stack file; a host in a comment is not declared",
+                "hosts whose keys are scanned",
+                "declare the hosts, without hostKey; a stack without hosts needs no keys",
+            )
+        )
     return tuple(host for host in cluster.hosts if host.name in new | names)
 
 

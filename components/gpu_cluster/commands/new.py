@@ -23,8 +23,9 @@ from gpu_cluster.commands.adoption.draft import (
     Wanted,
     from_cluster,
     from_inventory,
-    from_nothing,
+    from_named_nodes,
     of_nodes,
+    with_gpus,
 )
 from gpu_cluster.commands.adoption.machines import Found, Machine, find, places_of
 from gpu_cluster.commands.adoption.observed import ObservedCluster
@@ -41,9 +42,12 @@ from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.nodes.node_range import expand
 from gpu_cluster.settings.platform import NAMES
 from gpu_cluster.ssh.host_keys import fingerprint_of, known, scanned
+from gpu_cluster.ssh.keys import PRIVATE_KEY
 from gpu_rules.faults import Fault, FaultError, show
-from gpu_rules.printable import printable
+from gpu_rules.printable import printable, shortened
 
+NAMED = 5
+"""Maximum number of nodes that a fault names."""
 _KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
 
 
@@ -173,7 +177,7 @@ def draft_of(options: Options, wanted: Wanted) -> Draft:
     if found is not None:
         return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
     if wanted.nodes:
-        return from_nothing(wanted, options.stack)
+        return from_named_nodes(wanted, options.stack)
     raise FaultError(
         Fault(
             "gpu-cluster new",
@@ -190,13 +194,32 @@ def _of_cluster(options: Options, wanted: Wanted, found: Found | None) -> Draft:
     if proposal.refused:
         raise FaultError(*proposal.refused)
     if "pools" not in proposal.settings:
-        if found is None:
-            raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
-        # The nodes advertise no GPUs yet, so only the inventory tells which nodes have GPUs.
+        # The nodes advertise no GPUs yet, so the inventory or the user names those with GPUs.
         wanted = replace(wanted, context=options.from_cluster)
-        return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
-    machines = of_nodes(observed) if found is None else found.machines
-    return from_cluster(observed, proposal, found, keys_of(machines, options))
+        if found is not None:
+            return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
+        if not wanted.nodes:
+            raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
+        machines = of_nodes(observed.nodes, chosen_nodes(observed, wanted))
+        return from_named_nodes(wanted, options.stack, machines, keys_of(machines, options))
+    there = with_gpus(observed) if found is None else found.machines
+    return from_cluster(observed, proposal, found, keys_of(there, options))
+
+
+def chosen_nodes(observed: ObservedCluster, wanted: Wanted) -> frozenset[str]:
+    """Return the names of the nodes that the user names.
+
+    Raises:
+        FaultError: The cluster has no such node.
+    """
+    there = {node.name for node in observed.nodes}
+    names = frozenset(name for pattern in wanted.nodes for name in expand(pattern))
+    if strange := sorted(names - there):
+        found = f"no node {shortened(strange, NAMED)}"
+        raise FaultError(
+            Fault("--nodes", found, f"nodes of context {wanted.context}", "correct the names")
+        )
+    return names
 
 
 def _found(name: str, chosen: Sequence[str]) -> Found:
@@ -212,7 +235,7 @@ def _no_gpus(where: str) -> Fault:
         where,
         "no machine with GPUs",
         "a resource, a group, a variable or names that show which machines have GPUs",
-        "name them, without --from-cluster: --nodes gpu-[1-4]",
+        "name the nodes that have GPUs: --nodes gpu-[1-4] --gpus 8",
     )
 
 
@@ -260,15 +283,25 @@ def run(options: Options, answer: Answer) -> None:
 
 def next_steps(stack: str, draft: Draft) -> list[str]:
     """Return lines that tell the user what to do next."""
-    key = draft.key_files[0] if draft.key_files else "~/.ssh/id_ed25519"
+    key = draft.key_files[0] if draft.key_files else PRIVATE_KEY
     quoted = key if re.fullmatch(r"[A-Za-z0-9_./~-]+", key) else shlex.quote(key)
     passphrase = f"~/.gpu-cluster-{stack}.passphrase"
+    hosts, secrets = [], []
+    if draft.hosts:
+        hosts = [
+            "  # if the stack shall prepare its hosts: complete them, leave hostKey out, then",
+            f"  gpu-cluster host-keys --stack {stack}",
+        ]
+    if draft.hosts or draft.key_files or "hosts" in draft.settings:
+        about = "" if "hosts" in draft.settings else " # not without hosts"
+        secrets = [f"  pulumi config set --secret gpu-cluster:sshPrivateKey < {quoted}{about}"]
     return [
         f"next: read Pulumi.{stack}.yaml and its comments, then",
+        *hosts,
         f"  test -e {passphrase} || (umask 077; head -c 32 /dev/urandom | base64 > {passphrase})",
         f"  export PULUMI_CONFIG_PASSPHRASE_FILE={passphrase}",
         f'  eval "$(gpu-cluster env --stack {stack})" && pulumi stack init {stack}',
-        f"  pulumi config set --secret gpu-cluster:sshPrivateKey < {quoted}",
+        *secrets,
         f"  gpu-cluster preview --stack {stack}",
     ]
 

@@ -32,7 +32,7 @@ from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented, inspect
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE, key_of_file
-from gpu_rules.faults import ConfigError, Fault, FaultError
+from gpu_rules.faults import ConfigError, FaultError
 from gpu_rules.printable import printable, printable_lines
 
 NAME = "gpu-cluster"
@@ -54,21 +54,20 @@ def key_of(hosts: Sequence[DesiredHost]) -> str | None:
     return "" if os.environ.get(PROBE_KEY_FILE) or not hosts else None
 
 
-def incomplete(
-    hosts: Sequence[DesiredHost], inspection: Inspection, key: str | None
-) -> Iterator[str]:
-    """Yield a line for each omitted part of the inspection, with the reason."""
+def keyless(hosts: Sequence[DesiredHost], key: str | None) -> Iterator[str]:
+    """Yield a note if the hosts were left out, because only the engine can decrypt their key.
+
+    That is so after each deployment by README's steps, so it is no fault.
+    """
     if hosts and key is None and Extent.wanted().has_hosts:
-        yield str(
-            Fault(
-                f"{len(hosts)} hosts",
-                "no SSH key for them",
-                "the file of a key",
-                f"name it in {PROBE_KEY_FILE} (`gpu-cluster probe-key`) or {KEY_FILE}, or "
-                "leave hosts out "
-                "with GPU_CLUSTER_INSPECTION=cluster",
-            )
+        yield (
+            f"{counted(len(hosts), 'host')}: this command does not decrypt the stack's SSH key; "
+            f"{KEY_FILE} or {PROBE_KEY_FILE} (`gpu-cluster probe-key`) names the file of a key"
         )
+
+
+def incomplete(inspection: Inspection) -> Iterator[str]:
+    """Yield a line for each part of the inspection that failed, with the reason."""
     if inspection.unreachable:
         yield inspection.unreachable
     yield from (
@@ -101,8 +100,8 @@ def document_of(stack: Stack) -> Document:
         inspection, change = inspect(NAME, desired, key, stack.file.name, recorded=recorded)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
-    document = documented(change, stack.name, file)
-    return judged(document, [*incomplete(desired.hosts, inspection, key)])
+    document = with_uninspected(documented(change, stack.name, file), keyless(desired.hosts, key))
+    return judged(document, [*incomplete(inspection)])
 
 
 def failed(stack: Stack, file: StackFile, *texts: str) -> Document:
@@ -178,9 +177,11 @@ def last_line(document: Document) -> str:
         counted(faults, "fault") if faults else "",
         "incomplete" if document.cause and not faults else "",
     ]
-    for kind in ("drift", "due", "changes"):
+    for kind, one in (("drift", "drift"), ("due", "due"), ("changes", "change")):
         number = sum(len(getattr(cluster, kind)) for cluster in found)
-        parts.append(f"{number} {kind}" if number else "")
+        parts.append(f"{number} {one if number == 1 else kind}" if number else "")
+    if not document.cause and any(cluster.uninspected for cluster in found):
+        parts.append("not all inspected")
     is_well = not lost and not any(cluster.is_changed for cluster in found)
     if not faults and not document.cause and is_well:
         parts.append("nothing to do")

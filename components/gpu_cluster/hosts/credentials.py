@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from gpu_cluster.desired.host import DesiredHost
+from gpu_cluster.ssh.keys import PRIVATE_KEY
 from gpu_rules.faults import Fault
 
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
@@ -26,8 +27,8 @@ def refused(
             "private_key",
             "none",
             f"the key that logs in to {len(hosts)} hosts",
-            "`pulumi config set --secret gpu-cluster:sshPrivateKey < ~/.ssh/id_ed25519`, or name "
-            "its file in GPU_CLUSTER_SSH_PRIVATE_KEY_FILE",
+            f"`pulumi config set --secret gpu-cluster:sshPrivateKey < {PRIVATE_KEY}`, or name its "
+            "file in GPU_CLUSTER_SSH_PRIVATE_KEY_FILE",
         )
     joining = [host.name for host in hosts if host.joins]
     if joining and not TOKEN.fullmatch(join_token or ""):

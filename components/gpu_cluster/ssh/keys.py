@@ -13,6 +13,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_ssh_private_key,
 )
 
+PRIVATE_KEY = "~/.ssh/gpu-cluster"
+"""File of the private key that texts name, as in README and tutorial: a key without passphrase."""
+
 
 @functools.cache
 def read_key(private_key: str) -> asyncssh.SSHKey:

@@ -16,8 +16,8 @@ from gpu_cluster.commands.adoption.draft import (
     Wanted,
     from_cluster,
     from_inventory,
-    from_nothing,
-    of_nodes,
+    from_named_nodes,
+    with_gpus,
 )
 from gpu_cluster.commands.adoption.machines import places_of
 from gpu_cluster.commands.adoption.observed import ObservedCluster
@@ -45,9 +45,11 @@ def comments_of(text: str) -> str:
 
 def completed(text: str) -> str:
     """Return a stack file after a person completed its commented hosts."""
-    head, _, hosts = text.partition("ssh_host_ed25519_key.pub.\n")
+    if not (about := re.search(r"writes\s+(# )?it\.\n", text)):
+        return text
+    head, hosts = text[: about.end()], text[about.end() :]
     uncommented = re.sub(r"(?m)^    # ", "    ", hosts)
-    return f"{head}ssh_host_ed25519_key.pub.\n{uncommented.replace(UNKNOWN, KEYS[1])}"
+    return f"{head}{uncommented.replace(UNKNOWN, KEYS[1])}"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -140,7 +142,7 @@ def test_text_of_an_inventory_never_leaves_its_comment(tmp_path: Path) -> None:
 
 
 def test_nodes_that_a_person_names_are_a_stack(tmp_path: Path) -> None:
-    text = from_nothing(Wanted(nodes=("gpu-[1-2]", "x")), "new").text
+    text = from_named_nodes(Wanted(nodes=("gpu-[1-2]", "x")), "new").text
     (pool,) = loaded(text, tmp_path).pools
     assert (pool.node_names, pool.gpus_per_node) == (("gpu-1", "gpu-2", "x"), 8)
     assert "Assumed" in text
@@ -168,7 +170,7 @@ def test_a_cluster_becomes_a_stack_file_that_loads(
     assert made.hosts == ()
     for note in proposal.notes:
         assert note in comments_of(text)
-    for each in of_nodes(there):
+    for each in with_gpus(there):
         assert f"address: {each.address}" in text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -63,13 +63,17 @@ class Wanted:
     nodes: tuple[str, ...] = ()
 
 
+KEY_WORDS = (
+    "hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub; left out, `gpu-cluster host-keys` "
+    "writes it."
+)
 OPEN = (
     "Hosts of which something is not known yet. Complete them and remove the leading `# `; the "
-    "stack then prepares them. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
+    "stack then prepares them. " + KEY_WORDS
 )
 ADOPTED = (
     "The cluster's hosts stay as they are. If the stack shall prepare them, complete these lines "
-    "and remove the leading `# `. hostKey is the line of /etc/ssh/ssh_host_ed25519_key.pub."
+    "and remove the leading `# `. " + KEY_WORDS
 )
 
 
@@ -147,8 +151,16 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
     return with_hosts(draft, found.machines, keys)
 
 
-def from_nothing(wanted: Wanted, stack: str) -> Draft:
-    """Return a stack file for nodes whose names the user gives."""
+def from_named_nodes(
+    wanted: Wanted, stack: str, machines: Sequence[Machine] = (), keys: HostKeys = HostKeys()
+) -> Draft:
+    """Return a stack file for nodes whose names the user gives.
+
+    Args:
+        wanted: Options that the user chooses.
+        machines: Machines of these nodes, from the running cluster. Empty: no cluster was read.
+        keys: Host keys that are known.
+    """
     pool = {
         "name": "gpu",
         "nodes": [*wanted.nodes],
@@ -167,7 +179,8 @@ def from_nothing(wanted: Wanted, stack: str) -> Draft:
         "platform": wanted.platform or "device-plugin",
         "pools": [pool],
     }
-    return Draft(settings=settings, comments=comments)
+    hosts = tuple((each, ()) for each in _hosts(machines, keys))
+    return Draft(settings=settings, comments=comments, hosts=hosts)
 
 
 def from_cluster(
@@ -183,7 +196,7 @@ def from_cluster(
     notes: dict[Location, tuple[str, ...]] = {("pools",): proposal.notes}
     draft = Draft(settings=dict(proposal.settings), comments=notes, origin=FROM_CLUSTER)
     if found is None:
-        hosts = tuple((each, ()) for each in _hosts(of_nodes(observed), keys))
+        hosts = tuple((each, ()) for each in _hosts(with_gpus(observed), keys))
         return replace(draft, hosts=hosts, about_hosts=ADOPTED)
     draft = replace(draft, origin="Written from the running cluster and an inventory.")
     nodes = [node for pool in gpu_pools(observed.nodes) for node in pool.nodes]
@@ -206,15 +219,20 @@ def _with_devices(draft: Draft) -> Draft:
     )
 
 
-def of_nodes(observed: ObservedCluster) -> list[Machine]:
+def with_gpus(observed: ObservedCluster) -> list[Machine]:
     """Return the machines of a cluster's nodes with GPUs, if the nodes report addresses."""
+    nodes = [node for pool in gpu_pools(observed.nodes) for node in pool.nodes]
+    return of_nodes(nodes, {node.name for node in nodes})
+
+
+def of_nodes(nodes: Iterable[ObservedNode], names: Collection[str]) -> list[Machine]:
+    """Return the machines of the named nodes, if the nodes report addresses."""
     return [
         Machine(
             name=node.name, node=node.name, address=node.address, control_plane=node.control_plane
         )
-        for pool in gpu_pools(observed.nodes)
-        for node in pool.nodes
-        if node.address
+        for node in nodes
+        if node.name in names and node.address
     ]
 
 

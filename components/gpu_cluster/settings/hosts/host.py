@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from gpu_cluster.base.address import Address
 from gpu_cluster.base.host_key import HostKey
+from gpu_cluster.base.model import MissingCure
 from gpu_cluster.base.names import DnsLabel, NodeName
 from gpu_cluster.settings.hosts.sections import NodeSections
 from gpu_cluster.settings.hosts.ssh import Bastion
@@ -62,7 +63,9 @@ class Host(NodeSections):
     bastion: Bastion | None = Field(
         default=None, description="a mapping that describes the jump host, or null"
     )
-    host_key: HostKey = Field(
+    host_key: Annotated[
+        HostKey, MissingCure("run `gpu-cluster host-keys`, which scans it and writes it")
+    ] = Field(
         description="the host's public key, as in /etc/ssh/ssh_host_ed25519_key.pub",
         examples=["ssh-ed25519 AAAA…"],
     )
