@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 PYTHON ?= python3
-# Version of the embedded control plane; empty for the default version (toolchain/pins.py).
+# Version of the embedded control plane; empty for the default version (embedded/gpu_cluster_lab/toolchain/pins.py).
 KUBERNETES ?=
 # Use UTF-8 in each locale, and ignore the user's warning filters: they are for other programs.
 export PYTHONUTF8 := 1
@@ -50,8 +50,8 @@ $(VENV): requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv
 	@venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@# The packages in components/ and policies/; relative, so that the project may move.
-	@cd venv/lib/python3*/site-packages && printf '../../../../%s\n' components policies > gpu_cluster.pth
+	@# The packages in components/, embedded/ and policies/; relative, so that the project may move.
+	@cd venv/lib/python3*/site-packages && printf '../../../../%s\n' components embedded policies > gpu_cluster.pth
 	@printf '#!/bin/sh\nexec "$$(dirname "$$0")/python" -m gpu_cluster.commands "$$@"\n' > $@
 	@chmod +x $@
 
@@ -205,12 +205,12 @@ facts: $(VENV) ## write the tables of policies/gpu_rules/facts/: make facts CSAF
 .PHONY: test
 test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
 	@# Build the tools first: the time limits of the tests are too short for a build.
-	@$(MODULE) toolchain
+	@$(MODULE) gpu_cluster_lab.toolchain
 	@venv/bin/python -m pytest -q --progress --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-full
 test-full: $(VENV) ## run the tests that `make test` skips because they take long; CI runs both
-	@$(MODULE) toolchain
+	@$(MODULE) gpu_cluster_lab.toolchain
 	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-e2e
@@ -273,7 +273,7 @@ test-promises: $(VENV) ## prove each promise of README and docs, also after kill
 
 .PHONY: test-docs
 test-docs: $(VENV) ## run each command of README, tutorial and how-tos on the embedded cluster; the last line counts them
-	@$(MODULE) toolchain
+	@$(MODULE) gpu_cluster_lab.toolchain
 	@$(call proof,docs,-m '')
 	@$(MODULE) tests.proofs.docs
 

@@ -14,8 +14,8 @@ import grpc
 from google.protobuf import empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc
 
-import toolchain
-from toolchain.pins import KUBERNETES
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
 
 URN = "urn:pulumi:lab::lab::kubernetes:helm.sh/v3:Release::lab"
 INSTALL_LIMIT = 300

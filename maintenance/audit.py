@@ -120,7 +120,18 @@ def _go(module: Path) -> AuditResult:
 
 def parts() -> list[Callable[[], AuditResult]]:
     """Return all scans in the order in which they are shown, one for each Go module at the end."""
-    modules = sorted(file.parent for file in (ROOT / "toolchain" / "go").glob("*/go.mod"))
+    modules = sorted(
+        file.parent
+        for file in (
+            ROOT
+            / "embedded"
+            / "gpu_cluster_lab"
+            / "embedded"
+            / "gpu_cluster_lab"
+            / "toolchain"
+            / "go"
+        ).glob("*/go.mod")
+    )
     in_go = [partial(_go, module) for module in modules]
     in_python = [partial(_python, path.name) for path in sorted(ROOT.glob("requirements*.lock"))]
     return [_secrets, _workflows, *in_python, *in_go]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from gpu_cluster.charts.images import sections
 from gpu_cluster.settings.support import PAGE, overdue, page
+from gpu_cluster_lab.toolchain.pins import CONTAINERD, KUBERNETES_MODULES
 from gpu_rules.facts import csaf, floors, parts, reference
 from gpu_rules.faults import Fault
-from toolchain.pins import CONTAINERD, KUBERNETES_MODULES
 
 ROOT = Path(__file__).resolve().parents[1]
 PROVED = {

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from dataclasses import replace
 
-import toolchain
 from gpu_cluster.base import yaml_file
 from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.desired.resolve import resolve
@@ -19,6 +18,7 @@ from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.settings.hosts.kubeadm_init import Init, Network
 from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
+from gpu_cluster_lab import toolchain
 
 # Files that are not checked one by one. Parts of host scripts are checked in the assembled scripts
 # (see `host_scripts`). The two plugin launchers are valid both as sh and as Python, which
@@ -26,7 +26,7 @@ from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 ELSEWHERE = (
     "components/gpu_cluster/hosts/steps/",
     "components/gpu_cluster/hosts/observed/probe.sh",
-    "toolchain/plugins/pulumi-",
+    "embedded/gpu_cluster_lab/toolchain/plugins/pulumi-",
 )
 
 # In the scripts for hosts, ``a && b || fail`` is intended: `fail` runs if either command fails, and

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_cluster.commands.files import ROOT
-from toolchain.pins import PINS
+from gpu_cluster_lab.toolchain.pins import PINS
 
 Json = dict[str, Any]
 _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ \\]+)")
@@ -72,7 +72,15 @@ def bom() -> Json:
     """Return the whole bill of materials; the same input gives the same document."""
     components = [
         *python_packages(ROOT / "requirements.lock"),
-        *go_modules(ROOT / "toolchain" / "go"),
+        *go_modules(
+            ROOT
+            / "embedded"
+            / "gpu_cluster_lab"
+            / "embedded"
+            / "gpu_cluster_lab"
+            / "toolchain"
+            / "go"
+        ),
         *tools(),
     ]
     return {

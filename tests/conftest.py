@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from lab.simulator.hosts.rootfs import NoDebootstrap
+from gpu_cluster_lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
 from tests.proofs.clusters import count as clusters
 from tests.proofs.logins import count as logins

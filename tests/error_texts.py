@@ -36,7 +36,7 @@ SUBJECTS = {
     "components/gpu_cluster/platforms": "Platforms",
     "components/gpu_cluster/guardrails": "Rules and the checker",
     "policies": "Rules and the checker",
-    "toolchain": "The toolchain",
+    "embedded/gpu_cluster_lab/toolchain": "The toolchain",
     "components": "Other parts",
 }
 """Headings of the page by folder; the longest folder that fits counts."""
@@ -90,7 +90,7 @@ def errors() -> list[ErrorText]:
         "components",
         "maintenance",
         "policies",
-        "toolchain",
+        "embedded/gpu_cluster_lab/toolchain",
     ):
         for path in sorted((ROOT / folder).rglob("*")):
             name = path.relative_to(ROOT).as_posix()

@@ -4,7 +4,7 @@ Tests compare both the real kubeadm and the fake kubeadm with this table: the fa
 the real kubeadm rejects.
 """
 
-from toolchain.versions import numbers
+from gpu_cluster_lab.toolchain.versions import numbers
 
 
 def refusals(version: str) -> tuple[tuple[str, str], ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
 
 ROOT = Path(__file__).parents[1]
 TOOLS = (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpu_cluster.settings.cluster import Cluster
-from lab import simulator
-from lab.simulator.hardware import Hardware, hardware_of
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator.hardware import Hardware, hardware_of
 
 
 def declared_hardware(declared: Cluster, *, with_hosts: bool = True) -> Hardware:

@@ -15,11 +15,11 @@ from pathlib import Path
 import httpx
 import yaml
 
-import toolchain
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.control_plane import on_loopback
+from gpu_cluster_lab.simulator.kubectl import write_kubectl
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
 from lab.benchmarks.measure import BenchmarkError
-from lab.simulator.control_plane import on_loopback
-from lab.simulator.kubectl import write_kubectl
-from toolchain.pins import KUBERNETES
 
 WAIT = 90
 """Seconds until all programs must run; after that, the attempt is abandoned."""

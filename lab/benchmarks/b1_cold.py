@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from lab.benchmarks import peer_tools
 from lab.benchmarks.fleet import Fleet, fleet, require_watches
 from lab.benchmarks.host_stack import EMPTY, IDLE, PROGRAM, HostStack

@@ -33,12 +33,12 @@ from gpu_cluster.rollout.rollout import RolloutRun
 from gpu_cluster.rollout.waves import in_waves
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.settings.hosts.ssh import SshLimits
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator.hardware import hardware_of
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir
 from gpu_rules.faults import Fault
-from lab import simulator
 from lab.benchmarks.measure import write
 from lab.benchmarks.project import ROOT
-from lab.simulator.hardware import hardware_of
-from lab.simulator.hosts.model import cluster_dir
 
 GOAL = 1.15
 SIZES = {20: 2, 100: 5}

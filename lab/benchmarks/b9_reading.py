@@ -22,7 +22,6 @@ from typing import Any
 
 import yaml
 
-import toolchain
 from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.files import copy_project
 from gpu_cluster.desired.pool import PoolScheduling
@@ -31,6 +30,7 @@ from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.kubernetes.labels import LABELS
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.nodes import applied, record
+from gpu_cluster_lab import toolchain
 from gpu_rules.kube.gpu_resources import GPU
 from lab.benchmarks.api_server import ApiServer, make_namespace, running
 from lab.benchmarks.measure import RESULTS, BenchmarkError, Sample, ratio, timed, write

@@ -20,10 +20,10 @@ from typing import Any
 
 import yaml
 
+from gpu_cluster_lab.toolchain import ToolchainError
 from lab.benchmarks.measure import BenchmarkError, Sample, ratio, timed
 from lab.benchmarks.peers import PEERS, tool
 from lab.benchmarks.project import ROOT
-from toolchain import ToolchainError
 
 GOALS = {"kyverno": 0.3, "kube-linter": 1.0}
 """Highest time of this project's checker, as a factor of the time of each other tool."""

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import processes, rootfs
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir, hosts_dir
+from gpu_cluster_lab.simulator.ports import free_ports
 from lab.benchmarks.measure import BenchmarkError
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import processes, rootfs
-from lab.simulator.hosts.model import cluster_dir, hosts_dir
-from lab.simulator.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 FILES = (

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import yaml
 
-import toolchain
 from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.environment import at_once, local_backend
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.hosts import model as simulated
 from lab.benchmarks.measure import Sample, timed
-from lab.simulator.hosts import model as simulated
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = Path(__file__).parent / "hosts_stack" / "__main__.py"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from gpu_cluster.commands.environment import local_backend
+from gpu_cluster_lab.toolchain.plugins.command_provider.values import SIGNATURE
 from lab.benchmarks.project import Project
-from toolchain.plugins.command_provider.values import SIGNATURE
 
 BARE = Path(__file__).parent / "bare"
 

@@ -14,15 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import toolchain
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.phases import prepare_script, runtime_script
 from gpu_cluster.loading.loader import load
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.hosts.locks import locked
 from lab.benchmarks.fleet import Fleet
 from lab.benchmarks.host_stack import declared
 from lab.benchmarks.measure import BenchmarkError, Sample, processor_time
 from lab.benchmarks.measure import timed as _timed
-from lab.simulator.hosts.locks import locked
 
 HERE = Path(__file__).parent / "peers"
 REQUIREMENTS = Path(__file__).parent / "requirements.txt"

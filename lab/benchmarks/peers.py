@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_cluster_lab.toolchain import cache_dir, golang
 from lab.benchmarks.measure import BenchmarkError
-from toolchain import cache_dir, golang
 
 BUILD_LIMIT = 3600
 """Time limit of one `go` command in seconds."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-import toolchain
 from gpu_cluster.commands.engine import POLICIES
 from gpu_cluster.commands.engine_home import engine_home
+from gpu_cluster_lab import toolchain
 from lab.benchmarks.measure import Sample, ratio, timed
 from lab.benchmarks.project import OWN, ROOT, pulumi
 

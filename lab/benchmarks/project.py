@@ -15,9 +15,9 @@ import yaml
 from gpu_cluster.commands.embedded_cluster import erase
 from gpu_cluster.commands.environment import local_backend
 from gpu_cluster.commands.files import copy_project
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab.simulator.ports import free_ports
 from lab.benchmarks.measure import Sample, timed
-from lab.simulator import hosts as simulated_hosts
-from lab.simulator.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
 HOSTS = 2

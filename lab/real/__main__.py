@@ -7,6 +7,9 @@ import sys
 import time
 from dataclasses import dataclass, field
 
+from gpu_cluster_lab.simulator import marks
+from gpu_cluster_lab.simulator.control_plane import SimulatorError
+from gpu_cluster_lab.simulator.hosts.model import HostError
 from lab.real import (
     dra,
     facts,
@@ -25,9 +28,6 @@ from lab.real.node import RealError
 from lab.real.operator import compare, upgrade
 from lab.real.operator import prove as operator
 from lab.real.parts import versions
-from lab.simulator import marks
-from lab.simulator.control_plane import SimulatorError
-from lab.simulator.hosts.model import HostError
 
 
 def main() -> int:

@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gpu_cluster_lab.simulator import marks, set_fault
 from lab.real import objects
 from lab.real.lab import REAL, Json, Lab
-from lab.simulator import marks, set_fault
 
 Act = Callable[[Lab, str], None]
 Inspect = Callable[[Lab, str], Any]

@@ -1,8 +1,8 @@
 """Build the real components from pinned Go modules into the cache; each is built only once.
 
-The modules are in `lab/real/go`; modules of tools that the toolchain builds are in `toolchain/go`.
-Each module has its own go.sum, so that each component is built with the library versions of its own
-release. Some components use cgo and need a C compiler.
+The modules are in `lab/real/go`; modules of tools that the toolchain builds are in
+`embedded/gpu_cluster_lab/toolchain/go`. Each module has its own go.sum, so that each component is
+built with the library versions of its own release. Some components use cgo and need a C compiler.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from gpu_cluster_lab.toolchain import cache_dir, golang
+from gpu_cluster_lab.toolchain.cache import Store, digest
+from gpu_cluster_lab.toolchain.tool import Tool
 from lab.real.parts import (
     ARITHMETIC,
     CRI_O,
@@ -27,9 +30,6 @@ from lab.real.parts import (
     RealPart,
     kubernetes,
 )
-from toolchain import cache_dir, golang
-from toolchain.cache import Store, digest
-from toolchain.tool import Tool
 
 #: Timeout in seconds for building one Go module with empty caches on one slow core.
 LIMIT = 3600

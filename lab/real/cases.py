@@ -7,6 +7,7 @@ with the reason.
 
 from __future__ import annotations
 
+from gpu_cluster_lab.simulator import marks
 from lab.real import dra_cases, mig_cases, nfd_cases, sharing_cases, validation_cases
 from lab.real.behaviours import (
     both,
@@ -30,7 +31,6 @@ from lab.real.behaviours import (
 )
 from lab.real.case import Case, Phase
 from lab.real.lab import GPUS
-from lab.simulator import marks
 
 _MANAGER = "kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/manager.go"
 _HEALTH = "k8s-device-plugin v0.19.3, internal/rm/health.go"

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from gpu_cluster_lab.simulator import marks
 from lab.real import objects
 from lab.real.behaviours import plugin_pod, restart_plugin
 from lab.real.lab import GPUS, REAL, Json, Lab
 from lab.real.node import RealError
-from lab.simulator import marks
 
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
 UNPRIVILEGED = "accept-nvidia-visible-devices-envvar-when-unprivileged"

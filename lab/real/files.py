@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from gpu_cluster_lab.toolchain.cache import link
 from lab.real import credentials
 from lab.real.build import LIBRARY
 from lab.real.host_gpus import HostGpus
 from lab.real.settings import CONTAINERD, kubelet_settings
-from toolchain.cache import link
 
 if TYPE_CHECKING:
+    from gpu_cluster_lab.simulator.api import Access
     from lab.real.mock import Mock
-    from lab.simulator.api import Access
 
 HERE = Path(__file__).parent
 #: Shell scripts of this project, by the path at which they are installed in the node.

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gpu_cluster_lab.simulator.api import ApiError
 from lab.real import dra, nfd, objects
 from lab.real.case import Case, Phase
 from lab.real.cases import DIFFERENCES, PHASES
 from lab.real.lab import REAL, SIMULATED, Lab
 from lab.real.node import RealError
-from lab.simulator.api import ApiError
 
 #: Seconds to wait for the expected observation. The wait for a known difference is short (`KNOWN`):
 #: just long enough to observe the difference.

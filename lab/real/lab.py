@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
-from lab import simulator
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import api, hosts
+from gpu_cluster_lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator.hardware import hardware_of
+from gpu_cluster_lab.simulator.hosts import rootfs
+from gpu_cluster_lab.simulator.hosts.locks import locked
+from gpu_cluster_lab.simulator.ports import free_ports
+from gpu_cluster_lab.toolchain import cache_dir
 from lab.real import build, cgroups, image, objects
 from lab.real.mock import Mock
 from lab.real.node import Node, RealError
 from lab.real.parts import MOCK, PARTS
-from lab.simulator import api, hosts
-from lab.simulator.control_plane import ControlPlane
-from lab.simulator.hardware import hardware_of
-from lab.simulator.hosts import rootfs
-from lab.simulator.hosts.locks import locked
-from lab.simulator.ports import free_ports
-from toolchain import cache_dir
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from gpu_cluster_lab.simulator import marks
 from lab.real import objects
 from lab.real.behaviours import Act, Inspect
 from lab.real.lab import REAL, Json, Lab
-from lab.simulator import marks
 
 #: Device plugin flags that this project's host preparation requires for a stack whose nodes use
 #: MIG.

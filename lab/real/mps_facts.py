@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from gpu_cluster_lab.simulator import marks
 from lab.real import objects
 from lab.real.behaviours import restart_plugin
 from lab.real.facts import Fact, require, seen_by
 from lab.real.lab import GPUS, REAL, Lab
-from lab.simulator import marks
 
 NODE = REAL[0]
 _PIPE = f"/mps/{marks.GPU}/pipe"

@@ -20,11 +20,11 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.device_plugin.values import CONFIG_MAP
 from gpu_cluster.settings.device_plugin import DEFAULT_CONFIG
+from gpu_cluster_lab.simulator.api import ApiError
+from gpu_cluster_lab.simulator.controller.discovery import PCI
 from lab.helm import Helm
 from lab.real import build, objects, stack
 from lab.real.lab import REAL, SIMULATED, Json, Lab
-from lab.simulator.api import ApiError
-from lab.simulator.controller.discovery import PCI
 
 #: Key of the test phase in which Node Feature Discovery runs instead of the device plugin.
 KEY = "nfd"

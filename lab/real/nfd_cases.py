@@ -6,11 +6,11 @@ from typing import Any
 
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
+from gpu_cluster_lab.simulator.controller.discovery import DIVISIBLE, PCI
 from lab.real import nfd
 from lab.real.behaviours import Act, Inspect
 from lab.real.case import Case, Phase
 from lab.real.lab import REAL, SIMULATED, Json, Lab
-from lab.simulator.controller.discovery import DIVISIBLE, PCI
 
 _MASTER = "node-feature-discovery v0.17.3, pkg/nfd-master/nfd-master.go"
 _WORKER = "node-feature-discovery v0.17.3, pkg/nfd-worker/nfd-worker.go"

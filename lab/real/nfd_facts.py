@@ -7,11 +7,11 @@ from collections.abc import Callable
 from functools import partial
 
 from gpu_cluster.desired.scheduling_classes import FEATURE, features
+from gpu_cluster_lab.simulator.controller.discovery import PCI
 from lab.real import nfd
 from lab.real.facts import Fact, require
 from lab.real.lab import GPUS, REAL, Lab
 from lab.real.nfd_cases import RULES, label, rule
-from lab.simulator.controller.discovery import PCI
 
 NODE = REAL[1]
 _TEAM = "example.com/team"

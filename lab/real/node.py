@@ -18,13 +18,13 @@ from typing import Any
 
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.phases import runtime_script
+from gpu_cluster_lab.simulator.api import Access
+from gpu_cluster_lab.simulator.kubelets import SERVICE, SERVICE_PORT
 from lab.real import cgroups, files
 from lab.real.host_gpus import HOST, HostGpus
 from lab.real.mock import Mock
 from lab.real.objects import GPU_NODES
 from lab.real.relay import End, Relay
-from lab.simulator.api import Access
-from lab.simulator.kubelets import SERVICE, SERVICE_PORT
 
 HERE = Path(__file__).parent
 #: Seconds that a daemon of the node may need to start on a busy machine.

@@ -6,8 +6,8 @@ from typing import Any
 
 import yaml
 
+from gpu_cluster_lab.simulator import marks
 from lab.real.image import IMAGE
-from lab.simulator import marks
 
 Json = dict[str, Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from toolchain import pins
-from toolchain.modules import MODULES, kubernetes_version
-from toolchain.versions import numbers
+from gpu_cluster_lab.toolchain import pins
+from gpu_cluster_lab.toolchain.modules import MODULES, kubernetes_version
+from gpu_cluster_lab.toolchain.versions import numbers
 
 KUBELET = pins.KUBERNETES
 """Version of the kubelet, equal to the control plane's (`GPU_CLUSTER_KUBERNETES`)."""

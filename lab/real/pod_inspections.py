@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpu_cluster_lab.simulator import marks
 from lab.real.behaviours import Inspect, pod_name
 from lab.real.lab import Json, Lab
-from lab.simulator import marks
 
 
 def ends(shown: Json, kind: str = "containerStatuses") -> list[tuple[int, str]]:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from gpu_cluster.nodes import record
+from gpu_cluster_lab.simulator import api
 from lab.real import objects, stack
 from lab.real.lab import Json, Lab
-from lab.simulator import api
 
 
 def labels(lab: Lab, node: str) -> dict[str, str]:

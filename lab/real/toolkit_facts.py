@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from gpu_cluster_lab.simulator import marks
 from lab.real import objects
 from lab.real.facts import Fact, require, seen_by
 from lab.real.lab import GPUS, REAL, Lab
 from lab.real.node import Node
-from lab.simulator import marks
 
 NODE = REAL[1]
 DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"

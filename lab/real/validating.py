@@ -17,16 +17,16 @@ from gpu_cluster.requests import write
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.validation.component import priority_class
 from gpu_cluster.validation.selection import ASKED, TESTS
+from gpu_cluster_lab.simulator import set_fault
+from gpu_cluster_lab.simulator.controller import devices
+from gpu_cluster_lab.simulator.controller.judge import read_node
+from gpu_cluster_lab.simulator.marks import GPU
 from lab.real import stack
 from lab.real.behaviours import Act, both, make, pod_name, withdraw
 from lab.real.image import ALL_REDUCE, IMAGE
 from lab.real.lab import GPUS, REAL, Json, Lab
 from lab.real.node import RealError
 from lab.real.validation_inspections import NAMESPACE, validation_pod
-from lab.simulator import set_fault
-from lab.simulator.controller import devices
-from lab.simulator.controller.judge import read_node
-from lab.simulator.marks import GPU
 
 PROJECT = Path(__file__).parents[2]
 POOL = "gpus"

@@ -47,7 +47,7 @@ fail that use it in the same process.
 """
 
 WARM_ROOTS = """
-from lab.simulator.hosts import rootfs
+from gpu_cluster_lab.simulator.hosts import rootfs
 for make in (rootfs.debian_root, rootfs.builder_root, rootfs.docker_root):
     try:
         make(print)
@@ -91,7 +91,7 @@ class Place:
 
 
 def machine_cache() -> Path:
-    """Return the folder of this machine's normal tool cache (see `toolchain.cache.cache_dir`)."""
+    """Return the folder of this machine's tool cache (`gpu_cluster_lab.toolchain.cache_dir`)."""
     chosen = os.environ.get("GPU_CLUSTER_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "gpu-cluster"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
 from gpu_cluster.commands.files import copy_project
+from gpu_cluster_lab import toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +25,7 @@ def test_tools_are_built_before_the_tests_whose_limits_have_no_room_for_it() -> 
         check=True,
     )
     lines = shown.stdout.splitlines()
-    built = next(n for n, line in enumerate(lines) if line.endswith("-m toolchain"))
+    built = next(n for n, line in enumerate(lines) if line.endswith("-m gpu_cluster_lab.toolchain"))
     tested = next(n for n, line in enumerate(lines) if "-m pytest" in line)
     assert built < tested
 

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from gpu_cluster.base import yaml_file
+from gpu_cluster_lab import toolchain
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

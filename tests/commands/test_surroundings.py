@@ -15,11 +15,11 @@ import pytest
 from gpu_cluster.commands import environment, lock
 from gpu_cluster.commands.environment import unproxied
 from gpu_cluster.commands.output import answering
-from lab.simulator import ports, proxies
-from toolchain import ToolchainError
+from gpu_cluster_lab.simulator import ports, proxies
+from gpu_cluster_lab.toolchain import ToolchainError
 
 ROOT = Path(__file__).parents[2]
-PRODUCT = ("components", "maintenance", "policies", "toolchain")
+PRODUCT = ("components", "embedded/gpu_cluster_lab/toolchain", "maintenance", "policies")
 LOOPBACK = "localhost,127.0.0.1,::1"
 BY_THE_CLOCK = {
     "maintenance/changelog.py": "the date of a release",
@@ -32,9 +32,9 @@ BY_THE_CLOCK = {
     "components/gpu_cluster/findings.py": "a stamp",
     "components/gpu_cluster/hosts/observed/probe.py": "compared with a host's clock",
     "components/gpu_cluster/nodes/record.py": "a stamp",
-    "lab/simulator/controller/operator.py": "a stamp",
-    "lab/simulator/controller/validations.py": "a stamp",
-    "lab/simulator/hosts/rootfs.py": "layers that nothing uses, by their age",
+    "embedded/gpu_cluster_lab/simulator/controller/operator.py": "a stamp",
+    "embedded/gpu_cluster_lab/simulator/controller/validations.py": "a stamp",
+    "embedded/gpu_cluster_lab/simulator/hosts/rootfs.py": "layers that nothing uses, by their age",
     "policies/gpu_rules/rules/exemptions.py": "the date until which an exemption holds",
 }
 """Files that read the system clock, each with the reason; none of them waits by the clock."""
@@ -83,10 +83,9 @@ def test_no_wait_is_by_the_clock() -> None:
         str(file.relative_to(ROOT))
         for folder in (
             "components",
-            "lab/simulator",
+            "embedded",
             "maintenance",
             "policies",
-            "toolchain",
         )
         for file in (ROOT / folder).rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))

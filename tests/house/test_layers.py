@@ -31,8 +31,9 @@ FOREIGN = {
     # This module imports a user's own rules from a folder that the settings name.
     "gpu_rules.rules.own_rules",
     "gpu_cluster.commands.command_line",  # The table of verbs names the module of each verb.
-    "toolchain.plugins.language_host.child",  # The language host runs the Pulumi program of a user.
-    "toolchain.plugins.language_host.program",
+    # The language host runs the Pulumi program of a user.
+    "gpu_cluster_lab.toolchain.plugins.language_host.child",
+    "gpu_cluster_lab.toolchain.plugins.language_host.program",
 }
 """Modules that run code whose name is not in their text."""
 

@@ -13,8 +13,8 @@ from gpu_cluster.commands.files import project_files
 from lab.house.tree import Tree
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("components/", "lab/", "maintenance/", "policies/", "toolchain/")
-PACKAGES = ("gpu_cluster", "gpu_rules", "lab", "maintenance", "toolchain")
+SOURCES = ("components/", "embedded/gpu_cluster_lab/", "lab/", "maintenance/", "policies/")
+PACKAGES = ("gpu_cluster", "gpu_cluster_lab", "gpu_rules", "lab", "maintenance")
 READERS = ("README.md", "SECURITY.md", "Makefile", "__main__.py", "pyproject.toml", ".github/")
 WRITTEN_BY_OTHERS = ("docs/promises.md", "docs/rules.md")
 """Generated pages, which are not checked because their sources are."""
@@ -28,7 +28,7 @@ EXAMPLES = {
     "components/gpu_cluster/base/image.py:tests/gpu-pod.yaml",
     "Makefile:lab/hardware/STACK.yaml",
 }
-BEGINNINGS = ("toolchain/plugins/pulumi",)
+BEGINNINGS = ("embedded/gpu_cluster_lab/toolchain/plugins/pulumi",)
 """Beginnings of file names that are no complete path."""
 MADE = ("tests/results", "lab/benchmarks/results", "lab/benchmarks/results/B9.json")
 """Folders and files that runs create inside the project."""

@@ -18,7 +18,7 @@ from gpu_cluster.settings.support import PAGE, overdue, support, supported
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE = (
-    *("components", "maintenance", "policies", "toolchain"),
+    *("components", "embedded", "maintenance", "policies"),
     *("docs", "README.md", "SECURITY.md"),
 )
 SCRIPT = ".github/scripts/propose_facts.sh"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.toolchain.orphans import end_orphans
+from gpu_cluster_lab.toolchain.plugin import NO_ENGINE
 from gpu_rules import charts
 from tests.toolchain.plugins.rig import LIMIT, free_port
-from toolchain.orphans import end_orphans
-from toolchain.plugin import NO_ENGINE
 
 
 @pytest.fixture

@@ -16,14 +16,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from toolchain.archive import extract
-from toolchain.machine import Platform
-from toolchain.maker import Maker
-from toolchain.pins import PINS
-from toolchain.progress import Steps
-from toolchain.releases import Asset, Downloads, ReleaseError, asset, published
-from toolchain.resolve import Toolchain
-from toolchain.tool import RELEASE
+from gpu_cluster_lab.toolchain.archive import extract
+from gpu_cluster_lab.toolchain.machine import Platform
+from gpu_cluster_lab.toolchain.maker import Maker
+from gpu_cluster_lab.toolchain.pins import PINS
+from gpu_cluster_lab.toolchain.progress import Steps
+from gpu_cluster_lab.toolchain.releases import Asset, Downloads, ReleaseError, asset, published
+from gpu_cluster_lab.toolchain.resolve import Toolchain
+from gpu_cluster_lab.toolchain.tool import RELEASE
 
 LINUX = Platform("linux", "amd64")
 BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"

@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from toolchain import __main__ as command
-from toolchain import golang, launcher
-from toolchain.machine import Platform
-from toolchain.maker import Maker
-from toolchain.pins import PINS, GoPackage
-from toolchain.progress import Steps, clock, left
-from toolchain.releases import Downloads
-from toolchain.resolve import Toolchain
-from toolchain.tool import GO_MODULE, ON_PATH, OWN, Tool, ToolchainError
+from gpu_cluster_lab.toolchain import __main__ as command
+from gpu_cluster_lab.toolchain import golang, launcher
+from gpu_cluster_lab.toolchain.machine import Platform
+from gpu_cluster_lab.toolchain.maker import Maker
+from gpu_cluster_lab.toolchain.pins import PINS, GoPackage
+from gpu_cluster_lab.toolchain.progress import Steps, clock, left
+from gpu_cluster_lab.toolchain.releases import Downloads
+from gpu_cluster_lab.toolchain.resolve import Toolchain
+from gpu_cluster_lab.toolchain.tool import GO_MODULE, ON_PATH, OWN, Tool, ToolchainError
 
 LINUX = Platform("linux", "amd64")
 NOWHERE = {"github": "http://127.0.0.1:1", "kubernetes": "http://127.0.0.1:1"}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import versions
-from toolchain.pins import PINS, Pin
-from toolchain.search import PathSearch, ask
-from toolchain.tool import ON_PATH, Tool
+from gpu_cluster_lab.toolchain import versions
+from gpu_cluster_lab.toolchain.pins import PINS, Pin
+from gpu_cluster_lab.toolchain.search import PathSearch, ask
+from gpu_cluster_lab.toolchain.tool import ON_PATH, Tool
 
 ETCD = PINS["etcd"]
 
@@ -120,7 +120,7 @@ def test_a_tool_that_fails_tells_no_version(tmp_path: Path) -> None:
 def test_a_plugin_that_serves_nothing_tells_no_version(
     tmp_path: Path, line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolchain.search.ASK_LIMIT", 1.0)
+    monkeypatch.setattr("gpu_cluster_lab.toolchain.search.ASK_LIMIT", 1.0)
     path = executable(tmp_path, "pulumi-resource-command", f"#!/bin/sh\n{line}\n")
     assert ask(PINS["pulumi-resource-command"], path) is None
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from toolchain import modules
-from toolchain.cache import Store, cache_dir, digest, link
-from toolchain.machine import Platform
-from toolchain.modules import MODULES, UNLISTED
-from toolchain.pins import PINS
-from toolchain.resolve import Toolchain
-from toolchain.tool import GO_MODULE, Tool, ToolchainError
+from gpu_cluster_lab.toolchain import modules
+from gpu_cluster_lab.toolchain.cache import Store, cache_dir, digest, link
+from gpu_cluster_lab.toolchain.machine import Platform
+from gpu_cluster_lab.toolchain.modules import MODULES, UNLISTED
+from gpu_cluster_lab.toolchain.pins import PINS
+from gpu_cluster_lab.toolchain.resolve import Toolchain
+from gpu_cluster_lab.toolchain.tool import GO_MODULE, Tool, ToolchainError
 
 LINUX = Platform("linux", "amd64")
 PROCESS_LIMIT = 60
@@ -118,8 +118,8 @@ def test_an_entry_that_lost_a_part_is_not_used_and_can_be_made_again(tmp_path: P
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from toolchain import cache
-from toolchain.tool import Tool
+from gpu_cluster_lab.toolchain import cache
+from gpu_cluster_lab.toolchain.tool import Tool
 store = cache.Store(Path(sys.argv[1]))
 entry = store.entry("etcd", "3.6.5", "key")
 def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
@@ -160,8 +160,8 @@ def test_a_run_killed_in_the_middle_leaves_nothing_that_is_used(
 TWO_RUNS = """
 import sys
 from pathlib import Path
-from toolchain.resolve import Toolchain
-from toolchain.tool import GO_MODULE, Tool
+from gpu_cluster_lab.toolchain.resolve import Toolchain
+from gpu_cluster_lab.toolchain.tool import GO_MODULE, Tool
 cache = Path(sys.argv[1])
 class Maker:
     def __init__(self, toolchain): self.toolchain = toolchain
@@ -259,7 +259,8 @@ def test_a_warm_run_starts_no_process(tmp_path: Path) -> None:
         started = []
         watched = ("subprocess.Popen", "os.exec", "os.fork", "os.posix_spawn", "os.system")
         sys.addaudithook(lambda event, _: started.append(event) if event in watched else None)
-        import json, toolchain
+        import json
+        from gpu_cluster_lab import toolchain
         tools = toolchain.ensure()
         heavy = sorted({"grpc", "pulumi", "rich"} & sys.modules.keys())
         print(json.dumps([started, heavy, sorted(tools)]))

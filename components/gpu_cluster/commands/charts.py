@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from gpu_cluster.platforms.discovery import every
 from gpu_cluster.settings.chart_source import is_own
 
-FAKE_CHARTS = "lab/simulator/charts"
+FAKE_CHARTS = "embedded/gpu_cluster_lab/simulator/charts"
 
 # Seconds to wait for a chart repository to answer a request for its index.
 LIMIT = 3

@@ -10,22 +10,21 @@ from pathlib import Path
 
 import yaml
 
-import toolchain
 from gpu_cluster.commands import charts
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.settings.nodes.node_range import ranges
-from gpu_rules.faults import ConfigError
-from lab import simulator
-from lab.simulator import control_plane
-from lab.simulator import hosts as simulated_hosts
-from lab.simulator.hardware import (
+from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab.simulator import control_plane
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab.simulator.hardware import (
     Hardware,
     absent,
     hardware_of,
     load_hardware,
     write_hardware,
 )
+from gpu_rules.faults import ConfigError
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pulumi import automation
 
-import toolchain
 from gpu_cluster.change.document import Move
 from gpu_cluster.commands import charts
 from gpu_cluster.commands.backend import backend_folder, heal
@@ -18,7 +17,8 @@ from gpu_cluster.commands.lock import holders, is_abandoned, note_pids
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, import_state
-from toolchain.orphans import end_orphans
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.toolchain.orphans import end_orphans
 
 POLICIES = str(ROOT / "components" / "gpu_cluster" / "guardrails" / "pack")
 PROVIDER, KUBERNETES = "pulumi:providers:kubernetes", "gpu-cluster-kubernetes"

@@ -16,16 +16,16 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import toolchain
 from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.output import apart
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.settings.hosts.proxy import LOOPBACK
-from toolchain import processes
-from toolchain.machine import PROXY_VARIABLES
-from toolchain.trust import make_private
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.toolchain import processes
+from gpu_cluster_lab.toolchain.machine import PROXY_VARIABLES
+from gpu_cluster_lab.toolchain.trust import make_private
 
 # Seconds after which a temporary file is regarded as left over from a killed run.
 LEFT_AFTER = 3600

@@ -242,7 +242,7 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
     """Return the lines of an error of this project, or one line for an unexpected error."""
     lines = [printable(line) for line in str(error).splitlines() if line.strip()]
-    own = kind.__module__.partition(".")[0] in ("gpu_cluster", "gpu_rules", "lab", "toolchain")
+    own = kind.__module__.partition(".")[0] in ("gpu_cluster", "gpu_cluster_lab", "gpu_rules")
     if lines and (own or issubclass(kind, OSError)):
         return lines[:MOST]
     text = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__

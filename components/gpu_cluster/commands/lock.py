@@ -18,10 +18,10 @@ from datetime import datetime
 from pathlib import Path
 
 from gpu_cluster.commands.waiting import for_step
+from gpu_cluster_lab.toolchain.flock import LockHeld, locked
+from gpu_cluster_lab.toolchain.trust import make_private
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
-from toolchain.flock import LockHeld, locked
-from toolchain.trust import make_private
 
 _FIRST_PIDS = "pid:[4026531836]"
 """The initial pid namespace of a machine (include/linux/proc_ns.h, PROC_PID_INIT_INO)."""

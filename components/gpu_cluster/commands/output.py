@@ -15,8 +15,8 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any, NoReturn, TextIO
 
 from gpu_cluster.commands.failure import annotate
+from gpu_cluster_lab.toolchain import ToolchainError, cache_dir
 from gpu_rules.printable import printable
-from toolchain import ToolchainError, cache_dir
 
 # The JSON document that a command prints with ``--output json``.
 Answer = dict[str, Any]

@@ -17,8 +17,13 @@ from typing import Any
 import yaml
 
 from gpu_cluster.hosts.credentials import TOKEN
+from gpu_cluster_lab.toolchain.plugins.command_provider.values import (
+    SECRET,
+    SIGNATURE,
+    has_unknown,
+    is_secret,
+)
 from gpu_rules.faults import Fault, FaultError
-from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, has_unknown, is_secret
 
 Json = dict[str, Any]
 

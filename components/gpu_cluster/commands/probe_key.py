@@ -16,7 +16,6 @@ from pathlib import Path
 
 import asyncssh
 
-import toolchain
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.desired.host import Target, working
@@ -25,8 +24,9 @@ from gpu_cluster.hosts.observed.probe import PROBE, probe
 from gpu_cluster.ssh.answers import ANSWER, Channel
 from gpu_cluster.ssh.client import reached, run
 from gpu_cluster.ssh.login import LoginFailed
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.toolchain.trust import make_private
 from gpu_rules.printable import printable
-from toolchain.trust import make_private
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
 """Path of the probe script on a host; only root can write the file."""

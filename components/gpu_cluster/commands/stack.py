@@ -16,11 +16,11 @@ from pathlib import Path
 
 import yaml
 
-import toolchain
 from gpu_cluster.commands.lock import one_run
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster_lab import toolchain
 from gpu_rules.faults import ConfigError
 
 

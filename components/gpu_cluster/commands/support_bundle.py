@@ -46,10 +46,10 @@ from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.platforms.own_namespaces import OwnNamespace
+from gpu_cluster_lab.toolchain import ToolchainError
+from gpu_cluster_lab.toolchain.plugins.command_provider.values import is_secret
 from gpu_rules.faults import ConfigError, FaultError, InputError
 from gpu_rules.printable import printable
-from toolchain import ToolchainError
-from toolchain.plugins.command_provider.values import is_secret
 
 Json = dict[str, Any]
 

@@ -14,7 +14,6 @@ from typing import Any
 from pulumi import automation
 from rich.console import Console
 
-import toolchain
 from gpu_cluster.base.stack_option import stack_option
 from gpu_cluster.change.document import ClusterChange
 from gpu_cluster.change.text import health_text, move_text
@@ -35,6 +34,7 @@ from gpu_cluster.inspection.observed_cluster import nodes_by_name, observe_healt
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.release.clear import await_deletions
 from gpu_cluster.validation.measurement import Outcome
+from gpu_cluster_lab import toolchain
 from gpu_rules.printable import printable_lines, shortened
 
 MOST_DEFERRED = 10

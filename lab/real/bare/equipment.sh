@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154 # root, kernel: of who reads it
-# Adds to a simulated host what real kubelets and their pods need. lab/simulator/hosts/boot.sh
+# Adds to a simulated host what real kubelets and their pods need. embedded/gpu_cluster_lab/simulator/hosts/boot.sh
 # sources this script before it switches to the host's root, in the host's own namespaces, including
 # network and control groups. Everything is removed together with the namespaces.
 # shellcheck source=lab/real/device_files.sh

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_cluster_lab.simulator.hosts import keys, namespaced, rootfs
+from gpu_cluster_lab.simulator.hosts.model import Spec, hosts_dir
 from lab.real import cgroups, files
 from lab.real.mock import Mock
 from lab.real.node import LIMIT, NAMESPACES, RealError, run_in
-from lab.simulator.hosts import keys, namespaced, rootfs
-from lab.simulator.hosts.model import Spec, hosts_dir
 
 EQUIPMENT = Path(__file__).with_name("equipment.sh")
 TOOLKIT = ("nvidia-ctk", "nvidia-container-runtime")
@@ -31,7 +31,7 @@ class Machine:
     """Host of the test site on which a real kubelet is installed.
 
     Attributes:
-        cluster: Cluster name under which `lab.simulator.hosts` removes the host.
+        cluster: Cluster name under which `gpu_cluster_lab.simulator.hosts` removes the host.
         name: Name of the host and the node.
         address: IP address in the site's network.
         mock: GPUs of the host, as simulated by the mock NVML library.

@@ -11,9 +11,9 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from lab.real.parts import NODE, TOOLKIT
-from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import Package
 
 HERE = Path(__file__).parent
 _UNITS = "/usr/lib/systemd/system"

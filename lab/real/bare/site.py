@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_cluster_lab.simulator import hosts
 from lab.real.bare.machine import Machine
 from lab.real.node import LIMIT, RealError, run_in
 from lab.real.relay import End, Relay
-from lab.simulator import hosts
 
 REGISTRY_PORT = 5000
 REGISTRY = f"localhost:{REGISTRY_PORT}"

@@ -20,21 +20,21 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed import hardware
 from gpu_cluster.hosts.observed.probe import parse, probe
 from gpu_cluster.loading.loader import load
-from lab import simulator
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import hosts
+from gpu_cluster_lab.simulator.control_plane import ControlPlane, SimulatorError
+from gpu_cluster_lab.simulator.hardware import hardware_of
+from gpu_cluster_lab.simulator.hosts.locks import locked
+from gpu_cluster_lab.simulator.hosts.model import HostError
+from gpu_cluster_lab.simulator.marks import GPU
+from gpu_cluster_lab.simulator.ports import free_ports
+from gpu_cluster_lab.toolchain import cache_dir
 from lab.real import build, cgroups, image, objects, stack
 from lab.real.build import BuildError
 from lab.real.host_gpus import HostGpus
 from lab.real.lab import LOCK_LIMIT, Json, Lab
 from lab.real.node import Node, RealError
 from lab.real.parts import PARTS
-from lab.simulator import hosts
-from lab.simulator.control_plane import ControlPlane, SimulatorError
-from lab.simulator.hardware import hardware_of
-from lab.simulator.hosts.locks import locked
-from lab.simulator.hosts.model import HostError
-from lab.simulator.marks import GPU
-from lab.simulator.ports import free_ports
-from toolchain import cache_dir
 
 NAME = "gpu-host-proof"
 NODE = "gpu-host"

@@ -12,10 +12,10 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_cluster_lab.simulator.ports import free_ports
+from gpu_cluster_lab.toolchain.cache import link
 from lab.real.build import build, operator_files
 from lab.real.node import RealError
-from lab.simulator.ports import free_ports
-from toolchain.cache import link
 
 NAMESPACE = "gpu-operator"
 #: Operating system that the driver image is for. The operator reads it from the node it runs on.

@@ -13,10 +13,10 @@ from typing import Any
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster_lab.simulator.controller.discovery import PCI
 from lab.helm import Helm
 from lab.real.build import operator_files
 from lab.real.operator.controller import NAMESPACE
-from lab.simulator.controller.discovery import PCI
 
 Json = dict[str, Any]
 NODES = ("gpu-1", "gpu-2")

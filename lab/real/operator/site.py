@@ -13,18 +13,18 @@ from typing import Any
 
 import yaml
 
-from lab import simulator
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import api
+from gpu_cluster_lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator.controller import operands
+from gpu_cluster_lab.simulator.controller.discovery import PCI
+from gpu_cluster_lab.simulator.controller.operator_nodes import UPGRADE_STATE
+from gpu_cluster_lab.simulator.hardware import hardware_of
+from gpu_cluster_lab.toolchain import cache_dir
 from lab.real.build import operator_files
 from lab.real.lab import Lab
 from lab.real.operator import controller, policies
 from lab.real.operator.controller import NAMESPACE
-from lab.simulator import api
-from lab.simulator.control_plane import ControlPlane
-from lab.simulator.controller import operands
-from lab.simulator.controller.discovery import PCI
-from lab.simulator.controller.operator_nodes import UPGRADE_STATE
-from lab.simulator.hardware import hardware_of
-from toolchain import cache_dir
 
 Json = dict[str, Any]
 #: Name of the embedded cluster of this comparison; no stack has this name.

@@ -14,11 +14,11 @@ from typing import Any
 from gpu_cluster.nodes.inspect import CORDONED
 from gpu_cluster.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
 from gpu_cluster.rollout.inspect import AT_REST, UPGRADE, left_alone
+from gpu_cluster_lab.simulator import api
 from lab.real.lab import Lab
 from lab.real.operator import policies
 from lab.real.operator.controller import NAMESPACE
 from lab.real.operator.site import NODES, POLICY, Json, Site
-from lab.simulator import api
 
 #: Upgrade states of a node in order (NVIDIA/k8s-operator-libs ea58a3ada15c, which gpu-operator
 #: v24.3.0 uses, pkg/upgrade/consts.go and upgrade_state.go). `drain-required` occurs only if pods

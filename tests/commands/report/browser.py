@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
 
 AXE = "4.14.1"
 DIGEST = "FHfa+lmNjQZfJz1q8wKqIDwC6DExcHt/pkjNQb09a3NPjCKg2rhu5qb2S4r76ASyFNNtuFooJpZe37OgudVGtQ=="

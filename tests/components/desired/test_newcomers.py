@@ -16,7 +16,7 @@ from gpu_cluster.inspection.judgement import Seen, judged
 from gpu_cluster.inspection.observed_cluster import ClusterSeen
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
-from lab.simulator.hosts import host_public_key
+from gpu_cluster_lab.simulator.hosts import host_public_key
 from tests.mocks import Recorder, declare
 
 INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}

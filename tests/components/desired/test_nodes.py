@@ -16,8 +16,8 @@ from gpu_cluster.loading.warnings import warnings
 from gpu_cluster.platforms.device_plugin.platform import DevicePluginPlatform
 from gpu_cluster.platforms.findings import Surroundings
 from gpu_cluster.settings.device_plugin import CONFIG_LABEL
+from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import ConfigError
-from lab.simulator import hosts as simulated
 
 Json = dict[str, Any]
 

@@ -26,8 +26,8 @@ from gpu_cluster.platforms.findings import Surroundings
 from gpu_cluster.settings.hosts.driver import SOURCES_OF
 from gpu_cluster.settings.hosts.sections import NodeSections
 from gpu_cluster.settings.hosts.ssh import Reach
+from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import ConfigError, Fault
-from lab.simulator import hosts as simulated
 from tests.components.desired.samples import samples
 
 Json = dict[str, Any]

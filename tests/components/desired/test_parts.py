@@ -14,7 +14,7 @@ from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.operation import command_line
-from lab.simulator.hosts import host_public_key
+from gpu_cluster_lab.simulator.hosts import host_public_key
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT: dict[str, Any] = {

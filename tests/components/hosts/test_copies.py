@@ -28,8 +28,8 @@ from gpu_cluster.ssh import upload
 from gpu_cluster.ssh.answers import NOTHING
 from gpu_cluster.ssh.client import Answer
 from gpu_cluster.ssh.login import Login, LoginFailed, Progress, explain
+from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import Fault
-from lab.simulator import hosts as simulated
 from tests.mocks import declare
 from tests.proofs.hosts.declared import prepare, runtime, step
 

@@ -16,7 +16,7 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.packages import BUILD
 from gpu_cluster.settings.hosts.system import Firewall
-from lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator import hosts as simulated
 from tests.components.hosts.hostile import VALUE, variables
 from tests.desired_host import desired_host
 

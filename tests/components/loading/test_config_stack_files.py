@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from gpu_cluster.base import yaml_file
 from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.loading.warnings import warnings
+from gpu_cluster_lab import toolchain
 from gpu_rules.faults import ConfigError, InputError
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -14,8 +14,8 @@ from gpu_cluster.hosts.phases import prepare_script
 from gpu_cluster.loading.inventory import origins
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.hosts.system import Firewall, Selinux
+from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import ConfigError
-from lab.simulator import hosts as simulated
 from tests.desired_host import desired_host
 
 BASTION = {"address": "192.0.2.10", "hostKey": simulated.host_public_key("bastion")}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.hosts.steps import every
+from gpu_cluster_lab.toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 from lab.benchmarks import b1_cold, fleet, growth, measure, overhead, peer, peer_tools
 from lab.benchmarks.measure import BenchmarkError, Sample
-from toolchain.plugins.command_provider.values import SECRET, SIGNATURE
 
 STACK = "urn:pulumi:dev::gpu-cluster::pulumi:pulumi:Stack::gpu-cluster-dev"
 PROVIDER = "urn:pulumi:dev::gpu-cluster::pulumi:providers:kubernetes::kubernetes"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.controller import allocation, devices
-from lab.simulator.controller.allocation import NotEnough, Want
+from gpu_cluster_lab.simulator.controller import allocation, devices
+from gpu_cluster_lab.simulator.controller.allocation import NotEnough, Want
 
 GPU = "nvidia.com/gpu"
 SHARED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}

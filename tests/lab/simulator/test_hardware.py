@@ -15,15 +15,15 @@ from gpu_cluster.commands import embedded_cluster, stack
 from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.settings.nodes.node_range import ranges
-from gpu_rules.faults import ConfigError
-from lab.simulator import marks, nodes
-from lab.simulator.hardware import (
+from gpu_cluster_lab.simulator import marks, nodes
+from gpu_cluster_lab.simulator.hardware import (
     Hardware,
     NodeHardware,
     absent,
     load_hardware,
     write_hardware,
 )
+from gpu_rules.faults import ConfigError
 from tests.simulated import declared_hardware
 
 ROOT = Path(__file__).parents[3]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator.last_words import CHARACTERS, last_line
+from gpu_cluster_lab.simulator.last_words import CHARACTERS, last_line
 
 ETCD = """\
 {"level":"info","msg":"bootstrapping storage"}

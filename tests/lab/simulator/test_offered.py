@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from lab.simulator import faults
-from lab.simulator.controller import judge
-from lab.simulator.controller.devices import count, devices
-from lab.simulator.controller.mig_manager import layouts
-from lab.simulator.controller.offered import Configurations, Plugin, chosen, owned, read_plugin
+from gpu_cluster_lab.simulator import faults
+from gpu_cluster_lab.simulator.controller import judge
+from gpu_cluster_lab.simulator.controller.devices import count, devices
+from gpu_cluster_lab.simulator.controller.mig_manager import layouts
+from gpu_cluster_lab.simulator.controller.offered import (
+    Configurations,
+    Plugin,
+    chosen,
+    owned,
+    read_plugin,
+)
 
 SLICED = {"sharing": {"timeSlicing": {"resources": [{"name": "gpu", "replicas": 4}]}}}
 MIG = {"1g.5gb": 2, "2g.10gb+me": 1}

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.controller import operands
-from lab.simulator.controller.operator_nodes import (
+from gpu_cluster_lab.simulator.controller import operands
+from gpu_cluster_lab.simulator.controller.operator_nodes import (
     GPU_LABELS,
     UPGRADE,
     UPGRADE_STATE,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.simulator import faults, logs, marks, nodes
-from lab.simulator.controller.preparation import names_nvidia_runtime
+from gpu_cluster_lab.simulator import faults, logs, marks, nodes
+from gpu_cluster_lab.simulator.controller.preparation import names_nvidia_runtime
 
 words = st.sampled_from(
     [

@@ -9,10 +9,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 FAKES = (
-    "lab/simulator/hosts/fakes",
-    "lab/simulator/hosts/fixtures",
-    "lab/simulator/hosts/fixtures_rpm",
-    "lab/simulator/hosts/fixtures_plain",
+    "embedded/gpu_cluster_lab/simulator/hosts/fakes",
+    "embedded/gpu_cluster_lab/simulator/hosts/fixtures",
+    "embedded/gpu_cluster_lab/simulator/hosts/fixtures_rpm",
+    "embedded/gpu_cluster_lab/simulator/hosts/fixtures_plain",
     "tests/proofs/hosts/fake_programs",
 )
 # Pattern of a cited source: a repository with a release or commit, or a page about a program that

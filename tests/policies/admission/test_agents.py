@@ -19,7 +19,7 @@ import httpx
 import pytest
 import yaml
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from gpu_rules import charts
 from gpu_rules.admission import Enforcement, manifests
 from gpu_rules.parameters import context_by

@@ -12,10 +12,10 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
+from gpu_cluster_lab.toolchain.versions import numbers
 from gpu_rules.rules import evaluate
 from tests.policies.admission.cluster import CONTEXTS, GPU, Answer, create, delete, edit
-from toolchain.pins import KUBERNETES
-from toolchain.versions import numbers
 
 Json = dict[str, Any]
 SPACE = "plugin"

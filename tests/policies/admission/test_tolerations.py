@@ -13,12 +13,12 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
+from gpu_cluster_lab.toolchain.versions import numbers
 from gpu_rules.kube.taints import NodeTaint
 from gpu_rules.rules import Context, PoolFacts, evaluate
 from lab.benchmarks.api_server import running
 from tests.policies.admission.cluster import GOOD, WARN, container, create, install, pod
-from toolchain.pins import KUBERNETES
-from toolchain.versions import numbers
 
 SPACE = "numbers"
 RULES = {"GPU004", "GPU032"}

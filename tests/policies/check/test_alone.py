@@ -23,7 +23,7 @@ from tests.policies.check.running import ROOT, copy, install
 from tests.policies.check.samples import BAD, GOOD
 
 RULEBOOK = ROOT / "policies" / "gpu_rules"
-OURS = {"gpu_cluster", "gpu_rules", "lab", "maintenance", "toolchain"}
+OURS = {"gpu_cluster", "gpu_cluster_lab", "gpu_rules", "lab", "maintenance"}
 LOADERS = {"import_module", "__import__", "run_module", "run_path", "find_spec", "resolve_name"}
 NAME = "gpu_rules"
 DECOY = 'raise ImportError("a package of somebody else")\n'
@@ -62,7 +62,7 @@ def _loader(called: ast.expr) -> str:
         "def f():\n    from gpu_rules.rules import RULES",
         "import runpy\nrunpy.run_module('gpu_rules.check')",
         "from importlib import import_module\nimport_module('gpu_cluster.commands.up')",
-        "runpy.run_path('toolchain/plugins/messages.py')",
+        "runpy.run_path('gpu_cluster_lab/toolchain/resolve.py')",
     ],
 )
 def test_an_import_from_outside_is_found(text: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from gpu_rules import charts
 from gpu_rules.rules import UNKNOWN, Context
 

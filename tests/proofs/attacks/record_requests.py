@@ -20,7 +20,7 @@ from typing import Any
 from gpu_cluster.commands.utilization import GROUP, METRIC
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.platform import NAMES
-from lab.simulator.control_plane import AUDIT, ControlPlane
+from gpu_cluster_lab.simulator.control_plane import AUDIT, ControlPlane
 from maintenance.roles import Json, Request, requests, role, text
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.platform import ways

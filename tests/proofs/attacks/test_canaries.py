@@ -24,17 +24,17 @@ from typing import Any
 import pytest
 import yaml
 
-import toolchain
-from lab.simulator import hosts as simulated
-from lab.simulator.control_plane import ControlPlane
-from lab.simulator.hosts import catalogue, namespaced, processes
-from lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator.hosts import catalogue, namespaced, processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab.toolchain.trust import make_private
 from tests.guard import own_name
 from tests.proofs.attacks.canaries import Canaries, Watch, in_files, key_parts
 from tests.proofs.attacks.vault import vault
 from tests.proofs.e2e.project import LIMIT, Project, figures, started
 from tests.proofs.hosts import software
-from toolchain.trust import make_private
 
 PROVIDERS = ("passphrase", "hashivault")
 HOSTS = ("gpu-1", "gpu-2")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lab.simulator.control_plane import AUDIT, ControlPlane
+from gpu_cluster_lab.simulator.control_plane import AUDIT, ControlPlane
 from maintenance.roles import requests
 from tests.guard import own_name
 from tests.proofs.attacks.allowed import allows

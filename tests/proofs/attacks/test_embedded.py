@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import toolchain
-from lab.simulator.control_plane import TOOLS, ControlPlane
-from lab.simulator.controller import kubelet
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.control_plane import TOOLS, ControlPlane
+from gpu_cluster_lab.simulator.controller import kubelet
 from tests.toolchain.plugins.rig import LIMIT
 
 # Request for all keys in etcd, in the JSON form of etcd's HTTP gateway.

@@ -17,7 +17,7 @@ import httpx
 import pytest
 import yaml
 
-from lab.simulator.control_plane import AUDIT, ControlPlane
+from gpu_cluster_lab.simulator.control_plane import AUDIT, ControlPlane
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.e2e.reader import PLUGIN, USER, reading_user

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 import yaml
 
-import toolchain
 from gpu_cluster.commands.environment import TOOLS, local_backend
 from gpu_cluster.commands.placeholders import (
     PLACEHOLDERS,
@@ -32,12 +31,13 @@ from gpu_cluster.commands.placeholders import (
 )
 from gpu_cluster.commands.preview_state import Copy, preview_environment, without_secrets
 from gpu_cluster.hosts.credentials import TOKEN
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.toolchain.plugins.command_provider.values import SECRET, SIGNATURE, UNKNOWN
 from gpu_rules.faults import FaultError
-from lab.simulator import hosts as simulated
 from tests.guard import own_name
 from tests.proofs.attacks.canaries import Canaries, in_files, key_parts
 from tests.proofs.e2e.project import LIMIT, Project, figures, started
-from toolchain.plugins.command_provider.values import SECRET, SIGNATURE, UNKNOWN
 
 URN = "urn:pulumi:s::p::command:local:Command::c"
 

@@ -146,8 +146,8 @@ def test_an_audit_that_could_not_look_fails_in_ci() -> None:
 
 OWNERS = ROOT / ".github" / "CODEOWNERS"
 GUARDED = (".github/", "policies/", "components/gpu_cluster/guardrails/", "Pulumi.*.yaml",
-           "requirements*.txt", "requirements.lock", "toolchain/", "Makefile", "__main__.py",
-           "SECURITY.md")  # fmt: skip
+           "requirements*.txt", "requirements.lock", "embedded/gpu_cluster_lab/toolchain/",
+           "Makefile", "__main__.py", "SECURITY.md")  # fmt: skip
 PLACEHOLDER = "@OWNER/REPLACE-ME"
 
 

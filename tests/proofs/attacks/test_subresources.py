@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
+from gpu_cluster_lab.toolchain.versions import numbers
 from gpu_rules.admission import OPT_OUT, Enforcement, grants, manifests
 from gpu_rules.admission.exemptions import VARIABLES
 from gpu_rules.rules import Context, Severity
@@ -34,8 +36,6 @@ from tests.policies.admission.cluster import (
     path,
     read,
 )
-from toolchain.pins import KUBERNETES
-from toolchain.versions import numbers
 
 Json = dict[str, Any]
 Change = Callable[[Json], None]

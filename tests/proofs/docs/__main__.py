@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import toolchain
 from gpu_cluster.commands.files import ROOT, copy_project
+from gpu_cluster_lab import toolchain
 from maintenance import settings_page as reference
 from tests import error_texts, pictures
 from tests.proofs.docs.pages import blocks, commands, commands_of, dead_links, manuals, pages
@@ -125,7 +125,10 @@ class Reader:
     def stop(self) -> None:
         """Stop all embedded clusters of the cache and their hosts."""
         for name in sorted(path.name for path in (self.cache / "embedded").glob("[!.]*/")):
-            self.shell(f"venv/bin/python -m lab.simulator down --name {shlex.quote(name)}", "stop")
+            self.shell(
+                f"venv/bin/python -m gpu_cluster_lab.simulator down --name {shlex.quote(name)}",
+                "stop",
+            )
 
 
 def script_of(path: Path) -> str:

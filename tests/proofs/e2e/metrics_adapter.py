@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from gpu_cluster.commands.utilization import GROUP, METRIC, YOUNGEST
-from lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator.control_plane import ControlPlane
 from tests.commands.metrics import VERSIONS, Json, values
 from tests.proofs.e2e.project import Project
 

@@ -17,18 +17,17 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
-import toolchain
 from gpu_cluster.commands.embedded_cluster import erase
 from gpu_cluster.commands.environment import local_backend
 from gpu_cluster.commands.files import copy_project
 from gpu_cluster.commands.verbs import BY_NAME
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster.loading.loader import load
+from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab.simulator.hardware import write_hardware
+from gpu_cluster_lab.simulator.ports import free_ports
 from gpu_rules.faults import ConfigError
-from lab import simulator
-from lab.simulator import hosts as simulated_hosts
-from lab.simulator.hardware import write_hardware
-from lab.simulator.ports import free_ports
 from tests.simulated import declared_hardware
 
 LIMIT = 900
@@ -90,7 +89,7 @@ class Project:
             **kept,
             "STACK": stack,
             "PULUMI_BACKEND_URL": local_backend(state),
-            "GPU_CHARTS": os.environ.get("GPU_CHARTS", "lab/simulator/charts"),
+            "GPU_CHARTS": os.environ.get("GPU_CHARTS", "embedded/gpu_cluster_lab/simulator/charts"),
         }
         project = cls(root, state, stack, environment)
         project.write(project.declared())

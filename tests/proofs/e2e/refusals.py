@@ -13,8 +13,8 @@ import yaml
 from gpu_cluster.kubernetes.labels import LABELS, MANAGER
 from gpu_cluster.nodes.applied import PREFIX
 from gpu_cluster.release.helm_record import MERGE
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
 from tests.proofs.e2e.project import LIMIT, Json, Project
 
 GPU = "nvidia.com/gpu"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_cluster.settings.hosts.host import Host, Role
-from lab.simulator import hosts
+from gpu_cluster_lab.simulator import hosts
 
 
 def up(name: str, ports: list[int]) -> list[hosts.HostStatus]:

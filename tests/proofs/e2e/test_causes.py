@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-import toolchain
 from gpu_cluster.inspection.bounds import LIMIT
 from gpu_cluster.inspection.extent import EXTENT
+from gpu_cluster_lab import toolchain
 from tests.proofs.e2e.project import Project
 
 KUBECONFIG = """\
@@ -256,7 +256,16 @@ def kubernetes_ends(project: Project, folder: Path) -> dict[str, str]:
 
 def own_plugin_ends(name: str) -> Callable[[Project, Path], dict[str, str]]:
     def make(project: Project, folder: Path) -> dict[str, str]:
-        file = project.root / "toolchain" / "plugins" / name
+        file = (
+            project.root
+            / "embedded"
+            / "gpu_cluster_lab"
+            / "embedded"
+            / "gpu_cluster_lab"
+            / "toolchain"
+            / "plugins"
+            / name
+        )
         file.write_text("raise SystemExit('ImportError: no module named grpc')\n")
         return UNASKED
 
@@ -279,7 +288,15 @@ def test_a_plugin_that_does_not_start_is_named(
     project: Project, tmp_path: Path, kind: str, command: str
 ) -> None:
     make, cause = PLUGINS[kind]
-    plugins = project.root / "toolchain" / "plugins"
+    plugins = (
+        project.root
+        / "embedded"
+        / "gpu_cluster_lab"
+        / "embedded"
+        / "gpu_cluster_lab"
+        / "toolchain"
+        / "plugins"
+    )
     kept = {path: path.read_bytes() for path in plugins.iterdir() if path.is_file()}
     try:
         done = project.command(command, **make(project, tmp_path))

@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from gpu_cluster.nodes import record
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab.simulator.ports import free_ports
 from gpu_rules.kube.gpu_resources import GPU
-from lab.simulator import hosts as simulated_hosts
-from lab.simulator.ports import free_ports
 from tests.proofs.e2e.project import Json, Project, figures
 
 TRAIN = "namespaces/default/pods/train"

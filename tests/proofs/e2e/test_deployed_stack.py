@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Json, Project, figures
 from tests.proofs.e2e.reader import reading_user

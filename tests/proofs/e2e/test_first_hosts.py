@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator import hosts
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import cluster_dir, hosts_dir
-from lab.simulator.ports import free_ports
+from gpu_cluster_lab.simulator import hosts
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir, hosts_dir
+from gpu_cluster_lab.simulator.ports import free_ports
 from tests.guard import own_name
 from tests.proofs.e2e.simulated_hosts import up
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from gpu_cluster.release.helm_record import decode_release, encode_release, secrets_of
-from lab import simulator
+from gpu_cluster_lab import simulator
 from tests.promises import KILL_SEED
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.kills import Killer, chance

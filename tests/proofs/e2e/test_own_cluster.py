@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 import yaml
 
-import toolchain
-from lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import pytest
 
-import toolchain
-from lab import simulator
-from lab.simulator import hosts as simulated_hosts
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Json, Project, figures, started

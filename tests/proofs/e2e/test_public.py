@@ -77,7 +77,7 @@ def program(project: Project, tmp_path: Path) -> Declared:
     (folder / "__main__.py").write_text(PROGRAM)
     environment = {
         **project.shell_environment(),
-        "GPU_CHARTS": str(project.root / "lab" / "simulator" / "charts"),
+        "GPU_CHARTS": str(project.root / "embedded" / "gpu_cluster_lab" / "simulator" / "charts"),
         "KUBECONFIG": str(tmp_path / "none"),
         "TEST_MADE": str(project.kubeconfig),
         "TEST_NAME": NAME,

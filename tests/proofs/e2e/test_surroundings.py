@@ -14,12 +14,11 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
 from gpu_cluster.commands.embedded_cluster import erase
-from lab import simulator
+from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab.toolchain import processes
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, figures
-from toolchain import processes
 
 SECONDS = 900
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")

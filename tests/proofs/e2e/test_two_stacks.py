@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
+from gpu_cluster_lab.toolchain.versions import numbers
 from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.platform import ways
 from tests.proofs.simulator.running import until
-from toolchain.pins import KUBERNETES
-from toolchain.versions import numbers
 
 Json = dict[str, Any]
 BY = "gpus-by"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.simulator.hosts import namespaced
+from gpu_cluster_lab.simulator.hosts import namespaced
 from tests.proofs.hosts.docker import start_docker
 from tests.proofs.hosts.engines import start_crio
 from tests.proofs.hosts.machine import Running, start, temporary_cluster

@@ -17,7 +17,7 @@ from gpu_cluster.settings.hosts.proxy import ProxySettings
 from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 from gpu_cluster.settings.hosts.sections import HostSections
 from gpu_cluster.settings.hosts.system import SystemSettings
-from lab.simulator.hosts import host_public_key
+from gpu_cluster_lab.simulator.hosts import host_public_key
 from tests.desired_host import desired_host
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
-from lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator import hosts as simulated
 
 COPIED = "upper/usr/libexec"
 """Folder of the host's root that the overlay still lists after a file in it was created."""

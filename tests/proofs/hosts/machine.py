@@ -21,9 +21,9 @@ from gpu_cluster.hosts.script import Bundle, others
 from gpu_cluster.hosts.step import Phase
 from gpu_cluster.hosts.steps import every, of_phase
 from gpu_cluster.ssh import upload
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts.model import cluster_dir, hosts_dir
-from lab.simulator.ports import free_ports
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir, hosts_dir
+from gpu_cluster_lab.simulator.ports import free_ports
 from tests.guard import own_name
 
 VOLATILE = ("dev", "proc", "run", "sys", "tmp")

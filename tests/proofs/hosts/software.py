@@ -11,9 +11,9 @@ from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.hosts.phases import prepare_script
 from gpu_cluster.loading.loader import load
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import Format, Package, Signature, build, served
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts.packages import Format, Package, Signature, build, served
 from tests.desired_host import desired_host
 from tests.proofs.hosts.machine import Declared, Running, free_port
 

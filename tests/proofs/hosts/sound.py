@@ -6,7 +6,7 @@ from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.host import Host
-from lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator import hosts as simulated
 
 
 def declared(**driver: str) -> tuple[Cluster, Host]:

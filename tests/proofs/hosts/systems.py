@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from lab.simulator.hosts import contents, package_graph
-from lab.simulator.hosts.packages import Package
+from gpu_cluster_lab.simulator.hosts import contents, package_graph
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from tests.proofs.hosts.machine import Running
 
 MODULES = 'dkms autoinstall -k "%s" >/dev/null 2>&1 || true'

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
 from lab.benchmarks.host_stack import HostStack
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts.model import hosts_dir
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.hosts.docker import EARLIER, changed_by_undo, merged, says

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from tests.proofs.hosts import cri
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import contents, rootfs
+from gpu_cluster_lab.simulator.hosts import contents, rootfs
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running
 

@@ -16,7 +16,7 @@ from gpu_cluster.hosts.difference import compare, desired_phases
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
-from lab.simulator.hosts import namespaced
+from gpu_cluster_lab.simulator.hosts import namespaced
 from tests.findings import found
 from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import catalogue, rootfs
-from lab.simulator.hosts.packages import Package
+from gpu_cluster_lab.simulator.hosts import catalogue, rootfs
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software
 from tests.proofs.hosts import toolkit as container_toolkit
 from tests.proofs.hosts.machine import Running

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import toolchain
-from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import Package, build, served
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts.packages import Package, build, served
 from tests.fixtures.clusters import INSTALLERS
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts import catalogue
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from gpu_cluster.settings.hosts.runtime import RuntimeSettings
-from lab.simulator.hosts import catalogue, rootfs
-from lab.simulator.hosts.packages import Package
+from gpu_cluster_lab.simulator.hosts import catalogue, rootfs
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, differences

@@ -24,15 +24,15 @@ from gpu_cluster.inspection.observe import observe as inspection
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.settings.hosts.system import SystemSettings
 from gpu_cluster.ssh.keys import fingerprint
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.toolchain import pins
 from gpu_rules.faults import ConfigError, FaultSeverity
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import catalogue
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare, runtime
 from tests.proofs.hosts.machine import Declared, Running, differences, start
 from tests.proofs.hosts.sound import GOOD, declared, declared_with
-from toolchain import pins
 
 LOGIN = {"wanted": "a login of root", "cure": "start it"}
 

@@ -18,12 +18,12 @@ from pathlib import Path
 import asyncssh
 import pytest
 
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import catalogue, processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab.simulator.hosts.packages import served
 from lab.benchmarks.host_stack import HostStack
 from lab.benchmarks.relay import Relay
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import catalogue, processes
-from lab.simulator.hosts.model import hosts_dir
-from lab.simulator.hosts.packages import served
 from tests.proofs.hosts import software
 from tests.proofs.hosts.locks import HOLD_THE_PACKAGE_LOCK
 from tests.proofs.hosts.machine import (

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import cluster_dir, hosts_dir
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir, hosts_dir
 
 ROOT = Path(__file__).parents[3]
 LIMIT = 120.0

@@ -13,8 +13,8 @@ import pytest
 from gpu_cluster.hosts.kubeadm.access import ACCESS, check_key
 from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script, join_script
 from gpu_cluster.hosts.observed.inspect import observe_hosts
+from gpu_cluster_lab.simulator.hosts import catalogue
 from gpu_rules.faults import ConfigError
-from lab.simulator.hosts import catalogue
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.initialized import COPIED, GATED, INIT, NETWORK, declared

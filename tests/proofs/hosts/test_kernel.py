@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import catalogue, package_graph
-from lab.simulator.hosts.packages import Package
+from gpu_cluster_lab.simulator.hosts import catalogue, package_graph
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import differences
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import catalogue, contents
-from lab.simulator.hosts.packages import Package
+from gpu_cluster_lab.simulator.hosts import catalogue, contents
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running
 

@@ -24,9 +24,9 @@ import yaml
 from gpu_cluster.commands.environment import local_backend
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.loading.loader import load
-from lab import simulator
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import catalogue, namespaced, rootfs
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import catalogue, namespaced, rootfs
 from tests.proofs.e2e.project import Project
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Declared, Running, differences, free_port, temporary_cluster

@@ -13,10 +13,10 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from lab.simulator import __main__ as command_line
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab.simulator import __main__ as command_line
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
 from tests.ci.machine import link_programs
 from tests.proofs.hosts.machine import Declared, Running, differences, free_port, start
 
@@ -79,7 +79,8 @@ def test_down_leaves_no_process_mount_namespace_or_file(
 def test_down_cleans_up_after_a_killed_up(cluster: str, namespaces: None, stage: str) -> None:
     ports = [free_port(), free_port()]
     program = (
-        "from lab.simulator import hosts; from tests.proofs.hosts.machine import Declared;"
+        "from gpu_cluster_lab.simulator import hosts;"
+        "from tests.proofs.hosts.machine import Declared;"
         f"hosts.up({cluster!r}, [Declared('gpu-1', {ports[0]}), Declared('gpu-2', {ports[1]})],"
         f" hosts.client_key({cluster!r})[1])"
     )
@@ -99,8 +100,8 @@ def test_a_host_of_a_run_killed_before_it_wrote_the_process_down_ends(
     cluster: str, namespaces: None
 ) -> None:
     program = (
-        "import os, signal; from lab.simulator import hosts;"
-        "from lab.simulator.hosts import processes;"
+        "import os, signal; from gpu_cluster_lab.simulator import hosts;"
+        "from gpu_cluster_lab.simulator.hosts import processes;"
         "from tests.proofs.hosts.machine import Declared;"
         "processes.started = lambda pid: os.kill(os.getpid(), signal.SIGKILL);"
         f"hosts.up({cluster!r}, [Declared('gpu-1', {free_port()})],"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
 from lab.benchmarks.host_stack import HostStack, declared
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import hosts_dir
 from tests.proofs.hosts.machine import Declared, Running, free_port, start
 
 pytestmark = pytest.mark.full

@@ -1,16 +1,16 @@
 """Settings applied on a host still hold after a boot: kernel, kernel parameters and swap.
 
 The simulated boot imitates UEFI firmware, GRUB and systemd by the sources that
-`lab/simulator/hosts/boot.sh` cites. tests/proofs/world/hosts has more files of kernel parameters,
-swap and GRUB, read by systemd's own programs.
+`embedded/gpu_cluster_lab/simulator/hosts/boot.sh` cites. tests/proofs/world/hosts has more files of
+kernel parameters, swap and GRUB, read by systemd's own programs.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import Package
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare
 from tests.proofs.hosts.machine import Running, differences

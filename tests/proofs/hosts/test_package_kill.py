@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts.packages import Package
 from lab.benchmarks.host_stack import HostStack
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts.packages import Package
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Result, Running, differences, start
 from tests.proofs.hosts.waiting import LIMIT, wait

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import Signature
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts.packages import Signature
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running, differences
 

@@ -15,9 +15,9 @@ import pytest
 
 from gpu_cluster.driver_daemonset.component import daemon_set
 from gpu_cluster.settings.hosts.proxy import ProxySettings
+from gpu_cluster_lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts.packages import build
 from gpu_rules.faults import ConfigError
-from lab.simulator.hosts import catalogue
-from lab.simulator.hosts.packages import build
 from tests.fixtures.clusters import INSTALLERS, cluster
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare

@@ -23,14 +23,14 @@ import aiohttp
 import pytest
 import yaml
 
-import toolchain
 from gpu_cluster.hosts.kubeadm.access import ACCESS, check_key
 from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator import api
 from lab.real import build
 from lab.real.parts import KUBELET
 from lab.real.relay import End, Relay
-from lab.simulator import api
 from tests.desired_host import desired_host
 from tests.proofs.hosts import software
 from tests.proofs.hosts.initialized import COPIED, declared

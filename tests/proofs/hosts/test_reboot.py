@@ -24,9 +24,9 @@ from gpu_cluster.kubernetes.api import ClusterError, connect
 from gpu_cluster.loading.loader import load
 from gpu_cluster.nodes import drain
 from gpu_cluster.nodes.inspect import CORDONED
-from lab import simulator
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts.model import cluster_dir
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import rebooting
 from tests.proofs.hosts.machine import Running, free_port
 from tests.simulated import simulate

@@ -6,7 +6,7 @@ import pytest
 
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.settings.hosts.system import Firewall, Selinux, SystemSettings
-from lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator.hosts import catalogue
 from tests.proofs.hosts import fakes, software
 from tests.proofs.hosts.declared import prepare
 from tests.proofs.hosts.fakes import UNIT

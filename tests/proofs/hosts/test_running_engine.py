@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
+from gpu_cluster_lab import toolchain
 from tests.proofs.hosts import cri, software
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster

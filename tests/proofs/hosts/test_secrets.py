@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir
 from lab.benchmarks.host_stack import HostStack
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts.model import cluster_dir
 from tests.proofs.hosts.declared import prepare, runtime
 from tests.proofs.hosts.machine import Running, start
 

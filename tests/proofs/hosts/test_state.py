@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster_lab.simulator import hosts as simulated
 from lab.benchmarks.host_stack import ROOT, HostStack
-from lab.simulator import hosts as simulated
 from tests.proofs.hosts.declared import step
 from tests.proofs.hosts.machine import STEPS, Running, differences, start
 

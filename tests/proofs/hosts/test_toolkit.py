@@ -7,7 +7,8 @@ import re
 import pytest
 
 from gpu_cluster.hosts.steps.toolkit import PACKAGES
-from lab.simulator.hosts.packages import Signature
+from gpu_cluster_lab.simulator.hosts.packages import Signature
+from gpu_cluster_lab.toolchain import pins
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running, differences
 from tests.proofs.hosts.toolkit import (
@@ -18,7 +19,6 @@ from tests.proofs.hosts.toolkit import (
     serving,
     wanted,
 )
-from toolchain import pins
 
 
 def lasting(host: Running) -> dict[str, str]:

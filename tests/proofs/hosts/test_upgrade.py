@@ -13,8 +13,8 @@ from gpu_cluster.hosts.phases import prepare_script
 from gpu_cluster.hosts.script import Declaration
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import catalogue
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import catalogue
 from tests.desired_host import desired_host
 from tests.kubeadm_refusals import refusals
 from tests.proofs.hosts import software

@@ -9,8 +9,8 @@ import pytest
 from gpu_cluster.desired.host import Target
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.validation import xid
-from lab.simulator.hosts import processes
-from lab.simulator.hosts.model import hosts_dir
+from gpu_cluster_lab.simulator.hosts import processes
+from gpu_cluster_lab.simulator.hosts.model import hosts_dir
 from tests.proofs.hosts.machine import Running
 
 XID = "[  12.3] NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."

@@ -8,11 +8,11 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
-import toolchain
 from gpu_cluster.settings.hosts.repository import Repository
 from gpu_cluster.settings.hosts.runtime import RuntimeSettings, Toolkit, ToolkitSource
-from lab.simulator.hosts import package_graph, rootfs
-from lab.simulator.hosts.packages import Package, Signature, build, served
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.hosts import package_graph, rootfs
+from gpu_cluster_lab.simulator.hosts.packages import Package, Signature, build, served
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running

@@ -17,7 +17,7 @@ import asyncssh
 from gpu_cluster.desired.host import Target
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.settings.hosts.ssh import Bastion, SshLimits
-from lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator import hosts as simulated
 from tests.proofs.hosts.machine import Running, free_port
 
 NAME = "gpu-1"

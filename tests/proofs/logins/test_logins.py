@@ -12,7 +12,7 @@ from gpu_cluster.desired.host import Target
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.ssh.upload import UploadLimits, upload
-from lab.simulator.hosts import namespaced, rootfs
+from gpu_cluster_lab.simulator.hosts import namespaced, rootfs
 from tests.proofs.hosts.machine import Running, start, temporary_cluster
 from tests.proofs.logins import rig as rigs
 from tests.proofs.logins.rig import Rig, situation

@@ -13,7 +13,7 @@ import yaml
 from gpu_cluster.settings.gpu_operator import GpuOperatorSettings
 
 ROOT = Path(__file__).resolve().parents[3]
-FAKE_CHARTS = ROOT / "lab" / "simulator" / "charts"
+FAKE_CHARTS = ROOT / "embedded" / "gpu_cluster_lab" / "simulator" / "charts"
 CHARTS = ("gpu-operator", "nvidia-device-plugin", "dra-driver-nvidia-gpu")
 
 _REAL = os.environ.get("GPU_CHARTS", "")

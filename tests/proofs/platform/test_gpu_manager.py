@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-import toolchain
 from gpu_cluster.platforms.gpu_manager import values as chart
+from gpu_cluster_lab import toolchain
 from gpu_rules.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from tests.components.platforms.gpu_manager.pods import pod
 from tests.proofs.e2e.project import Project

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-import toolchain
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.monitoring.component import MonitoringArgs
 from gpu_cluster.monitoring.values import alert_groups, objects
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster_lab import toolchain
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways

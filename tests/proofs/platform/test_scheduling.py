@@ -16,8 +16,8 @@ from gpu_cluster.nodes import node_scheduling as scheduling
 from gpu_cluster.platforms.gpu_operator import operator_labels
 from gpu_cluster.platforms.requests import NodeKeysRequest
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster_lab.simulator.controller import features as simulated
 from gpu_rules.rules import Context, evaluate
-from lab.simulator.controller import features as simulated
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways
 from tests.proofs.platform.definitions import defined, definition

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.simulator.hosts import host_public_key
+from gpu_cluster_lab.simulator.hosts import host_public_key
 from tests.guard import own_name
 from tests.proofs.e2e.project import Json, Project, started
 

@@ -60,7 +60,7 @@ def environment(project: Project, folder: Path) -> dict[str, str]:
     """
     (folder / "state").mkdir()
     charts = folder / "charts"
-    shutil.copytree(project.root / "lab" / "simulator" / "charts", charts)
+    shutil.copytree(project.root / "embedded" / "gpu_cluster_lab" / "simulator" / "charts", charts)
     # The Kubernetes plugin writes a given kubeconfig to a temporary file, and leaves it.
     (folder / "tmp").mkdir()
     kept = {

@@ -8,8 +8,8 @@ import yaml
 
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.nodes.node_range import expand
-from lab.simulator import marks
-from lab.simulator.nodes import manifest, node_specs
+from gpu_cluster_lab.simulator import marks
+from gpu_cluster_lab.simulator.nodes import manifest, node_specs
 from tests.proofs.e2e.project import Project
 from tests.proofs.reach.conftest import move_hosts
 from tests.simulated import declared_hardware

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project
 from tests.proofs.reach.conftest import LANGUAGE

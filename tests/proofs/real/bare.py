@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from gpu_cluster.commands.environment import local_backend
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts import namespaced, rootfs
 from lab.real import build, parts
 from lab.real.bare import image_registry, network, packages
 from lab.real.bare.machine import Machine
 from lab.real.bare.site import REGISTRY, REGISTRY_PORT, Site, running
 from lab.real.mock import Mock
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts import namespaced, rootfs
 from tests.proofs.e2e.project import Project
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Declared, Running, differences, temporary_cluster

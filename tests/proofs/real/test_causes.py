@@ -21,13 +21,13 @@ from gpu_cluster.commands.why import found
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.nodes.causes import read
 from gpu_cluster.nodes.causes.cause import Kind
+from gpu_cluster_lab.simulator.marks import GPU
 from gpu_rules.faults import FaultError
 from lab.real import build, judge, objects
 from lab.real import lab as real
 from lab.real.image import IMAGE
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import Node
-from lab.simulator.marks import GPU
 
 pytestmark = [
     pytest.mark.full,

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster_lab.simulator.hosts import rootfs
+from gpu_cluster_lab.toolchain.cache import link
 from lab.real import build, cgroups
 from lab.real.mock import Mock
 from lab.real.node import Node
 from lab.real.relay import End, Relay
-from lab.simulator.hosts import rootfs
-from toolchain.cache import link
 
 pytestmark = [
     pytest.mark.full,

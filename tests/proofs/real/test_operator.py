@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster_lab.simulator.controller import operand_objects, operands
 from lab.helm import Helm
 from lab.real.operator import compare, images, policies
 from lab.real.operator.compare import DIFFERENCES, Verdict, differences, said, unshown
-from lab.simulator.controller import operand_objects, operands
 from tests.resolved import platform_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "real-parts.md"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpu_cluster.loading.loader import load
+from gpu_cluster_lab.toolchain import pins
 from lab.real import (
     build,
     case,
@@ -28,7 +29,6 @@ from lab.real import (
 )
 from lab.real.settings import kubelet_settings
 from tests.resolved import platform_of
-from toolchain import pins
 
 HEADER = """
 nvmlReturn_t DECLDIR nvmlInit_v2(void);

@@ -22,7 +22,7 @@ from gpu_cluster.rollout import mig_layouts, mig_targets
 from gpu_cluster.rollout.mig_layouts_component import MigLayoutsArgs, mig_layouts_request
 from gpu_cluster.rollout.mig_layouts_plan import MigLayoutsPlan
 from gpu_cluster.settings.cluster import Cluster
-from lab import simulator
+from gpu_cluster_lab import simulator
 from tests.proofs.rollout.site import Site
 from tests.proofs.simulator.operating import create_policy, start_operator
 from tests.proofs.simulator.running import Running, until

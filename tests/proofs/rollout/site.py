@@ -37,9 +37,9 @@ from gpu_cluster.rollout.operands import TAINT
 from gpu_cluster.rollout.pending import changes
 from gpu_cluster.rollout.plan import Plan, plan
 from gpu_cluster.settings.cluster import Cluster
-from lab import simulator
-from lab.simulator import hosts as simulated
-from lab.simulator.hosts.model import cluster_dir
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir
 from tests.desired_host import desired_host
 from tests.proofs.hosts.machine import Running, free_port
 from tests.simulated import simulate

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster_lab.toolchain import ToolchainError
 from gpu_rules.rules import TWINS
 from gpu_rules.rules.twin import Twin
 from lab.benchmarks.measure import BenchmarkError
@@ -21,7 +22,6 @@ from tests.policies.admission.exports import (
     verified,
 )
 from tests.proofs.rules import results
-from toolchain import ToolchainError
 
 pytestmark = pytest.mark.full
 ELSEWHERE = {

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
 from gpu_cluster.validation import validation
 from gpu_cluster.validation.component import priority_class
-from lab import simulator
-from lab.simulator.control_plane import TOOLS
+from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab.simulator.control_plane import TOOLS
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Running, declared, until
 from tests.proofs.simulator.validating import JOBS, PRIORITIES, SPACES, Stack
 from tests.simulated import simulate

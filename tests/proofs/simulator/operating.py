@@ -9,10 +9,10 @@ from typing import Any
 
 import yaml
 
-from lab import simulator
-from lab.simulator.api import ApiError
-from lab.simulator.controller import operands
-from lab.simulator.controller.discovery import PCI
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator.api import ApiError
+from gpu_cluster_lab.simulator.controller import operands
+from gpu_cluster_lab.simulator.controller.discovery import PCI
 from tests.proofs.simulator.running import Running, until
 
 CRD = Path(simulator.__file__).parent / "charts/gpu-operator/crds/nvidia.com_clusterpolicies.yaml"

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpu_cluster.loading.loader import load
-from lab.simulator import Embedded, api, marks, set_fault
-from lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator import Embedded, api, marks, set_fault
+from gpu_cluster_lab.simulator.control_plane import ControlPlane
 
 Json = dict[str, Any]
 T = TypeVar("T")

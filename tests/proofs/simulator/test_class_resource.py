@@ -11,9 +11,9 @@ import pytest
 
 from gpu_cluster.kubernetes.resources import DRA_DRIVER
 from gpu_cluster.nodes.gpu_holders import holders_of_claims
+from gpu_cluster_lab.toolchain.pins import KUBERNETES
+from gpu_cluster_lab.toolchain.versions import numbers
 from tests.proofs.simulator.running import Json, Running, until
-from toolchain.pins import KUBERNETES
-from toolchain.versions import numbers
 
 RESOURCES = "/apis/resource.k8s.io/v1"
 SLICES, CLASSES = f"{RESOURCES}/resourceslices", f"{RESOURCES}/deviceclasses"

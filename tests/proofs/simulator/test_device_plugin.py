@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator import faults, hosts, logs, marks, set_fault
-from lab.simulator.controller.devices import gpu_uuid
-from lab.simulator.controller.preparation import DROP_IN
+from gpu_cluster_lab.simulator import faults, hosts, logs, marks, set_fault
+from gpu_cluster_lab.simulator.controller.devices import gpu_uuid
+from gpu_cluster_lab.simulator.controller.preparation import DROP_IN
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import simulate
 

@@ -26,7 +26,7 @@ from gpu_cluster.platforms.requests import Expected
 from gpu_cluster.release.helm_record import TYPE, encode_release
 from gpu_cluster.release.presence import check
 from gpu_cluster.rollout import mig_targets
-from lab.simulator import set_fault
+from gpu_cluster_lab.simulator import set_fault
 from tests.findings import found
 from tests.proofs.simulator.conftest import lent
 from tests.proofs.simulator.running import CLUSTER, Json, Running

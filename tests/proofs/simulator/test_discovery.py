@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lab.simulator.controller.discovery import PCI
+from gpu_cluster_lab.simulator.controller.discovery import PCI
 from tests.proofs.simulator.running import Running, until
 
 TAINT = {"key": "example.com/queue", "value": "batch", "effect": "NoSchedule"}

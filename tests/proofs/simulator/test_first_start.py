@@ -15,15 +15,14 @@ from pathlib import Path
 
 import pytest
 
-import toolchain
-from lab import simulator
-from lab.simulator import SimulatorError, control_plane
-from lab.simulator.control_plane import COMPONENTS, CONTROLLER, ControlPlane
-from lab.simulator.hardware import write_hardware
+from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab.simulator import SimulatorError, control_plane
+from gpu_cluster_lab.simulator.control_plane import COMPONENTS, CONTROLLER, ControlPlane
+from gpu_cluster_lab.simulator.hardware import write_hardware
+from gpu_cluster_lab.toolchain import processes
 from tests.guard import own_name
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import declared_hardware, simulate
-from toolchain import processes
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 200
@@ -67,7 +66,7 @@ class First:
             around: Command that runs the start command, such as `unshare`.
             environment: Additional environment variables.
         """
-        command = [sys.executable, "-m", "lab.simulator", "up", "--name", self.name]
+        command = [sys.executable, "-m", "gpu_cluster_lab.simulator", "up", "--name", self.name]
         return subprocess.Popen(
             [*around, *command, "--hardware", str(self.file)],
             cwd=ROOT,

@@ -14,7 +14,7 @@ from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.nodes import node_scheduling
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.validation import validation
-from lab.simulator import marks
+from gpu_cluster_lab.simulator import marks
 from tests.proofs.simulator.running import Running, declared
 from tests.proofs.simulator.validating import Stack, given
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab.simulator import marks, set_fault
+from gpu_cluster_lab.simulator import marks, set_fault
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import simulate
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab.simulator import marks
-from lab.simulator.controller import operands
+from gpu_cluster_lab.simulator import marks
+from gpu_cluster_lab.simulator.controller import operands
 from tests.proofs.simulator.operating import create_policy, operating
 from tests.proofs.simulator.running import Running, until
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from lab import simulator
-from lab.simulator import marks
-from lab.simulator.api import Api
-from lab.simulator.controller import operand_objects, operands
-from lab.simulator.controller.discovery import PCI
-from lab.simulator.controller.operator import Operator
+from gpu_cluster_lab import simulator
+from gpu_cluster_lab.simulator import marks
+from gpu_cluster_lab.simulator.api import Api
+from gpu_cluster_lab.simulator.controller import operand_objects, operands
+from gpu_cluster_lab.simulator.controller.discovery import PCI
+from gpu_cluster_lab.simulator.controller.operator import Operator
+from gpu_cluster_lab.toolchain import processes
 from tests.proofs.simulator.operating import DEPLOYMENTS, create_policy, operating
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import simulate
-from toolchain import processes
 
 DAEMON_SETS = "/apis/apps/v1/namespaces/default/daemonsets"
 MANAGER = operands.DEPLOY + "mig-manager"
@@ -121,7 +121,7 @@ def test_a_started_again_controller_leaves_operands_alone(operator: Running) -> 
     until(lambda: state(operator), lambda value: value == "ready")
     uids = {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)}
     pid = simulator.status(CLUSTER).running["controller"]
-    processes.stop(pid, "lab.simulator.controller")
+    processes.stop(pid, "gpu_cluster_lab.simulator.controller")
     assert simulate(CLUSTER, declared()).started
     operator.wait_gpus("gpu-1", "8", "8")
     assert {item["metadata"]["uid"] for item in operator.items(DAEMON_SETS)} == uids

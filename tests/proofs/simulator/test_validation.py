@@ -18,8 +18,8 @@ from gpu_cluster.nodes.record import RECORD
 from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
 from gpu_cluster.validation import validation
 from gpu_cluster.validation.selection import ASKED
-from lab.simulator import marks, set_fault
-from lab.simulator.controller.devices import gpu_uuid
+from gpu_cluster_lab.simulator import marks, set_fault
+from gpu_cluster_lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.simulator.running import CLUSTER, NAMESPACE, Json, declared, until
 from tests.proofs.simulator.validating import JOBS, SPACES, Stack, given, serve
 from tests.resolved import platform_of

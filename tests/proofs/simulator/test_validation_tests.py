@@ -13,7 +13,7 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.validation import tests, validation
 from gpu_cluster.validation.selection import ASKED, TESTS
-from lab.simulator import set_fault
+from gpu_cluster_lab.simulator import set_fault
 from tests.proofs.simulator.running import CLUSTER, Json
 from tests.proofs.simulator.validating import Stack, given
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from lab.simulator.control_plane import AUDIT
+from gpu_cluster_lab.simulator.control_plane import AUDIT
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, started
 from tests.proofs.validation import ways

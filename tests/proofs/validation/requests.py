@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator.control_plane import ControlPlane
 
 AGENT = "gpu-cluster/"
 """User agent of the program's API client."""

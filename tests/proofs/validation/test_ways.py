@@ -20,8 +20,8 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.nodes.record import RECORD
 from gpu_cluster.validation import validation
 from gpu_cluster.validation.selection import ASKED
-from lab.simulator import marks
-from lab.simulator.controller.devices import gpu_uuid
+from gpu_cluster_lab.simulator import marks
+from gpu_cluster_lab.simulator.controller.devices import gpu_uuid
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.validation import ways
 from tests.proofs.validation.conftest import TOUCHED

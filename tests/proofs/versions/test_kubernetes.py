@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.settings.support import ended
+from gpu_cluster_lab.toolchain.pins import KUBERNETES_MODULES
 from lab.real import build, parts
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started
 from tests.proofs.versions.count import ROOT
 from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
-from toolchain.pins import KUBERNETES_MODULES
 
 LIMIT = 3600
 """Seconds for building a version's tools on a slow CPU, or for one of the other tests."""
@@ -62,7 +62,7 @@ def _python(version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_stack_comes_up_stays_and_goes(version: str, tmp_path: Path) -> None:
-    built = _python(version, "toolchain")
+    built = _python(version, "gpu_cluster_lab.toolchain")
     assert built.returncode == 0, built.stdout
     project = Project.make(tmp_path, own_name(f"kubernetes-{_minor(version).replace('.', '-')}"))
     project.environment["GPU_CLUSTER_KUBERNETES"] = version

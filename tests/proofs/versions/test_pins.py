@@ -7,12 +7,12 @@ from datetime import date
 import pytest
 
 from gpu_cluster.settings.support import ended
+from gpu_cluster_lab.toolchain.pins import KUBERNETES_MODULES
+from gpu_cluster_lab.toolchain.versions import numbers
 from gpu_rules.facts.kubernetes import KUBE_VERSION
 from lab.real import parts
 from tests.proofs.versions.count import ROOT
 from tests.proofs.versions.named import BEHAVIOURS, KUBELETS, UPGRADE
-from toolchain.pins import KUBERNETES_MODULES
-from toolchain.versions import numbers
 
 USUAL = next(iter(KUBERNETES_MODULES))
 READ = date(2026, 11, 26)

@@ -12,8 +12,8 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from lab.simulator.hosts import namespaced, rootfs
-from lab.simulator.hosts.model import cluster_dir
+from gpu_cluster_lab.simulator.hosts import namespaced, rootfs
+from gpu_cluster_lab.simulator.hosts.model import cluster_dir
 from tests.toolchain.plugins.rig import (
     LIMIT,
     PLUGINS,
@@ -117,7 +117,7 @@ def _engine() -> Path:
     if program:
         return Path(program)
     sys.path.insert(0, str(ROOT))
-    from toolchain import ensure
+    from gpu_cluster_lab.toolchain import ensure
 
     return Path(ensure("pulumi")["pulumi"].path)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from gpu_cluster.commands.engine_home import engine_home
 from gpu_cluster.commands.environment import at_once
+from gpu_cluster_lab import toolchain
 from tests.toolchain.plugins.rig import LIMIT, Project, RigHost, alive, until
 
 pytestmark = pytest.mark.slow

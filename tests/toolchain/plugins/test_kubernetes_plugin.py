@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from lab.benchmarks.api_server import ApiServer, running
 from tests.toolchain.plugins.rig import Project
 

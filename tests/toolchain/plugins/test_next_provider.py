@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-import toolchain
+from gpu_cluster_lab import toolchain
 from lab.benchmarks.api_server import ApiServer, running
 from lab.next_provider import EXISTS, RELEASE, NextProvider, serving
 from tests.guard import own_name

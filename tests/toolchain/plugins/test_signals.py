@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster_lab.toolchain.plugin import NO_ENGINE
 from tests.toolchain.plugins.rig import LIMIT, PLUGINS, until
-from toolchain.plugin import NO_ENGINE
 
 TGKILL = {"x86_64": 234, "aarch64": 131}
 """System call number of tgkill(2), for which the C library has no function (Linux, unistd.h)."""

@@ -13,11 +13,11 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.gpu_manager import values as chart
 from gpu_cluster.platforms.gpu_manager.platform import PLATFORM
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster_lab.simulator.controller.manager_flags import admission_refusal, refusal
 from gpu_rules.faults import ConfigError
 from gpu_rules.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from gpu_rules.rules import Context, evaluate
 from lab.helm import Helm
-from lab.simulator.controller.manager_flags import admission_refusal, refusal
 from tests.components.platforms.gpu_manager.pods import pod
 from tests.proofs.platform import ways
 from tests.proofs.platform.chart_folders import ROOT

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator.hosts import rootfs
+from gpu_cluster_lab.simulator.hosts import rootfs
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ from tests.conftest import pytest_runtest_call, pytest_runtest_setup, pytest_ter
     )
     pytester.makepyfile(
         """
-from lab.simulator.hosts.rootfs import NoDebootstrap
+from gpu_cluster_lab.simulator.hosts.rootfs import NoDebootstrap
 import pytest
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import itertools
 import pytest
 import yaml
 
-from lab.simulator.hosts import package_graph
-from lab.simulator.hosts.model import HostError
-from lab.simulator.hosts.package_graph import UNVERIFIED, Graph
+from gpu_cluster_lab.simulator.hosts import package_graph
+from gpu_cluster_lab.simulator.hosts.model import HostError
+from gpu_cluster_lab.simulator.hosts.package_graph import UNVERIFIED, Graph
 
 GRAPHS = tuple(sorted(path.stem for path in package_graph.FOLDER.glob("*.yaml")))
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator.hosts import lifecycle, processes
-from lab.simulator.hosts.model import Spec
+from gpu_cluster_lab.simulator.hosts import lifecycle, processes
+from gpu_cluster_lab.simulator.hosts.model import Spec
 
 LATE = 3.0
 """Seconds until sshd has a process for a connection."""

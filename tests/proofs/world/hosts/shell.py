@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpu_cluster.hosts.script import FOLDER
 
-FIXTURES = Path("lab/simulator/hosts/fixtures/usr")
+FIXTURES = Path("embedded/gpu_cluster_lab/simulator/hosts/fixtures/usr")
 """Fakes of the simulated hosts: systemctl, grub-mkconfig and others."""
 
 

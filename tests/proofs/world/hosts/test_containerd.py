@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import toolchain
 from gpu_cluster.settings.hosts.runtime import DefaultRuntime, RuntimeSettings
-from lab.simulator.hosts import namespaced
+from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.hosts import namespaced
 from tests.proofs.hosts import cri
 from tests.proofs.hosts.declared import runtime
 from tests.proofs.hosts.machine import Running, differences, start, temporary_cluster

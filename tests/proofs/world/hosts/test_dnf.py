@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.simulator.hosts import rootfs
+from gpu_cluster_lab.simulator.hosts import rootfs
 from tests.proofs.world.hosts import shell
 from tests.proofs.world.hosts.rows import Situation, rows
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lab.simulator.hosts import namespaced
+from gpu_cluster_lab.simulator.hosts import namespaced
 from tests.proofs.hosts.docker import CONFIG, UNIT, says, script, start_docker
 from tests.proofs.hosts.machine import Running, temporary_cluster
 from tests.proofs.world.hosts.rows import Situation, rows

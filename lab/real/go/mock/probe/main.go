@@ -71,7 +71,7 @@ func main() {
 	case "all_reduce_perf":
 		list()
 		compute(len(see().UUIDs))
-		// As lab/simulator/logs.py: nccl-tests, src/common.cu.
+		// As embedded/gpu_cluster_lab/simulator/logs.py: nccl-tests, src/common.cu.
 		fmt.Printf("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : %d\n", value("figure", 400))
 		return
 	}
@@ -124,7 +124,7 @@ func compute(used int) {
 	for _, each := range faults() {
 		for _, minor := range seen.minors[:used] {
 			if each.Kind == "kernel" && each.GPU == minor {
-				// As lab/simulator/logs.py: cuda-samples, vectorAdd.cu, and the error's text.
+				// As embedded/gpu_cluster_lab/simulator/logs.py: cuda-samples, vectorAdd.cu, and the error's text.
 				fmt.Println("Failed to allocate device vector A (error code system not yet initialized)!")
 				os.Exit(1)
 			}

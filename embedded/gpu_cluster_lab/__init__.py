@@ -1,0 +1,1 @@
+"""Embedded cluster, and the toolchain that finds, downloads or builds what it runs."""
