@@ -122,15 +122,7 @@ def parts() -> list[Callable[[], AuditResult]]:
     """Return all scans in the order in which they are shown, one for each Go module at the end."""
     modules = sorted(
         file.parent
-        for file in (
-            ROOT
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "toolchain"
-            / "go"
-        ).glob("*/go.mod")
+        for file in (ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go").glob("*/go.mod")
     )
     in_go = [partial(_go, module) for module in modules]
     in_python = [partial(_python, path.name) for path in sorted(ROOT.glob("requirements*.lock"))]

@@ -72,15 +72,7 @@ def bom() -> Json:
     """Return the whole bill of materials; the same input gives the same document."""
     components = [
         *python_packages(ROOT / "requirements.lock"),
-        *go_modules(
-            ROOT
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "toolchain"
-            / "go"
-        ),
+        *go_modules(ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go"),
         *tools(),
     ]
     return {

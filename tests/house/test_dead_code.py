@@ -65,15 +65,7 @@ def of_ours(*folders: str) -> list[str]:
     return [
         f"{file.relative_to(ROOT)}: {name}"
         for file, name in unused(*(ROOT / folder for folder in folders))
-        if not file.is_relative_to(
-            ROOT
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "toolchain"
-            / "plugins"
-        )
+        if not file.is_relative_to(ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins")
         and not file.is_relative_to(ROOT / "tests")
     ]
 

@@ -37,9 +37,7 @@ def test_the_bill_of_materials_names_all_that_is_locked() -> None:
         assert f"pkg:pypi/{re.sub(r'[-_.]+', '-', name).lower()}@{version}" in names
     for pin in PINS.values():
         assert f"pkg:generic/{pin.name}@{pin.version}" in names
-    for file in (
-        ROOT / "embedded" / "gpu_cluster_lab" / "embedded" / "gpu_cluster_lab" / "toolchain" / "go"
-    ).rglob("go.sum"):
+    for file in (ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go").rglob("go.sum"):
         for line in file.read_text().splitlines():
             name, version, _ = line.split()
             if not version.endswith("/go.mod"):
@@ -156,16 +154,7 @@ def test_only_the_exit_code_for_findings_is_a_finding(
     go.write_text(f"#!/bin/sh\necho 'no packages' >&2\necho 'exit status {status}' >&2\nexit 1\n")
     go.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    result = audit._go(
-        ROOT
-        / "embedded"
-        / "gpu_cluster_lab"
-        / "embedded"
-        / "gpu_cluster_lab"
-        / "toolchain"
-        / "go"
-        / "actionlint"
-    )
+    result = audit._go(ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go" / "actionlint")
     assert (result.judged, result.clean) == (judged, False)
 
 
@@ -179,9 +168,7 @@ def test_the_audit_looks_at_every_lock_of_python_packages(
 
 
 def test_the_audit_looks_at_every_program_that_is_built() -> None:
-    for file in (
-        ROOT / "embedded" / "gpu_cluster_lab" / "embedded" / "gpu_cluster_lab" / "toolchain" / "go"
-    ).glob("*/go.mod"):
+    for file in (ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go").glob("*/go.mod"):
         tools = file.with_name("tools.go")
         imported = tools.read_text().count('_ "') if tools.exists() else 1
         assert len(audit.programs(file.parent)) == imported > 0, file

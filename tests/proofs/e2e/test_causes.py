@@ -256,16 +256,7 @@ def kubernetes_ends(project: Project, folder: Path) -> dict[str, str]:
 
 def own_plugin_ends(name: str) -> Callable[[Project, Path], dict[str, str]]:
     def make(project: Project, folder: Path) -> dict[str, str]:
-        file = (
-            project.root
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "embedded"
-            / "gpu_cluster_lab"
-            / "toolchain"
-            / "plugins"
-            / name
-        )
+        file = project.root / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins" / name
         file.write_text("raise SystemExit('ImportError: no module named grpc')\n")
         return UNASKED
 
@@ -288,15 +279,7 @@ def test_a_plugin_that_does_not_start_is_named(
     project: Project, tmp_path: Path, kind: str, command: str
 ) -> None:
     make, cause = PLUGINS[kind]
-    plugins = (
-        project.root
-        / "embedded"
-        / "gpu_cluster_lab"
-        / "embedded"
-        / "gpu_cluster_lab"
-        / "toolchain"
-        / "plugins"
-    )
+    plugins = project.root / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins"
     kept = {path: path.read_bytes() for path in plugins.iterdir() if path.is_file()}
     try:
         done = project.command(command, **make(project, tmp_path))

@@ -20,9 +20,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2_grpc, provider_pb2, provider_pb2_grpc
 
 ROOT = Path(__file__).resolve().parents[3]
-PLUGINS = (
-    ROOT / "embedded" / "gpu_cluster_lab" / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins"
-)
+PLUGINS = ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins"
 sys.path.insert(0, str(PLUGINS))
 
 from command_provider import values  # noqa: E402
