@@ -10,9 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 # Folder of the project's own Pulumi plugins in a clone.
-PLUGINS = (
-    Path("embedded") / "gpu_cluster_lab" / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins"
-)
+PLUGINS = Path("embedded") / "gpu_cluster_lab" / "toolchain" / "plugins"
 
 _SCRIPT = """\
 #!/bin/sh
