@@ -21,12 +21,16 @@ class HostFacts:
         wanted: What was expected in place of the state in `error`. May be empty.
         cure: How to resolve the error. May be empty.
         os_name: Name of the system for people (PRETTY_NAME).
-        ostree: Whether the system's packages come in an image (rpm-ostree).
+        image: What delivers the system's packages as one image (rpm-ostree, bootc). Empty: they
+            are installed one by one.
+        tegra: Model of a machine with Tegra (Jetson), whose GPU is on no PCI bus. Empty: no Tegra.
         driver: Version of the loaded NVIDIA kernel driver. None if no driver is loaded.
         containerd: Version of containerd on PATH, or `UNREAD`. None if it is not installed.
         toolkit: Version of nvidia-ctk on PATH, or `UNREAD`. None if it is not installed.
         docker: Version of Docker on PATH, or `UNREAD`. None if it is not installed.
         crio: Version of CRI-O on PATH, or `UNREAD`. None if it is not installed.
+        distributions: Kubernetes distributions with their own containerd that are installed: `k3s`,
+            `rke2`.
         headers: Whether the running kernel's headers are installed (/lib/modules/<kernel>/build).
         secure_boot: Whether UEFI Secure Boot is on. None if the host has no such EFI variable.
         driver_container: Whether the root of a driver container exists on the host; the loaded
@@ -86,7 +90,8 @@ class HostFacts:
     os: str = ""
     os_version: str = ""
     os_name: str = ""
-    ostree: bool = False
+    image: str = ""
+    tegra: str = ""
     arch: str = ""
     kernel: str = ""
     nvidia_devices: int = 0
@@ -96,6 +101,7 @@ class HostFacts:
     toolkit: str | None = None
     docker: str | None = None
     crio: str | None = None
+    distributions: tuple[str, ...] = ()
     headers: bool = False
     secure_boot: bool | None = None
     driver_container: bool = False

@@ -58,8 +58,8 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     name = facts.os_name or f"{facts.os or 'unknown'} {facts.os_version}".strip()
     if facts.os not in SYSTEMS:
         tell(f"operating system {name}", f"one of {', '.join(SYSTEMS)}", "use a supported system")
-    if facts.ostree:
-        has = f"{name}, whose packages come in an image (rpm-ostree)"
+    if facts.image:
+        has = f"{name}, whose packages come in an image ({facts.image})"
         tell(has, "packages by apt or dnf", "use a system whose packages are installed one by one")
     if facts.arch not in ARCHITECTURES:
         tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
@@ -118,6 +118,10 @@ def _gpus(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     least = 1 if host.gpus is None else host.gpus
     if facts.nvidia_devices >= least:
         return []
+    if facts.tegra:
+        has = f"{facts.tegra}, whose GPU is on no PCI bus"
+        wanted = "GPUs on the PCI bus: a Jetson's driver and libraries are part of its own system"
+        return [Fault(f"host {host.name}", has, wanted, "take this host out of the stack file")]
     cure = (
         "check lspci -d 10de: on the host, declare GPUs that are missing on the bus "
         "(unhealthyDevices, missing), or correct gpusPerNode or the host's role"

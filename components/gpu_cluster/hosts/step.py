@@ -149,7 +149,19 @@ def below_floor(
         yield fault(host, f"{part} {there}", wanted(part, there, border), cure, severity)
 
 
-def old_engine(host: DesiredHost, there: str | None, oldest: tuple[int, int]) -> Iterator[Fault]:
+def _engines(facts: HostFacts) -> list[str]:
+    """Return the container engines with a version of their own that are installed."""
+    versions = {
+        Engine.CONTAINERD: facts.containerd,
+        Engine.DOCKER: facts.docker,
+        Engine.CRI_O: facts.crio,
+    }
+    return [engine.value for engine, there in versions.items() if there is not None]
+
+
+def old_engine(
+    host: DesiredHost, facts: HostFacts, there: str | None, oldest: tuple[int, int]
+) -> Iterator[Fault]:
     """Yield a fault if a host's container engine is missing or too old.
 
     Args:
@@ -157,10 +169,17 @@ def old_engine(host: DesiredHost, there: str | None, oldest: tuple[int, int]) ->
         oldest: Oldest supported version: major and minor number.
     """
     name, wanted = host.sections.runtime.engine.value, f"{oldest[0]}.{oldest[1]} or later"
-    if not host.role.has_gpus:
+    # Software with its own engine is named by the step `toolkit`; another engine would not help.
+    if not host.role.has_gpus or facts.foreign:
         return
     if there is None and host.sections.runtime.install is None:
-        yield fault(host, f"no {name}", wanted, f"install {name}, or declare runtime.install")
+        cure = f"install {name}, or declare runtime.install"
+        if others := [*facts.distributions, *_engines(facts)]:
+            has = f"no {name}, but {' and '.join(others)}"
+            cure = f"declare runtime.engine: {others[0]}, or {cure}"
+            yield fault(host, has, wanted, cure)
+        else:
+            yield fault(host, f"no {name}", wanted, cure)
     elif there == UNREAD:
         yield fault(host, f"{name} without a version", wanted, NO_VERSION)
     elif there is not None and version(there) < oldest:

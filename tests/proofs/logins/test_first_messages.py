@@ -14,7 +14,7 @@ from gpu_cluster.host_facts import UNREAD
 from gpu_cluster.hosts.preflight import validate_host
 from gpu_cluster.inspection.judgement import _chart
 from gpu_cluster.loading.stack_file import load_stack_file
-from gpu_rules.faults import ConfigError, FaultError
+from gpu_rules.faults import ConfigError, FaultError, FaultSeverity
 from tests.desired_host import desired_host
 from tests.proofs.hosts.sound import GOOD, declared
 from tests.proofs.logins.lines import lines_before
@@ -54,6 +54,36 @@ TYPOS: dict[str, tuple[str, str]] = {
 }
 FACTS: dict[str, tuple[dict[str, Any], str]] = {
     "engine missing": ({"containerd": None}, "no containerd"),
+    "K3s not declared": (
+        {"containerd": None, "distributions": ("k3s",)},
+        "no containerd, but k3s; wanted: .*; cure: declare runtime.engine: k3s",
+    ),
+    "RKE2 not declared": (
+        {"containerd": None, "distributions": ("rke2",)},
+        "no containerd, but rke2; wanted: .*; cure: declare runtime.engine: rke2",
+    ),
+    "CRI-O not declared": (
+        {"containerd": None, "crio": "1.34.1"},
+        "no containerd, but cri-o; wanted: .*; cure: declare runtime.engine: cri-o",
+    ),
+    "k0s": ({"containerd": None, "foreign": ("k0s",)}, "k0s, with its own container engine"),
+    "MicroK8s": (
+        {"containerd": None, "foreign": ("snap-microk8s",)},
+        "snap-microk8s, with its own container engine",
+    ),
+    "Jetson": (
+        {"nvidia_devices": 0, "tegra": "NVIDIA Jetson AGX Orin Developer Kit"},
+        "NVIDIA Jetson AGX Orin Developer Kit, whose GPU is on no PCI bus",
+    ),
+    "an image of bootc": ({"image": "bootc, composefs"}, r".*an image \(bootc, composefs\)"),
+    "slow nvidia-smi": (
+        {"nvidia_smi": "124 "},
+        "nvidia-smi that does not respond within 5 s; wanted: .*persistence mode",
+    ),
+    "infoROM": (
+        {"nvidia_smi": "14 WARNING: infoROM is corrupted at gpu 0000:65:00.0"},
+        "a GPU with a corrupted infoROM",
+    ),
     "engine too old": ({"containerd": "1.4.13"}, r"containerd 1\.4\.13"),
     "engine of another text": ({"containerd": UNREAD}, "containerd without a version"),
     "toolkit missing": ({"toolkit": None}, "no nvidia-ctk"),
@@ -101,7 +131,33 @@ def test_what_a_host_lacks_is_named_in_the_first_lines(name: str) -> None:
     facts, counts = FACTS[name]
     cluster, host = declared(version="595.91.07")
     faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, **facts))
-    assert lines_before(f"found {counts}.*; cure: .", str(FaultError(*faults))) <= 3
+    assert lines_before(f"found {counts}.*", str(FaultError(*faults))) <= 3
+    assert all(fault.cure for fault in faults)
+
+
+@pytest.mark.promise(
+    "A host whose engine belongs to other software gets one error about its engine."
+)
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"containerd": None, "distributions": ("k3s",)},
+        {"containerd": None, "foreign": ("k0s",)},
+        {"containerd": None, "foreign": ("snap-microk8s",)},
+    ],
+)
+def test_an_engine_of_other_software_is_one_error(facts: dict[str, Any]) -> None:
+    cluster, host = declared(version="595.91.07")
+    faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, **facts))
+    assert len([fault for fault in faults if fault.severity is FaultSeverity.ERROR]) == 1
+
+
+def test_a_corrupted_inforom_stops_no_run() -> None:
+    cluster, host = declared(version="595.91.07")
+    smi = "14 WARNING: infoROM is corrupted at gpu 0000:65:00.0"
+    facts = dataclasses.replace(GOOD, nvidia_smi=smi)
+    (fault,) = validate_host(desired_host(cluster, host), facts)
+    assert fault.severity is FaultSeverity.WARNING
 
 
 @pytest.mark.logins("message", "no folder of charts")

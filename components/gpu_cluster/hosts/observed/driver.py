@@ -24,6 +24,11 @@ PCI_ERROR_RESPONSE); the field of the link's width has six bits (pci_regs.h, PCI
 """
 TIMED_OUT = 124
 """Exit status of timeout(1)."""
+_CORRUPTED_INFOROM = "14"
+"""Exit status of nvidia-smi, which lists all GPUs all the same (nvidia-smi(1), "Return value").
+
+NVIDIA GPU Operator documentation, "Troubleshooting": the operator's validator fails then.
+"""
 NAMED = 4
 """Maximum number of GPUs that one message names; further GPUs are only counted."""
 
@@ -100,10 +105,23 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not status:
         return
     if status == str(TIMED_OUT):
-        cure = "check `dmesg | grep -e NVRM -e Xid`; a reset or a reboot recovers a GPU that hangs"
-        yield _fault(
-            host, "nvidia-smi that does not respond", "one in 5 s", cure, FaultSeverity.WARNING
+        cure = (
+            "run `time nvidia-smi -L` on the host. If it ends late, turn persistence mode on "
+            "(`nvidia-smi -pm 1`, unit nvidia-persistenced): without it each call starts all GPUs "
+            "anew. If it doesn't end, check `dmesg | grep -e NVRM -e Xid`; a reset or a reboot "
+            "recovers a GPU that hangs"
         )
+        has = "nvidia-smi that does not respond within 5 s"
+        yield _fault(host, has, "a response in 5 s", cure, FaultSeverity.WARNING)
+        return
+    if status == _CORRUPTED_INFOROM:
+        cure = (
+            "find the GPU that `nvidia-smi` names, and ask the board's vendor; the GPU Operator's "
+            "validation accepts no such GPU"
+        )
+        has = "a GPU with a corrupted infoROM (nvidia-smi ends with 14)"
+        wanted = "none: the GPU works, but its counters of errors and its settings may be lost"
+        yield _fault(host, has, wanted, cure, FaultSeverity.WARNING)
         return
     wanted, cure = next(
         ((wanted, cure) for words, wanted, cure in _WORDS if words in said.lower()),

@@ -44,7 +44,6 @@ _TRUTHS = (
     "headers",
     "secure_boot",
     "driver_container",
-    "ostree",
     "reboot_required",
     "simulated",
 )
@@ -58,6 +57,9 @@ FORMS: Mapping[str, re.Pattern[str]] = {
         "foreign": r"[a-z0-9 -]{0,64}",
         "os_version": r"[ -~]{0,64}",
         "os_name": r".{0,512}",
+        "image": r"[a-z, -]{0,32}",
+        "tegra": r".{0,512}",
+        "distribution": r"k3s|rke2",
         "loaded": r"[a-z0-9_]{1,64}",
         "installed": _VERSION,
         "default_runtime": r"[0-9A-Za-z._-]{0,64}",
@@ -101,7 +103,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
     """
     single: dict[str, str] = {}
     kept = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
-    kinds = (*kept, "leftover", "loaded", "reboot", "uuid", *HARDWARE)
+    kinds = (*kept, "distribution", "leftover", "loaded", "reboot", "uuid", *HARDWARE)
     repeated: dict[str, list[str]] = {name: [] for name in kinds}
     for line in lines:
         key, separator, value = line.partition("=")
@@ -126,7 +128,8 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         os=single.get("os", ""),
         os_version=single.get("os_version", ""),
         os_name=single.get("os_name", "")[:SHOWN],
-        ostree=single.get("ostree") == "yes",
+        image=single.get("image", ""),
+        tegra=single.get("tegra", "")[:SHOWN],
         arch=single.get("arch", ""),
         kernel=single.get("kernel", ""),
         nvidia_devices=_number(single.get("nvidia_devices")),
@@ -136,6 +139,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         toolkit=single.get("toolkit") or None,
         docker=single.get("docker") or None,
         crio=single.get("crio") or None,
+        distributions=tuple(repeated["distribution"]),
         headers=single.get("headers") == "yes",
         secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
         driver_container=single.get("driver_container") == "yes",

@@ -313,6 +313,20 @@ version() {
     say "$1" "${program_version:-unknown}"
 }
 
+# Prints tegra=MODEL on a machine with Tegra, such as a Jetson, whose GPU is on no PCI bus. Source:
+# NVIDIA/go-nvlib, pkg/nvlib/info/property-extractor.go (HasTegraFiles).
+tegra() {
+    first "$root/sys/devices/soc0/family"
+    case $line in
+        [Tt]egra*) ;;
+        *) [ -e "$root/etc/nv_tegra_release" ] || return 0 ;;
+    esac
+    its_model=
+    # The device tree ends its texts with a zero byte.
+    [ ! -r "$root/proc/device-tree/model" ] || its_model=$(tr -d '\000' <"$root/proc/device-tree/model")
+    say tegra "${its_model:-Tegra}"
+}
+
 driver() {
     [ -r "$root/proc/driver/nvidia/version" ] || return 0
     say driver "$(driver_loaded)"
@@ -333,7 +347,9 @@ read_os_release
 say os "$os"
 say os_version "$os_version"
 say os_name "$os_name"
-if [ -e "$root/run/ostree-booted" ]; then say ostree yes; fi
+find_image
+say image "$image"
+tegra
 # shellcheck disable=SC2046 # two words
 set -- $(uname -m -r)
 kernel=$1
@@ -354,6 +370,9 @@ driver
 version containerd containerd
 version docker dockerd
 version crio crio
+for program in k3s rke2; do
+    ! command -v "$program" >/dev/null 2>&1 || say distribution "$program"
+done
 if [ -d "$root/lib/modules/$kernel/build" ]; then say headers yes; else say headers no; fi
 secure_boot
 version toolkit nvidia-ctk

@@ -22,7 +22,7 @@ def _given(host: DesiredHost) -> Given:
 
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    yield from old_engine(host, facts.containerd, (1, 6))
+    yield from old_engine(host, facts, facts.containerd, (1, 6))
 
 
 STEP = Step(

@@ -21,7 +21,7 @@ def _given(host: DesiredHost) -> Given:
 
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    yield from old_engine(host, facts.crio, (1, 24))
+    yield from old_engine(host, facts, facts.crio, (1, 24))
 
 
 STEP = Step(

@@ -29,7 +29,7 @@ def _given(host: DesiredHost) -> Given:
 
 
 def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    yield from old_engine(host, facts.docker, (20, 10))
+    yield from old_engine(host, facts, facts.docker, (20, 10))
 
 
 STEP = Step(

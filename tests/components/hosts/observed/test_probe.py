@@ -167,3 +167,57 @@ def test_docker_s_default_runtime_is_asked_where_nvidia_s_runtime_is(
     if toolkit:
         machine.program("nvidia-container-runtime", "")
     assert parse(machine.lines()).default_runtime == found
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        "etc/systemd/system",
+        "usr/local/lib/systemd/system",
+        "usr/lib/systemd/system",
+        "lib/systemd/system",
+    ],
+)
+def test_k0s_is_found_in_each_folder_of_units(machine: Machine, folder: str) -> None:
+    machine.file(f"{folder}/k0sworker.service", "[Service]\nExecStart=/usr/local/bin/k0s worker\n")
+    assert machine.single("foreign") == "k0s"
+
+
+@pytest.mark.parametrize("mount", ["snap", "var/lib/snapd/snap"])
+def test_microk8s_is_found_in_each_folder_of_snaps(machine: Machine, mount: str) -> None:
+    machine.file(f"{mount}/microk8s/current/meta/snap.yaml", "name: microk8s\n")
+    assert machine.single("foreign") == "snap-microk8s"
+
+
+def test_a_kubernetes_distribution_with_its_own_engine_is_told(machine: Machine) -> None:
+    machine.program("k3s", "k3s version v1.36.2+k3s1 (f5dd0e9f)")
+    assert parse(machine.lines()).distributions == ("k3s",)
+
+
+def test_a_jetson_is_told_by_its_model(machine: Machine) -> None:
+    assert parse(machine.lines()).tegra == ""
+    machine.file("etc/nv_tegra_release", "# R36 (release), REVISION: 4.3\n")
+    assert parse(machine.lines()).tegra == "Tegra"
+    machine.file("proc/device-tree/model", "NVIDIA Jetson AGX Orin Developer Kit\0")
+    assert parse(machine.lines()).tegra == "NVIDIA Jetson AGX Orin Developer Kit"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "image"),
+    [
+        ("run/ostree-booted", "", "rpm-ostree"),
+        ("proc/cmdline", "ro quiet composefs=f2b8b798d07d rw\n", "bootc, composefs"),
+        ("proc/cmdline", "composefs=?f2b8b798d07d", "bootc, composefs"),
+        ("proc/cmdline", "ro quiet nocomposefs=1\n", ""),
+    ],
+)
+def test_a_system_in_an_image_is_told(machine: Machine, path: str, text: str, image: str) -> None:
+    machine.file(path, text)
+    assert parse(machine.lines()).image == image
+
+
+def test_line_ends_of_windows_in_os_release_are_no_part_of_its_values(machine: Machine) -> None:
+    text = 'ID=ubuntu\r\nVERSION_ID="24.04"\r\nPRETTY_NAME="Ubuntu 24.04.3 LTS"\r\n'
+    machine.file("etc/os-release", text)
+    facts = parse(machine.lines())
+    assert (facts.os, facts.os_version, facts.os_name) == ("ubuntu", "24.04", "Ubuntu 24.04.3 LTS")

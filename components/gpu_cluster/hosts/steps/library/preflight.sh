@@ -28,8 +28,9 @@ require_system() {
         *) problem "operating system '${os_name:-${os:-unknown}}' (/etc/os-release)" "one of: $GC_SYSTEMS" \
             "use a supported system, or add it to the list if you have tested it" ;;
     esac
-    [ ! -e "$root/run/ostree-booted" ] ||
-        problem "${os_name:-$os}, whose packages come in an image (rpm-ostree)" "packages by apt or dnf" \
+    find_image
+    [ -z "$image" ] ||
+        problem "${os_name:-$os}, whose packages come in an image ($image)" "packages by apt or dnf" \
             "use a system whose packages can be installed one by one"
     case $os-${os_version%%.*} in
         centos-[1-7] | rhel-[1-7] | ol-[1-7] | amzn-2 | amzn-2018)
@@ -78,7 +79,9 @@ require_package_manager_idle() {
 read_os_release() {
     os='' os_version='' os_name=''
     [ -r "$root/etc/os-release" ] || return 0
+    its_return=$(printf '\r') # of a file that was written with the line ends of Windows
     while IFS='=' read -r its_name its_value; do
+        its_value=${its_value%"$its_return"}
         its_value=${its_value#[\"\']}
         its_value=${its_value%[\"\']}
         case $its_name in
@@ -87,6 +90,20 @@ read_os_release() {
             PRETTY_NAME) os_name=$its_value ;;
         esac
     done <"$root/etc/os-release"
+}
+
+# Sets `image` to what delivers the whole system as an image: rpm-ostree, or bootc with composefs
+# alone, which boots with composefs= and without /run/ostree-booted (bootc, crates/lib,
+# composefs_booted).
+# shellcheck disable=SC2034 # callers read this variable
+find_image() {
+    image=
+    if [ -e "$root/run/ostree-booted" ]; then
+        image=rpm-ostree
+    elif [ -r "$root/proc/cmdline" ]; then
+        read -r its_line <"$root/proc/cmdline" || :
+        case " $its_line" in *" composefs="*) image="bootc, composefs" ;; esac
+    fi
 }
 
 # find_package_lock: sets `locked` to the package manager's lock that a process holds, and `locker`

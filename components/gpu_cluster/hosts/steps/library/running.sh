@@ -173,10 +173,15 @@ main_process() {
 # shellcheck disable=SC2034 # callers read this variable
 find_foreign() {
     foreign=
-    for file in etc/systemd/system/k0sworker.service etc/systemd/system/k0scontroller.service; do
-        [ ! -e "$root/$file" ] || foreign="k0s"
+    for folder in etc/systemd/system usr/local/lib/systemd/system usr/lib/systemd/system lib/systemd/system; do
+        for file in k0sworker k0scontroller; do
+            [ ! -e "$root/$folder/$file.service" ] || foreign="k0s"
+        done
     done
+    # snapd's folder is below /var/lib on systems without classic snaps, such as Fedora (snapd,
+    # dirs/dirs.go, SnapMountDir).
     for snap in microk8s docker k8s; do
-        [ ! -e "$root/snap/$snap/current" ] || foreign="${foreign:+$foreign }snap-$snap"
+        [ ! -e "$root/snap/$snap/current" ] && [ ! -e "$root/var/lib/snapd/snap/$snap/current" ] ||
+            foreign="${foreign:+$foreign }snap-$snap"
     done
 }
