@@ -94,7 +94,7 @@ class DesiredHost(Target):
     @property
     def target(self) -> Target:
         """Return the connection data and role of the host."""
-        return Target(**{each.name: getattr(self, each.name) for each in fields(Target)})
+        return Target(**{field.name: getattr(self, field.name) for field in fields(Target)})
 
     @property
     def join(self) -> Join | None:

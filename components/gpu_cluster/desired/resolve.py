@@ -130,8 +130,8 @@ class Desired:
     @property
     def privileged_namespaces(self) -> frozenset[str]:
         """Return the namespaces of the stack and its platform whose pods may be privileged."""
-        own = (space.name for space in self.namespaces if space.privileged)
-        return trusted_of_platform(self.platform).union(own)
+        own_names = (space.name for space in self.namespaces if space.privileged)
+        return trusted_of_platform(self.platform).union(own_names)
 
     @property
     def question(self) -> Question:
@@ -333,9 +333,9 @@ class _Resolver:
         tainted = {
             node
             for pool in self.cluster.pools
-            for part in self.platform.site.parts(pool)
-            if any(taint.node_taint.is_hard for taint in part.taints)
-            for node in part.node_names
+            for pool_part in self.platform.site.parts(pool)
+            if any(taint.node_taint.is_hard for taint in pool_part.taints)
+            for node in pool_part.node_names
         }
         return any(host.node not in tainted for host in self.cluster.hosts)
 
@@ -368,8 +368,8 @@ class _Resolver:
 
     def layouts(self) -> DesiredMigLayouts:
         """Return the MIG layouts of the pools with GPUs."""
-        own = self.cluster.scheduling.nodes
-        named = {name for name, node in own.items() if MIG_LABEL in node.labels}
+        node_settings = self.cluster.scheduling.nodes
+        labelled = {name for name, node in node_settings.items() if MIG_LABEL in node.labels}
         # MIG layouts of an adopted platform are not changed.
         adopted = self.platform.installation.is_adopted
         mig_layouts = None if adopted else self.platform.layouts
@@ -380,7 +380,7 @@ class _Resolver:
                 PoolLayout(
                     **self.members(pool),
                     layout=mig_layouts.of(pool),
-                    excluded=tuple(sorted(named & set(pool.node_names))),
+                    excluded=tuple(sorted(labelled & set(pool.node_names))),
                 )
                 for pool in self.platform.site.gpu_pools
                 if mig_layouts is not None
@@ -425,8 +425,16 @@ class _Resolver:
         if the stack lacks the secret.
         """
         installation, installer = self.platform.installation, self.cluster.installer
-        objects = [_expected(part.manifest) for part in installation.objects if not part.secret]
-        objects += [each for program in installation.programs for each in program.objects]
+        objects = [
+            _expect_object(declared.manifest)
+            for declared in installation.objects
+            if not declared.secret
+        ]
+        objects += [
+            program_object
+            for program in installation.programs
+            for program_object in program.objects
+        ]
         if installer is not None:
             objects += [
                 Expected(
@@ -472,7 +480,7 @@ class _Resolver:
         return Operands(
             spaces=tuple(sorted(spaces - {self.cluster.validation.namespace})),
             namespace=self.platform.installation.namespace,
-            labels=dict(part.split("=", 1) for part in installation.servers.pods.split(",")),
+            labels=dict(label.split("=", 1) for label in installation.servers.pods.split(",")),
         )
 
     @cached_property
@@ -483,23 +491,27 @@ class _Resolver:
         separate pools with the number of GPUs in their name.
         """
         return tuple(
-            part for pool in self.platform.site.gpu_pools for part in self.equal_parts(pool)
+            pool_part
+            for pool in self.platform.site.gpu_pools
+            for pool_part in self.equal_parts(pool)
         )
 
     def equal_parts(self, pool: Pool) -> Iterator[Pool]:
         """Yield the parts of a pool whose nodes all advertise the same devices."""
 
-        def advertised(part: Pool) -> str:
-            return _digest([asdict(offer) for offer in self.platform.offers(part)])
+        def advertised(pool_part: Pool) -> str:
+            return _digest_value([asdict(offer) for offer in self.platform.offers(pool_part)])
 
-        parts: dict[tuple[int, str], list[Pool]] = {}
-        for part in self.platform.site.parts(pool):
-            parts.setdefault((part.gpus_per_node, advertised(part)), []).append(part)
-        for (gpus, offers), equal in parts.items():
+        equal_pools: dict[tuple[int, str], list[Pool]] = {}
+        for pool_part in self.platform.site.parts(pool):
+            equal_pools.setdefault((pool_part.gpus_per_node, advertised(pool_part)), []).append(
+                pool_part
+            )
+        for (gpus, offers), equal in equal_pools.items():
             name = pool.name if gpus == pool.gpus_per_node else f"{pool.name}-x{gpus}"
             if offers != advertised(pool.model_copy(update={"gpus_per_node": gpus})):
                 name = f"{pool.name}-x{gpus}-{offers[:4]}"
-            nodes = tuple(node for part in equal for node in part.nodes or ()) or None
+            nodes = tuple(node for pool_part in equal for node in pool_part.nodes or ()) or None
             yield equal[0].model_copy(update={"name": name, "nodes": nodes})
 
     @property
@@ -527,8 +539,8 @@ class _Resolver:
             resting = tuple(name for name in names if name in out)
             return {**members, "nodes": nodes, "maintenance": resting}
         resting = tuple(sorted(out - self.pool_of.keys()))
-        found = {"selector": dict(pool.selector or {}), "count": pool.size}
-        return {**members, **found, "maintenance": resting}
+        selected = {"selector": dict(pool.selector or {}), "count": pool.size}
+        return {**members, **selected, "maintenance": resting}
 
     def labels(self, pool: Pool) -> dict[str, str]:
         """Return the labels of a pool's nodes: labels of the platform and declared labels."""
@@ -553,8 +565,8 @@ class _Resolver:
             by_rule=frozenset(pool.name for pool in by_rule),
             objects={
                 **{
-                    f"priority-{each.name}": priority_class(each)
-                    for each in section.priority_classes
+                    f"priority-{priority.name}": priority_class(priority)
+                    for priority in section.priority_classes
                 },
                 **{
                     f"limit-{limit.namespace}": limit_range(
@@ -571,11 +583,11 @@ class _Resolver:
 
     def pool_scheduling(self, pool: Pool) -> PoolScheduling:
         """Return the labels and taints of a pool's nodes."""
-        parts = self.platform.site.parts(pool)
+        pool_parts = self.platform.site.parts(pool)
         offers = {
             offer.resource: offer
-            for part in parts
-            for offer in (self.platform.offers(part) if pool.has_startup_taint else ())
+            for pool_part in pool_parts
+            for offer in (self.platform.offers(pool_part) if pool.has_startup_taint else ())
         }
         handed = {MIG_LABEL: self.layouts_manager} if self.platform.layouts else {}
         return PoolScheduling(
@@ -611,9 +623,9 @@ class _Resolver:
             for node, host in hosts.items()
         }
         for pool in self.cluster.pools:
-            for part in self.platform.site.parts(pool):
-                shared = self.node(part)
-                for name in part.node_names:
+            for pool_part in self.platform.site.parts(pool):
+                shared = self.node(pool_part)
+                for name in pool_part.node_names:
                     sections = hosts[name].sections if name in hosts else shared.sections
                     gpus = pool.on_the_bus(name)
                     by_name[name] = replace(shared, gpus=gpus, sections=sections)
@@ -643,19 +655,19 @@ class _Resolver:
         platforms = {key: getattr(cluster, name, None) for key, name in SECTIONS.items()}
         return {
             "gpusPerNode": str(pool.gpus_per_node),
-            "mig": _digest(pool.model_dump(mode="json", include={"mig"})),
-            "registry": _digest(cluster.registry.model_dump(mode="json")),
+            "mig": _digest_value(pool.model_dump(mode="json", include={"mig"})),
+            "registry": _digest_value(cluster.registry.model_dump(mode="json")),
             "validation.image": cluster.validation.image,
-            "validation.command": _digest(cluster.validation.command),
+            "validation.command": _digest_value(cluster.validation.command),
             "driver.source": driver.source.value,
             "driver.version": driver.version or "any",
-            "driver": _digest(driver.model_dump(mode="json", exclude={"source", "version"})),
+            "driver": _digest_value(driver.model_dump(mode="json", exclude={"source", "version"})),
             "runtime.engine": runtime.engine.value,
-            "runtime": _digest(runtime.model_dump(mode="json", exclude={"engine"})),
+            "runtime": _digest_value(runtime.model_dump(mode="json", exclude={"engine"})),
             "platform": str(cluster.platform),
-            "driverInstaller": _digest(cluster.driver_installer.model_dump(mode="json")),
+            "driverInstaller": _digest_value(cluster.driver_installer.model_dump(mode="json")),
         } | {
-            key: _digest(section.model_dump(mode="json", exclude=section.UNPROVEN))
+            key: _digest_value(section.model_dump(mode="json", exclude=section.UNPROVEN))
             for key, section in platforms.items()
             if section is not None
         }
@@ -680,8 +692,8 @@ class _Resolver:
     def pool_validation(self, pool: Pool) -> PoolValidation:
         """Return the validation of a pool whose nodes all advertise the same devices."""
         validation, settings = self.cluster.validation, self.proven(pool, pool)
-        named = self.host_of if pool.nodes is None else dict.fromkeys(pool.node_names)
-        hosts = {node: host for node in named if (host := self.host_of.get(node))}
+        possible_nodes = self.host_of if pool.nodes is None else dict.fromkeys(pool.node_names)
+        hosts = {node: host for node in possible_nodes if (host := self.host_of.get(node))}
         proven = {node: self.proven(pool, declared) for node, (declared, _) in hosts.items()}
         return PoolValidation(
             **self.members(pool),
@@ -692,7 +704,11 @@ class _Resolver:
             timeout_seconds=validation.timeout_seconds,
             busy=str(validation.busy),
             settings=settings,
-            own={node: own for node, own in sorted(proven.items()) if own != settings},
+            own={
+                node: node_settings
+                for node, node_settings in sorted(proven.items())
+                if node_settings != settings
+            },
             spaces=self.spaces,
             hosts={
                 node: host.target for node, (_, host) in hosts.items() if not host.in_maintenance
@@ -767,11 +783,11 @@ class _Resolver:
         )
 
 
-def _expected(manifest: Json) -> Expected:
+def _expect_object(manifest: Json) -> Expected:
     metadata = manifest["metadata"]
     namespace = metadata.get("namespace", "")
     return Expected(manifest["apiVersion"], manifest["kind"], namespace, metadata["name"])
 
 
-def _digest(value: object) -> str:
+def _digest_value(value: object) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:8]

@@ -42,7 +42,7 @@ def rules_context(
     context = Context(
         pools=tuple(facts for pool in site.pools for facts in _pool_facts(pool, site, maintenance)),
         platform=platform.site.platform,
-        plugin=_plugin(platform),
+        plugin=_shared_plugin_facts(platform),
         runtime_class=_runtime_class(platform),
         runtime_classes=platform.engines.runtime_classes,
         infrastructure_namespaces=frozenset(
@@ -59,11 +59,11 @@ def _pool_facts(pool: Pool, site: Site, maintenance: Collection[str]) -> Iterato
     Labels that a node has in addition to the pool's don't count: the rules expect more labels on
     nodes than the stack sets.
     """
-    parts: dict[tuple[FrozenDict[str, str], tuple[Taint, ...]], list[str]] = {}
-    for part in site.parts(pool):
-        labels = FrozenDict({key: part.labels[key] for key in pool.labels})
-        parts.setdefault((labels, part.taints), []).extend(part.node_names)
-    for (labels, taints), names in parts.items():
+    nodes_by_scheduling: dict[tuple[FrozenDict[str, str], tuple[Taint, ...]], list[str]] = {}
+    for pool_part in site.parts(pool):
+        labels = FrozenDict({key: pool_part.labels[key] for key in pool.labels})
+        nodes_by_scheduling.setdefault((labels, pool_part.taints), []).extend(pool_part.node_names)
+    for (labels, taints), names in nodes_by_scheduling.items():
         is_plain = labels == pool.labels and taints == pool.taints
         size = len(names) if names else pool.size
         yield PoolFacts(
@@ -104,15 +104,15 @@ def _with_guardrails(context: Context, guardrails: GuardrailsSettings) -> Contex
         other_claims=frozenset(guardrails.other_claims),
         exemptions=tuple(
             ExemptionFacts(
-                rules=frozenset(given.rules),
-                until=given.until,
-                reason=given.reason,
-                namespaces=given.namespaces,
-                labels=dict(given.labels),
-                images=given.images,
-                host_paths=given.host_paths,
+                rules=frozenset(exemption.rules),
+                until=exemption.until,
+                reason=exemption.reason,
+                namespaces=exemption.namespaces,
+                labels=dict(exemption.labels),
+                images=exemption.images,
+                host_paths=exemption.host_paths,
             )
-            for given in guardrails.exemptions
+            for exemption in guardrails.exemptions
         ),
         daemon_set_controllers=context.daemon_set_controllers.union(
             guardrails.daemon_set_controllers
@@ -133,12 +133,12 @@ def _runtime_class(platform: Platform) -> str | None:
     return platform.runtime_class or ""
 
 
-def _plugin(platform: Platform) -> PluginFacts | None:
+def _shared_plugin_facts(platform: Platform) -> PluginFacts | None:
     """Return the device plugin's configuration if all pools with GPUs share it, else None."""
     described = {
-        _plugin_of(plugin, part) if (plugin := platform.plugin(part)) else None
+        _plugin_of(plugin, pool_part) if (plugin := platform.plugin(pool_part)) else None
         for pool in platform.site.gpu_pools
-        for part in platform.site.parts(pool)
+        for pool_part in platform.site.parts(pool)
     }
     return described.pop() if len(described) == 1 else None
 

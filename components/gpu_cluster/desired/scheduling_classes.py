@@ -37,8 +37,8 @@ def features(selector: dict[str, str]) -> list[dict[str, Any]] | None:
         if name == label:
             return None
         if (pci := _PCI.fullmatch(name)) and value == "true":
-            parts = {key: text for key, text in pci.groupdict().items() if text}
-            expressions = {key: {"op": "In", "value": [text]} for key, text in parts.items()}
+            pci_fields = {key: text for key, text in pci.groupdict().items() if text}
+            expressions = {key: {"op": "In", "value": [text]} for key, text in pci_fields.items()}
             rules.append({"feature": "pci.device", "matchExpressions": expressions})
             continue
         for pattern, feature in _SIMPLE.items():

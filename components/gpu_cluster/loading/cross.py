@@ -34,34 +34,34 @@ from gpu_rules.printable import shortened
 
 def validate(sections: ValidSections) -> tuple[Fault, ...]:
     """Return all faults between sections; pools and hosts that inherit a fault share it."""
-    return tuple(dict.fromkeys(_faults(sections)))
+    return tuple(dict.fromkeys(_check_sections(sections)))
 
 
-def _faults(sections: ValidSections) -> Iterator[Fault]:
-    yield from _pools(sections)
-    yield from _hosts(sections)
-    yield from _membership(sections)
-    yield from _platform(sections)
-    yield from _names(sections)
+def _check_sections(sections: ValidSections) -> Iterator[Fault]:
+    yield from _check_pools(sections)
+    yield from _check_hosts(sections)
+    yield from _check_membership(sections)
+    yield from _check_platform(sections)
+    yield from _check_pool_names(sections)
     yield from validate_driver.validate(sections)
     yield from validate_scheduling.validate(sections)
     yield from validate_namespaces.validate(sections)
-    yield from _maintenance(sections)
+    yield from _check_maintenance(sections)
     yield from validate_kubeadm_cluster.validate(sections)
-    yield from _tests(sections)
+    yield from _check_user_tests(sections)
     yield from validate_adopted.validate(sections)
     yield from validate_overrides.validate(sections)
     if sections.platform is not None:
         yield from named(sections.platform).validate_settings(sections)
 
 
-def _pools(sections: ValidSections) -> Iterator[Fault]:
-    yield from _repeated(
+def _check_pools(sections: ValidSections) -> Iterator[Fault]:
+    yield from _check_repeated(
         (((("pools", i, "name"), pool.name), pool.name) for i, pool in sections.pools.items()),
         "each pool name once",
         "rename one of the two pools",
     )
-    yield from _repeated(
+    yield from _check_repeated(
         (
             ((("pools", i, "nodes"), name), name)
             for i, pool in sections.pools.items()
@@ -70,7 +70,7 @@ def _pools(sections: ValidSections) -> Iterator[Fault]:
         "a node in one pool only",
         "take {value} out of one of the two pools",
     )
-    yield from _repeated(
+    yield from _check_repeated(
         (
             ((("pools", i, "selector"), "the same selector"), tuple(sorted(pool.selector.items())))
             for i, pool in sections.pools.items()
@@ -81,35 +81,35 @@ def _pools(sections: ValidSections) -> Iterator[Fault]:
     )
 
 
-def _hosts(sections: ValidSections) -> Iterator[Fault]:
+def _check_hosts(sections: ValidSections) -> Iterator[Fault]:
     hosts = sections.hosts.items()
-    yield from _repeated(
+    yield from _check_repeated(
         (((("hosts", i, "name"), host.name), host.name) for i, host in hosts),
         "each host name once",
         "rename one of the two hosts",
     )
-    yield from _repeated(
+    yield from _check_repeated(
         (
-            ((("hosts", i, "address"), f"{host.address} port {host.port}"), _endpoint(host))
+            ((("hosts", i, "address"), f"{host.address} port {host.port}"), _ssh_endpoint(host))
             for i, host in hosts
         ),
         "each address and port once",
         "correct the address or the port of one of the two hosts",
     )
-    yield from _repeated(
+    yield from _check_repeated(
         (((("hosts", i, "node"), host.node), host.node) for i, host in hosts),
         "one host for each node",
         "correct `node` of one of the two hosts",
     )
 
 
-def _membership(sections: ValidSections) -> Iterator[Fault]:
+def _check_membership(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for hosts whose role does not match the GPUs of their node's pool.
 
     A host with a GPU role needs a pool with GPUs; other hosts must not be in such a pool.
     """
     pairs = ((Role.GPU_WORKER, Role.CPU_WORKER), (Role.GPU_CONTROL_PLANE, Role.CONTROL_PLANE))
-    others = {one: other for pair in pairs for one, other in (pair, pair[::-1])}
+    other_roles = {role: other_role for pair in pairs for role, other_role in (pair, pair[::-1])}
     gpus = {
         name: pool.gpus_per_node for pool in sections.pools.values() for name in pool.node_names
     }
@@ -128,18 +128,18 @@ def _membership(sections: ValidSections) -> Iterator[Fault]:
                 ("hosts", i, "role"),
                 f"{host.role}, in a pool with gpusPerNode 0",
                 f"a {host.role} in a pool with GPUs",
-                f'write "role: {others[host.role]}", or correct gpusPerNode of the pool',
+                f'write "role: {other_roles[host.role]}", or correct gpusPerNode of the pool',
             )
         elif not host.role.has_gpus and gpus.get(host.node, 0) > 0:
             yield fault(
                 ("hosts", i, "role"),
                 f"{host.role}, in a pool with gpusPerNode {gpus[host.node]}",
                 f"a {host.role} outside the pools with GPUs",
-                f'write "role: {others[host.role]}", or take the node out of the pool',
+                f'write "role: {other_roles[host.role]}", or take the node out of the pool',
             )
 
 
-def _platform(sections: ValidSections) -> Iterator[Fault]:
+def _check_platform(sections: ValidSections) -> Iterator[Fault]:
     if sections.platform is None:
         return
     for name in NAMES:
@@ -153,22 +153,22 @@ def _platform(sections: ValidSections) -> Iterator[Fault]:
             )
 
 
-def _names(sections: ValidSections) -> Iterator[Fault]:
+def _check_pool_names(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for pool names in other sections that no pool has."""
     pools = [pool.name for pool in sections.pools.values()]
     dra, installer = sections.section(DraSettings), sections.section(DriverInstallerSettings)
-    named: list[tuple[Location, str]] = []
+    named_pools: list[tuple[Location, str]] = []
     if dra is not None:
-        named += [(("dra", "selectors", name), name) for name in dra.selectors]
+        named_pools += [(("dra", "selectors", name), name) for name in dra.selectors]
     if installer is not None:
-        named += [(("driverInstaller", "pools", name), name) for name in installer.pools]
-    for location, name in named:
+        named_pools += [(("driverInstaller", "pools", name), name) for name in installer.pools]
+    for location, name in named_pools:
         if name not in pools and sections.complete:
-            known = ", ".join(pools)
-            yield fault(location, f"pool {show(name)}", f"one of {known}", "correct the name")
+            pool_names = ", ".join(pools)
+            yield fault(location, f"pool {show(name)}", f"one of {pool_names}", "correct the name")
 
 
-def _maintenance(sections: ValidSections) -> Iterator[Fault]:
+def _check_maintenance(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for names in `maintenance` that belong neither to a host nor to a node.
 
     A pool that selects its nodes by label may have nodes of any name, and a node in maintenance may
@@ -176,10 +176,10 @@ def _maintenance(sections: ValidSections) -> Iterator[Fault]:
     """
     if not sections.complete or any(pool.selector is not None for pool in sections.pools.values()):
         return
-    known = {name for pool in sections.pools.values() for name in pool.node_names}
-    known |= {name for host in sections.hosts.values() for name in (host.name, host.node)}
+    known_names = {name for pool in sections.pools.values() for name in pool.node_names}
+    known_names |= {name for host in sections.hosts.values() for name in (host.name, host.node)}
     for i, pattern in enumerate(sections.maintenance):
-        strange = [name for name in expand(pattern) if name not in known]
+        strange = [name for name in expand(pattern) if name not in known_names]
         if strange:
             yield fault(
                 ("maintenance", i),
@@ -189,7 +189,7 @@ def _maintenance(sections: ValidSections) -> Iterator[Fault]:
             )
 
 
-def _tests(sections: ValidSections) -> Iterator[Fault]:
+def _check_user_tests(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for user-defined tests that need more GPUs than any node has."""
     validation = sections.section(ValidationSettings)
     if validation is None or not sections.complete:
@@ -208,18 +208,20 @@ def _tests(sections: ValidSections) -> Iterator[Fault]:
 _Key = TypeVar("_Key")
 
 
-def _repeated(
+def _check_repeated(
     places: Iterator[tuple[tuple[Location, str], _Key]], wanted: str, cure: str
 ) -> Iterator[Fault]:
     """Yield a fault for each value that two locations share but that must be unique."""
     first: dict[_Key, Location] = {}
     for (location, text), key in places:
         if key in first:
-            other = fault(first[key], "", "", "").place
-            yield fault(location, f"{text}, as in {other}", wanted, cure.replace("{value}", text))
+            first_place = fault(first[key], "", "", "").place
+            yield fault(
+                location, f"{text}, as in {first_place}", wanted, cure.replace("{value}", text)
+            )
         else:
             first[key] = location
 
 
-def _endpoint(host: Host) -> tuple[str, int]:
+def _ssh_endpoint(host: Host) -> tuple[str, int]:
     return canonical(host.address), host.port

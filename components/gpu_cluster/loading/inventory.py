@@ -36,41 +36,44 @@ Document = Mapping[str, Any]
 def resolved(document: Document) -> dict[str, Any]:
     """Return the document with all overrides written out in its pools and hosts."""
     filled = dict(document)
-    pools = _items(document, "pools")
+    pools = _list_items(document, "pools")
     if pools:
         filled["pools"] = [
-            {**pool, **_merged(document, pool)} if isinstance(pool, Mapping) else pool
+            {**pool, **_merge_sections(document, pool)} if isinstance(pool, Mapping) else pool
             for pool in pools
         ]
-    if hosts := _items(document, "hosts"):
+    if hosts := _list_items(document, "hosts"):
         by_node = _pool_by_node(pools)
         filled["hosts"] = [
-            _host(document, by_node, host) if isinstance(host, Mapping) else host for host in hosts
+            _merge_host(document, by_node, host) if isinstance(host, Mapping) else host
+            for host in hosts
         ]
     return filled
 
 
-def _host(document: Document, pools: Mapping[str, Document], host: Document) -> dict[str, Any]:
+def _merge_host(
+    document: Document, pools: Mapping[str, Document], host: Document
+) -> dict[str, Any]:
     pool = _pool_of(pools, host)
     reach = {**_reach(document.get("ssh")), **_reach(pool.get("ssh"))}
-    return {**reach, **host, **_merged(document, pool, host)}
+    return {**reach, **host, **_merge_sections(document, pool, host)}
 
 
-def _merged(document: Document, *levels: Document) -> dict[str, Any]:
+def _merge_sections(document: Document, *levels: Document) -> dict[str, Any]:
     """Return the sections that a pool or host overrides, merged over stack, pool and host."""
     sections = {}
     for section in OVERRIDABLE:
-        given = [level[section] for level in levels if section in level]
-        if not given:
+        overrides = [level[section] for level in levels if section in level]
+        if not overrides:
             continue
-        if wrong := [value for value in given if not isinstance(value, Mapping)]:
+        if wrong := [value for value in overrides if not isinstance(value, Mapping)]:
             sections[section] = wrong[-1]  # The models reject a section that is no mapping later.
             continue
         merged: Any = document.get(section, {})
-        for override in given:
+        for override in overrides:
             if section == "driver" and "source" in override:
                 merged = _without_effect(merged, override["source"])
-            merged = _over(merged, override)
+            merged = _merge_over(merged, override)
         sections[section] = merged
     return sections
 
@@ -83,10 +86,10 @@ def _without_effect(driver: Any, source: object) -> Any:
     return {key: value for key, value in driver.items() if key not in dropped}
 
 
-def _over(below: Any, above: Any) -> Any:
+def _merge_over(below: Any, above: Any) -> Any:
     if not (isinstance(below, Mapping) and isinstance(above, Mapping)):
         return above
-    return {**below, **{key: _over(below.get(key), value) for key, value in above.items()}}
+    return {**below, **{key: _merge_over(below.get(key), value) for key, value in above.items()}}
 
 
 def _reach(ssh: object) -> dict[str, Any]:
@@ -121,7 +124,7 @@ def _pool_of(pools: Mapping[str, Document], host: Document) -> Document:
     return pools.get(node, {}) if isinstance(node, str) else {}
 
 
-def _items(document: Document, key: str) -> list[Any]:
+def _list_items(document: Document, key: str) -> list[Any]:
     value = document.get(key)
     return list(value) if isinstance(value, list | tuple) else []
 
@@ -179,8 +182,8 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
     {'gpu-1': {'driver.version = 580.65.06': 'host gpu-1'}}
     """
     sources = {}
-    pools = _pool_by_node(_items(document, "pools"))
-    for host in _items(document, "hosts"):
+    pools = _pool_by_node(_list_items(document, "pools"))
+    for host in _list_items(document, "hosts"):
         pool = _pool_of(pools, host)
         values: dict[str, tuple[str, str]] = {}
         for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):
@@ -188,7 +191,7 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
             leaves = {section: level[section] for section in OVERRIDABLE if section in level}
             # A host's SSH port is part of its address, so it is not reported as an override.
             leaves |= {f"ssh.{key}": reach[key] for key in REACH if key in reach and key != "port"}
-            values |= {path: (str(value), origin) for path, value in _leaves("", leaves)}
+            values |= {path: (str(value), origin) for path, value in _walk_leaves("", leaves)}
         if values:
             sources[host["name"]] = {
                 f"{path} = {value}": origin for path, (value, origin) in values.items()
@@ -196,25 +199,25 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
     return sources
 
 
-def _leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _walk_leaves(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, Mapping):
         for key, below in value.items():
-            yield from _leaves(f"{path}.{key}" if path else str(key), below)
+            yield from _walk_leaves(f"{path}.{key}" if path else str(key), below)
     else:
         yield path, value
 
 
 def own_problems(faults: list[Fault]) -> list[Fault]:
     """Return the faults without the copies in pools and hosts that inherit a faulty value."""
-    told = {(fault.location, fault.found) for fault in faults}
-    of_pools = {(at[2:], text) for at, text in told if at[:1] == ("pools",)}
+    reported = {(fault.location, fault.found) for fault in faults}
+    of_pools = {(at[2:], text) for at, text in reported if at[:1] == ("pools",)}
 
     def inherited(fault: Fault) -> bool:
-        level, *rest = fault.location
-        if level not in ("pools", "hosts") or len(rest) < 2 or rest[1] not in OVERRIDABLE:
+        level, *path = fault.location
+        if level not in ("pools", "hosts") or len(path) < 2 or path[1] not in OVERRIDABLE:
             return False
-        below = tuple(rest[1:])
-        if (below, fault.found) in told:
+        below = tuple(path[1:])
+        if (below, fault.found) in reported:
             return True
         return level == "hosts" and (below, fault.found) in of_pools
 

@@ -57,7 +57,7 @@ def load(document: Mapping[str, Any]) -> Cluster:
         # The other sections may be right in the newer format, so nothing is said about them.
         cure = "use a newer release of this program, or the stack file as this release reads it"
         raise ConfigError([fault(("version",), show(document["version"]), _FORMAT, cure)])
-    if excess := list(_excess(document)):
+    if excess := list(_check_list_lengths(document)):
         # Nothing else is checked: other checks need time and memory for each name.
         raise ConfigError(excess)
     document = with_derived_defaults(document)
@@ -67,11 +67,11 @@ def load(document: Mapping[str, Any]) -> Cluster:
         settings = ClusterSettings.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
         faults += explain_all(ClusterSettings, error.errors(include_url=False))
-    parts = _parts(document) if settings is None else sections_of(settings)
-    faults += validate(parts)
+    valid_sections = _parse_valid_sections(document) if settings is None else sections_of(settings)
+    faults += validate(valid_sections)
     if settings is None or faults:
         raise ConfigError(sorted(own_problems(faults), key=_DocumentOrder(document)))
-    level_at = {level.location: level for level in parts.levels}
+    level_at = {level.location: level for level in valid_sections.levels}
     members = {
         name: tuple(
             member.with_inherited(level_at[name, i].sections)
@@ -84,11 +84,11 @@ def load(document: Mapping[str, Any]) -> Cluster:
     return cluster
 
 
-def _excess(document: Mapping[str, Any]) -> Iterator[Fault]:
+def _check_list_lengths(document: Mapping[str, Any]) -> Iterator[Fault]:
     """Yield a fault for each list that is too long for the checks, or for a cluster."""
-    pools, hosts = (_items(document.get(key)) for key in ("pools", "hosts"))
+    pools, hosts = (_as_items(document.get(key)) for key in ("pools", "hosts"))
     sections = [pool for pool in pools if isinstance(pool, Mapping)]
-    patterns = [name for pool in sections for name in _items(pool.get("nodes"))]
+    patterns = [name for pool in sections for name in _as_items(pool.get("nodes"))]
     # A count that is itself too large has a fault with its own location.
     selected = sum(
         size
@@ -99,7 +99,7 @@ def _excess(document: Mapping[str, Any]) -> Iterator[Fault]:
         (("pools",), len(pools), "pools", POOL_LIMIT),
         (("pools",), _count(patterns) + selected, "nodes", NODE_LIMIT),
         (("hosts",), len(hosts), "hosts", NODE_LIMIT),
-        (("maintenance",), _count(_items(document.get("maintenance"))), "names", NODE_LIMIT),
+        (("maintenance",), _count(_as_items(document.get("maintenance"))), "names", NODE_LIMIT),
     )
     for location, number, noun, limit in counts:
         if number > limit:
@@ -108,7 +108,7 @@ def _excess(document: Mapping[str, Any]) -> Iterator[Fault]:
             )
 
 
-def _items(value: object) -> Sequence[object]:
+def _as_items(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
@@ -159,16 +159,16 @@ def sections_of(cluster: Cluster) -> ValidSections:
     )
 
 
-def _parts(document: Mapping[str, Any]) -> ValidSections:
+def _parse_valid_sections(document: Mapping[str, Any]) -> ValidSections:
     """Return the sections that are valid on their own, as input for the checks between sections."""
-    pools = dict(_valid(Pool, document.get("pools")))
-    hosts = dict(_valid(Host, document.get("hosts")))
+    pools = dict(_parse_valid_items(Pool, document.get("pools")))
+    hosts = dict(_parse_valid_items(Host, document.get("hosts")))
     platform = document.get("platform")
     complete = _all_valid(pools, document.get("pools"))
     sections = {}
     for name, model, is_optional in _section_models():
         written = document.get(to_camel(name), None if is_optional else {})
-        if written is not None and (section := _one(model, written)) is not None:
+        if written is not None and (section := _parse_item(model, written)) is not None:
             sections[name] = section
     stack = {name: sections.pop(name) for name in OVERRIDABLE if name in sections}
     return ValidSections(
@@ -180,7 +180,9 @@ def _parts(document: Mapping[str, Any]) -> ValidSections:
         given=frozenset(document),
         complete=complete,
         maintenance=(
-            _maintenance(document) if _all_valid(hosts, document.get("hosts", ()) or ()) else ()
+            _parse_maintenance(document)
+            if _all_valid(hosts, document.get("hosts", ()) or ())
+            else ()
         ),
     )
 
@@ -197,22 +199,27 @@ def _section_models() -> Iterator[tuple[str, type[Model], bool]]:
 M = TypeVar("M", bound=Model)
 
 
-def _valid(model: type[M], items: object) -> Iterator[tuple[int, tuple[M, Written]]]:
+def _parse_valid_items(model: type[M], items: object) -> Iterator[tuple[int, tuple[M, Written]]]:
     """Yield the valid pools or hosts of a list, with the sections that they override.
 
     An invalid section does not hide the pool or host from the checks of other settings.
     """
     models = {name: section for name, section, _ in _section_models()}
-    for index, item in enumerate(_items(items)):
+    for index, item in enumerate(_as_items(items)):
         if not isinstance(item, Mapping):
             continue
-        own = {name: item[name] for name in OVERRIDABLE if name in item}
-        valid = _one(model, {key: value for key, value in item.items() if key not in own})
+        overrides = {name: item[name] for name in OVERRIDABLE if name in item}
+        valid = _parse_item(
+            model, {key: value for key, value in item.items() if key not in overrides}
+        )
         if valid is not None:
-            yield index, (valid, {name: _one(models[name], own[name]) for name in own})
+            yield (
+                index,
+                (valid, {name: _parse_item(models[name], overrides[name]) for name in overrides}),
+            )
 
 
-def _one(model: type[M], item: object) -> M | None:
+def _parse_item(model: type[M], item: object) -> M | None:
     try:
         return model.model_validate(item, by_alias=True, by_name=False)
     except ValidationError:
@@ -224,7 +231,7 @@ def _all_valid(models: Mapping[int, object], listed: object) -> bool:
     return isinstance(listed, list | tuple) and len(models) == len(listed)
 
 
-def _maintenance(document: Mapping[str, Any]) -> tuple[str, ...]:
+def _parse_maintenance(document: Mapping[str, Any]) -> tuple[str, ...]:
     try:
         return TypeAdapter(NodeNames).validate_python(document.get("maintenance", ()))
     except ValidationError:

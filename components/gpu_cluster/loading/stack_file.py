@@ -39,7 +39,7 @@ def load_stack_file(path: str | Path) -> Cluster:
         raise ConfigError([fault((), error.found, error.wanted, error.cure)], path.name).located(
             path.name, {(): error.line} if error.line else {}
         ) from None
-    settings = _settings(document, path)
+    settings = _read_config(document, path)
     secrets = ConfigError(in_plain_text(settings)).located(path.name, document.lines).faults
     prefix = ("config", KEY)
     lines = {at[2:]: line for at, line in document.lines.items() if at[:2] == prefix}
@@ -53,30 +53,30 @@ def load_stack_file(path: str | Path) -> Cluster:
     return cluster
 
 
-def _settings(document: Document, path: Path) -> Mapping[str, Any]:
+def _read_config(document: Document, path: Path) -> Mapping[str, Any]:
     value = document.value
     settings = value.get("config") if isinstance(value, Mapping) else None
     wanted = f"config, a mapping with the key {KEY}"
     problem = None
     if not isinstance(value, Mapping) or "config" not in value:
-        problem = _missing((), value, "config", wanted)
+        problem = _missing_key_fault((), value, "config", wanted)
     elif not isinstance(settings, Mapping):
         cure = f"write {KEY}, and below it the cluster"
         problem = fault(("config",), show(settings), f"a mapping with the key {KEY}", cure)
     elif KEY not in settings:
         wanted = f"{KEY}, a mapping with version, kubernetes, pools and platform"
-        problem = _missing(("config",), settings, KEY, wanted)
+        problem = _missing_key_fault(("config",), settings, KEY, wanted)
     if problem is not None:
         raise ConfigError([problem], path.name).located(path.name, document.lines)
     return settings or {}
 
 
-def _missing(at: Location, value: Any, key: str, wanted: str) -> Fault:
+def _missing_key_fault(at: Location, value: Any, key: str, wanted: str) -> Fault:
     """Return the fault of a mapping without a key; a key of nearly this name is taken for it."""
-    keys = [str(each) for each in value] if isinstance(value, Mapping) else []
+    keys = [str(key_in_file) for key_in_file in value] if isinstance(value, Mapping) else []
     if near := difflib.get_close_matches(key, keys, 1):
         found = f"the key {printable(near[0])}"
         return fault((*at, near[0]), found, wanted, f"write {key} in its place")
-    names = ", ".join(printable(each) for each in keys[:NAMED])
+    names = ", ".join(printable(other_key) for other_key in keys[:NAMED])
     found = f"the keys {names}" if keys else show(value) if value is not None else "nothing"
     return fault(at, found, wanted, f"write {key}; Pulumi.dev.yaml has an example")

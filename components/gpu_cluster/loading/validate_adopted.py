@@ -34,9 +34,9 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     possible = _OF_OBJECTS if adopted.objects else frozenset(_DESCRIBING)
     if platform not in possible:
         able = " or ".join(sorted(possible))
-        what = "objects" if adopted.objects else "release"
+        described = "objects" if adopted.objects else "release"
         yield fault(
-            ("adopted", what),
+            ("adopted", described),
             f"one, with platform {platform}",
             f"platform {able}",
             "remove adopted: the stack installs this platform itself",
@@ -44,8 +44,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         return
     name = platform.replace("-", "_")
     section = sections.sections.get(name)
-    given = section.model_fields_set if section is not None else set()
-    for field in sorted(given - _DESCRIBING[platform]):
+    declared_fields = section.model_fields_set if section is not None else set()
+    for field in sorted(declared_fields - _DESCRIBING[platform]):
         yield fault(
             (to_camel(name), to_camel(field)),
             "a setting, with adopted",
@@ -60,10 +60,10 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 "GPUs by uuid or missing: the plugin that was taken over sees all GPUs",
                 "write uuid, or remove adopted so that the stack installs the plugin",
             )
-    yield from _devices(sections, adopted)
+    yield from _check_device_passing(sections, adopted)
 
 
-def _devices(sections: ValidSections, adopted: AdoptedSettings) -> Iterator[Fault]:
+def _check_device_passing(sections: ValidSections, adopted: AdoptedSettings) -> Iterator[Fault]:
     """Yield a fault if prepared hosts might ignore the GPUs that the adopted plugin passes."""
     for level in sections.host_levels:
         runtime = level.runtime
@@ -80,14 +80,14 @@ def _devices(sections: ValidSections, adopted: AdoptedSettings) -> Iterator[Faul
 
 def passes_by_environment(adopted: AdoptedSettings) -> bool:
     """Return whether adopted software passes GPUs by NVIDIA_VISIBLE_DEVICES, as by default."""
-    ways = _ways(adopted)
+    ways = _device_passing_ways(adopted)
     return not ways or _ENVIRONMENT in ways
 
 
-def _ways(adopted: AdoptedSettings) -> str:
+def _device_passing_ways(adopted: AdoptedSettings) -> str:
     """Return the ways in which adopted software passes GPUs; empty if it does not say so."""
     if adopted.release is None:
-        return next(filter(None, map(_of_variable, _containers(plain(adopted.objects)))), "")
+        return next(filter(None, map(_of_variable, _walk_containers(plain(adopted.objects)))), "")
     values = plain(adopted.release.values)
     ways = values.get("deviceListStrategy")
     if isinstance(ways, list):
@@ -96,21 +96,21 @@ def _ways(adopted: AdoptedSettings) -> str:
     return str(ways or "") or _of_variable(plugin)
 
 
-def _containers(objects: Any) -> Iterator[Any]:
+def _walk_containers(objects: Any) -> Iterator[Any]:
     """Yield all mappings with a list `env` in objects of the API server."""
     if isinstance(objects, Mapping):
         if "env" in objects:
             yield objects
         objects = list(objects.values())
     if isinstance(objects, list | tuple):
-        for each in objects:
-            yield from _containers(each)
+        for item in objects:
+            yield from _walk_containers(item)
 
 
 def _of_variable(container: Any) -> str:
     """Return the value of the plugin's variable in a mapping with a list `env`; empty if none."""
     listed = container.get("env") if isinstance(container, Mapping) else None
-    for each in listed if isinstance(listed, list) else []:
-        if isinstance(each, Mapping) and each.get("name") == _VARIABLE:
-            return str(each.get("value") or "")
+    for variable in listed if isinstance(listed, list) else []:
+        if isinstance(variable, Mapping) and variable.get("name") == _VARIABLE:
+            return str(variable.get("value") or "")
     return ""

@@ -19,12 +19,12 @@ from gpu_rules.faults import Fault, fault, show
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults of the driver's settings."""
     if sections.platform is not None:
-        yield from _source(sections, sections.platform)
-    yield from _excluded(sections)
-    yield from _installer(sections)
+        yield from _check_driver_source(sections, sections.platform)
+    yield from _check_excluded_gpus(sections)
+    yield from _check_installer(sections)
 
 
-def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
+def _check_driver_source(sections: ValidSections, platform: str) -> Iterator[Fault]:
     """Yield faults for driver sources that don't fit the platform."""
     brings = Trait.BRINGS_DRIVER in named(platform).traits
     for level in sections.gpu_levels:
@@ -59,7 +59,7 @@ def _source(sections: ValidSections, platform: str) -> Iterator[Fault]:
         )
 
 
-def _excluded(sections: ValidSections) -> Iterator[Fault]:
+def _check_excluded_gpus(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for GPUs that are excluded by UUID without a driver on a host of the stack."""
     hosts = {host.node for host in sections.hosts.values()}
     drivers = {level.host.node: level.driver for level in sections.host_levels if level.host}
@@ -85,7 +85,7 @@ def _excluded(sections: ValidSections) -> Iterator[Fault]:
                 )
 
 
-def _installer(sections: ValidSections) -> Iterator[Fault]:
+def _check_installer(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for missing or contradicting settings of the driver's DaemonSets."""
     installer = sections.section(DriverInstallerSettings)
     if installer is None:
@@ -139,8 +139,8 @@ def _plugin_memory(sections: ValidSections) -> Iterator[Fault]:
             'remove pluginMemory, or write "platform: device-plugin"',
         )
     plugin = sections.section(DevicePluginSettings)
-    own = plugin.resources if plugin is not None else None
-    if own and any("memory" in part for part in own.values()):
+    plugin_resources = plugin.resources if plugin is not None else None
+    if plugin_resources and any("memory" in amounts for amounts in plugin_resources.values()):
         yield fault(
             at,
             "pluginMemory, and memory in devicePlugin.resources",

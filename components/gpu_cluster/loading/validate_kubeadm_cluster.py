@@ -42,7 +42,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 f"take {host.name} out of it",
             )
     if packages.init.has_dns:
-        yield from _dns(sections)
+        yield from _check_dns_taints(sections)
     for level in sections.host_levels:
         if level.runtime and (engine := level.runtime.engine) in (Engine.K3S, Engine.RKE2):
             yield fault(
@@ -53,7 +53,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             )
 
 
-def _dns(sections: ValidSections) -> Iterator[Fault]:
+def _check_dns_taints(sections: ValidSections) -> Iterator[Fault]:
     """Yield a fault if every node of the new cluster gets a taint that CoreDNS does not tolerate.
 
     A pod that runs when its node gets the taint stays, but no drain could move it to another node.
@@ -63,9 +63,9 @@ def _dns(sections: ValidSections) -> Iterator[Fault]:
     closed = {
         name: i
         for i, pool in pools
-        for part in pool.parts(scheduling.nodes)
-        for name in part.node_names
-        if any(taint.node_taint.is_hard for taint in part.taints)
+        for pool_part in pool.parts(scheduling.nodes)
+        for name in pool_part.node_names
+        if any(taint.node_taint.is_hard for taint in pool_part.taints)
     }
     by_label = any(pool.selector is not None for _, pool in pools)
     nodes = [host.node for host in sections.hosts.values()]

@@ -16,7 +16,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     The removal of one feature would delete the namespace and the other feature's objects.
     """
     first: dict[str, Location] = {}
-    for location, name in _declared(sections):
+    for location, name in _declared_namespaces(sections):
         if name in first:
             yield fault(
                 location,
@@ -27,7 +27,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         first.setdefault(name, location)
 
 
-def _declared(sections: ValidSections) -> Iterator[tuple[Location, str]]:
+def _declared_namespaces(sections: ValidSections) -> Iterator[tuple[Location, str]]:
     """Yield the namespace of each feature that is turned on, with its location in the document."""
     turned_on = ["validation"]
     if sections.platform is not None:

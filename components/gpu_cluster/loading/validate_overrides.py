@@ -12,12 +12,12 @@ from gpu_rules.faults import Fault, fault
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for sections of pools and hosts that can't apply to these nodes alone."""
-    yield from _shared(sections)
+    yield from _check_shared_settings(sections)
     yield from _one_container(sections)
     yield from _by_selector(sections)
 
 
-def _shared(sections: ValidSections) -> Iterator[Fault]:
+def _check_shared_settings(sections: ValidSections) -> Iterator[Fault]:
     """Yield a fault for each pool or host that overrides a setting of the platform's release."""
     if sections.platform is None:
         return
@@ -32,12 +32,16 @@ def _shared(sections: ValidSections) -> Iterator[Fault]:
             first.setdefault(setting, {}).setdefault(value, level)
     for level, settings in shared:
         for (section, key), value in settings.items():
-            others = [each for each in first[section, key].items() if each[0] != value]
-            location = level.place(section, key) if others else ()
+            other_values = [
+                value_and_level
+                for value_and_level in first[section, key].items()
+                if value_and_level[0] != value
+            ]
+            location = level.place(section, key) if other_values else ()
             if location and location[:2] == level.location:
                 yield fault(
                     location,
-                    f"{value} for {level}, and {others[0][0]} for {others[0][1]}",
+                    f"{value} for {level}, and {other_values[0][0]} for {other_values[0][1]}",
                     f"one value for all nodes with GPUs: platform {sections.platform} is one "
                     "release on all of them",
                     f"remove it here, and write it in section {section} of the stack",
@@ -50,13 +54,18 @@ def _one_container(sections: ValidSections) -> Iterator[Fault]:
     The driver's DaemonSet runs on all nodes of a pool.
     """
     for level in sections.host_levels:
-        own, pool = level.driver, level.below.driver if level.below is not None else None
-        if own is None or pool is None or own.source is pool.source or not level.has_gpus:
+        host_driver, pool = level.driver, level.below.driver if level.below is not None else None
+        if (
+            host_driver is None
+            or pool is None
+            or host_driver.source is pool.source
+            or not level.has_gpus
+        ):
             continue
-        if own.in_container or pool.in_container:
+        if host_driver.in_container or pool.in_container:
             yield fault(
                 level.place("driver", "source"),
-                f"{own.source}, in {level.below} with driver.source {pool.source}",
+                f"{host_driver.source}, in {level.below} with driver.source {pool.source}",
                 "one source for all nodes of a pool: a container brings the driver to all of them",
                 "remove it, or declare the node in a pool of its own",
             )
@@ -78,10 +87,10 @@ def _by_selector(sections: ValidSections) -> Iterator[Fault]:
         if level.pool is None or level.pool.selector is None:
             continue
         for name in (*level.written, *({"ssh"} & level.pool.model_fields_set)):
-            if other := inheriting.get((level.has_gpus, name)):
+            if host_name := inheriting.get((level.has_gpus, name)):
                 yield fault(
                     (*level.location, name),
-                    f"a section in a pool by selector, with {other} in no pool by name",
+                    f"a section in a pool by selector, with {host_name} in no pool by name",
                     "a section that says which hosts it applies to: a selector names none",
                     f"write {name} in the hosts, or list the nodes of the pool by name",
                 )

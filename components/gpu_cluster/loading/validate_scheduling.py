@@ -17,12 +17,12 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield all faults between the section `scheduling` and other sections."""
     scheduling = sections.section(SchedulingSettings)
     if scheduling is not None:
-        yield from _nodes(scheduling, sections)
+        yield from _check_node_names(scheduling, sections)
         yield from _by_rule(scheduling, sections)
-        yield from _limits(scheduling, sections)
+        yield from _check_limits(scheduling, sections)
 
 
-def _nodes(scheduling: SchedulingSettings, sections: ValidSections) -> Iterator[Fault]:
+def _check_node_names(scheduling: SchedulingSettings, sections: ValidSections) -> Iterator[Fault]:
     nodes = {name for pool in sections.pools.values() for name in pool.node_names}
     for name in scheduling.nodes:
         if name not in nodes and sections.complete:
@@ -60,32 +60,32 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
 def _left_out(i: int, pool: Pool) -> Iterator[Fault]:
     """Yield faults for labels and taints that Node Feature Discovery silently renames or drops."""
     for key in pool.labels:
-        if not _taken(key):
-            yield _strange(("pools", i, "labels", key), f"the label {key}")
+        if not _is_reserved_label(key):
+            yield _strange_rule_fault(("pools", i, "labels", key), f"the label {key}")
     for j, taint in enumerate(pool.taints):
-        if not _taken(taint.key):
-            yield _strange(("pools", i, "taints", j, "key"), f"the taint {taint.key}")
+        if not _is_reserved_label(taint.key):
+            yield _strange_rule_fault(("pools", i, "taints", j, "key"), f"the taint {taint.key}")
 
 
-def _taken(key: str) -> bool:
+def _is_reserved_label(key: str) -> bool:
     # Node Feature Discovery adds its own prefix to labels without a prefix. It rejects Kubernetes'
     # own prefixes, and taints without a prefix (node-feature-discovery v0.17.3 and v0.19.0,
     # pkg/apis/nfd/validate/validate.go; pkg/nfd-master/nfd-master.go, addNsToMapKeys).
     prefix, slash, _ = key.partition("/")
-    own = f".{prefix}/".endswith(f".{NFD_PREFIX}")
-    return bool(slash) and (own or not f".{prefix}".endswith(".kubernetes.io"))
+    is_of_nfd = f".{prefix}/".endswith(f".{NFD_PREFIX}")
+    return bool(slash) and (is_of_nfd or not f".{prefix}".endswith(".kubernetes.io"))
 
 
-def _strange(path: tuple[str | int, ...], what: str) -> Fault:
+def _strange_rule_fault(path: tuple[str | int, ...], setting: str) -> Fault:
     return fault(
         path,
-        f"{what} with scheduling.nodeFeatures rule",
+        f"{setting} with scheduling.nodeFeatures rule",
         "a key with a prefix that isn't Kubernetes' own (example.com/team), which a rule may set",
         'write another key, or "nodeFeatures: program"',
     )
 
 
-def _limits(scheduling: SchedulingSettings, sections: ValidSections) -> Iterator[Fault]:
+def _check_limits(scheduling: SchedulingSettings, sections: ValidSections) -> Iterator[Fault]:
     if sections.platform is None or not scheduling.limits:
         return
     platform = named(sections.platform)

@@ -29,11 +29,11 @@ def _host_keys(hosts: Iterable[Host]) -> Iterator[Fault]:
                 " SHA-1 signatures, which current SSH servers do not create",
                 "copy /etc/ssh/ssh_host_ed25519_key.pub",
             )
-        other = first.setdefault(host.host_key, host.name)
-        if other != host.name:
+        first_host = first.setdefault(host.host_key, host.name)
+        if first_host != host.name:
             yield fault(
                 location,
-                f"the same key as host {other}",
+                f"the same key as host {first_host}",
                 "a different key on each host; machines copied from one image share a key",
                 "create new keys with `ssh-keygen -A` after removing the copied keys",
             )

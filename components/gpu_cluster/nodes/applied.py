@@ -54,24 +54,24 @@ class Applied:
 
 def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
     """Return the annotation that records the scheduling settings which a pool sets on a node."""
-    wanted = pool.of_node(node)
+    scheduling = pool.of_node(node)
     record = Applied(
         stack=pool.stack,
         pool=pool.pool,
         gpus=pool.gpus_of(node),
-        labels=wanted.labels,
-        taints=wanted.taints,
+        labels=scheduling.labels,
+        taints=scheduling.taints,
     )
-    return _written(record)
+    return _write_annotation(record)
 
 
 def unfinished(node: Json, pool: str) -> dict[str, str]:
     """Return the annotation that marks a node's taints as being changed; empty without a record."""
     record = applied(node, pool)
-    return _written(replace(record, unfinished=True)) if record else {}
+    return _write_annotation(replace(record, unfinished=True)) if record else {}
 
 
-def _written(record: Applied) -> dict[str, str]:
+def _write_annotation(record: Applied) -> dict[str, str]:
     text = json.dumps(asdict(record), separators=(",", ":"), sort_keys=True)
     return {PREFIX + record.pool: text}
 
@@ -92,15 +92,15 @@ def applied(node: Json, pool: str) -> Applied | None:
 
 def every(node: Json, stack: str) -> Iterator[Applied]:
     """Yield the records in the node's annotations that pools of the given stack wrote."""
-    return (record for record in _records(node) if record.stack == stack)
+    return (record for record in _read_records(node) if record.stack == stack)
 
 
 def of_other_stacks(node: Json, stack: str) -> Iterator[Applied]:
     """Yield the records in the node's annotations that pools of other stacks wrote."""
-    return (record for record in _records(node) if record.stack != stack)
+    return (record for record in _read_records(node) if record.stack != stack)
 
 
-def _records(node: Json) -> Iterator[Applied]:
+def _read_records(node: Json) -> Iterator[Applied]:
     for key, text in sorted((node["metadata"].get("annotations") or {}).items()):
         record = requests.kept(Applied, text, BOUND) if key.startswith(PREFIX) else None
         if record is not None and key == PREFIX + record.pool:

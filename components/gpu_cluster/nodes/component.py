@@ -48,21 +48,27 @@ class NodeScheduling(pulumi.ComponentResource):
         """Declare the Kubernetes objects and one Command per pool."""
         super().__init__(self.TYPE, name, None, opts)
         _declare(self, name, args.scheduling.objects)
-        pools = {each.pool: each for each in args.scheduling.pools}
-        made: dict[str, pulumi.Resource] = {}
+        pools = {pool_scheduling.pool: pool_scheduling for pool_scheduling in args.scheduling.pools}
+        commands: dict[str, pulumi.Resource] = {}
         first = gaining(args.findings)
-        order = TopologicalSorter({each: first.get(each, ()) for each in pools}).static_order()
-        for pool in (pools[each] for each in order if each in pools):
+        order = TopologicalSorter(
+            {pool_name: first.get(pool_name, ()) for pool_name in pools}
+        ).static_order()
+        for pool in (pools[pool_name] for pool_name in order if pool_name in pools):
             if pool.pool in args.scheduling.by_rule:
                 continue
-            made[pool.pool] = run_program(
+            commands[pool.pool] = run_program(
                 f"{name}-{pool.pool}",
                 "node-scheduling",
                 "apply",
                 write(pool),
                 pulumi.ResourceOptions(
                     parent=self,
-                    depends_on=[made[each] for each in first.get(pool.pool, ()) if each in made],
+                    depends_on=[
+                        commands[earlier_pool]
+                        for earlier_pool in first.get(pool.pool, ())
+                        if earlier_pool in commands
+                    ],
                 ),
                 findings=args.findings.get(pool.pool, ()),
                 delete="release",
@@ -81,17 +87,22 @@ def gaining(findings: Mapping[str, Findings]) -> dict[str, frozenset[str]]:
     Args:
         findings: Findings of the inspection about nodes, by pool.
     """
-    moves = [each for found in findings.values() for each in found if each.aspect is Aspect.POOL]
-    joins = {each.name: each.now for each in moves if each.now}
+    moves = [
+        finding
+        for of_pool in findings.values()
+        for finding in of_pool
+        if finding.aspect is Aspect.POOL
+    ]
+    joins = {move.name: move.now for move in moves if move.now}
     result = {
         pool: frozenset(
-            joins[each.name]
-            for each in found
-            if each.aspect is Aspect.POOL and not each.now and each.name in joins
+            joins[finding.name]
+            for finding in of_pool
+            if finding.aspect is Aspect.POOL and not finding.now and finding.name in joins
         )
-        for pool, found in findings.items()
+        for pool, of_pool in findings.items()
     }
-    result = {pool: others for pool, others in result.items() if others}
+    result = {pool: gaining_pools for pool, gaining_pools in result.items() if gaining_pools}
     try:
         TopologicalSorter(result).prepare()
     except CycleError:

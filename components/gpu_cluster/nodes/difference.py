@@ -66,7 +66,7 @@ class SchedulingDifference:
     @property
     def findings(self) -> Findings:
         """Return the findings of all pools."""
-        return tuple(finding for found in self.pools.values() for finding in found)
+        return tuple(finding for pool_findings in self.pools.values() for finding in pool_findings)
 
 
 def compare(
@@ -84,11 +84,11 @@ def compare(
         by_rule: Pools whose nodes Node Feature Discovery labels, with the number of GPUs in the
             validation records of their nodes; no other record of these nodes exists.
     """
-    found: dict[str, list[Finding]] = {}
+    findings: dict[str, list[Finding]] = {}
     for pool in pools:
         if pool.pool not in by_rule:
             for node in members.get(pool.pool, ()):
-                found.setdefault(pool.pool, []).extend(_node(node, pool))
+                findings.setdefault(pool.pool, []).extend(_compare_node(node, pool))
     stack = next((pool.stack for pool in pools), "")
     resting = {name for pool in pools for name in pool.maintenance}
     records = [
@@ -98,18 +98,20 @@ def compare(
         for record in every(node, stack)
     ]
     unseen = {pool.pool for pool in pools} - members.keys()
-    there = {(pool, _name(node)) for pool, each in members.items() for node in each}
+    memberships = {
+        (pool, _name(node)) for pool, pool_nodes in members.items() for node in pool_nodes
+    }
     for name, record in records:
-        if record.pool not in unseen and (record.pool, name) not in there:
-            found.setdefault(record.pool, []).append(_left(name, record))
+        if record.pool not in unseen and (record.pool, name) not in memberships:
+            findings.setdefault(record.pool, []).append(_left_pool_finding(name, record))
     return SchedulingDifference(
-        pools={pool: tuple(each) for pool, each in found.items() if each},
-        gpus=tuple(_gpus(nodes, pools, [record for _, record in records], by_rule)),
-        nodes=tuple(_members(nodes, members, pools, records, by_rule)),
+        pools={pool: tuple(of_pool) for pool, of_pool in findings.items() if of_pool},
+        gpus=tuple(_count_pool_gpus(nodes, pools, [record for _, record in records], by_rule)),
+        nodes=tuple(_compare_members(nodes, members, pools, records, by_rule)),
     )
 
 
-def _members(
+def _compare_members(
     nodes: Sequence[Json],
     members: Mapping[str, Sequence[Json]],
     pools: Sequence[PoolScheduling],
@@ -143,14 +145,14 @@ def declared_gpus(pools: Iterable[PoolScheduling]) -> SchedulingDifference:
     """Return findings without any inspected node: only the pools' desired numbers of GPUs."""
     return SchedulingDifference(
         gpus=tuple(
-            PoolGpus(pool=pool.pool, before=None, after=_after((), pool))
+            PoolGpus(pool=pool.pool, before=None, after=_count_gpus_after((), pool))
             for pool in pools
             if pool.gpus
         )
     )
 
 
-def _gpus(
+def _count_pool_gpus(
     nodes: Sequence[Json],
     pools: Sequence[PoolScheduling],
     records: Sequence[Applied],
@@ -159,13 +161,13 @@ def _gpus(
     before = dict(by_rule)
     for record in records:
         before[record.pool] = before.get(record.pool, 0) + record.gpus
-    after = {pool.pool: _after(nodes, pool) for pool in pools}
+    after = {pool.pool: _count_gpus_after(nodes, pool) for pool in pools}
     for pool in dict.fromkeys((*after, *sorted(before))):
         if before.get(pool) or after.get(pool):
             yield PoolGpus(pool=pool, before=before.get(pool, 0), after=after.get(pool, 0))
 
 
-def _after(nodes: Collection[Json], pool: PoolScheduling) -> int:
+def _count_gpus_after(nodes: Collection[Json], pool: PoolScheduling) -> int:
     if pool.nodes is not None:
         return sum(pool.gpus_of(name) for name in pool.nodes)
     resting = sum(
@@ -176,60 +178,60 @@ def _after(nodes: Collection[Json], pool: PoolScheduling) -> int:
     return (pool.count - resting) * pool.gpus
 
 
-def _node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
-    name, kept = _name(node), applied(node, pool.pool)
-    if kept is None:
-        kept = _former(node, pool)
+def _compare_node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
+    name, record = _name(node), applied(node, pool.pool)
+    if record is None:
+        record = _former_record(node, pool)
         yield Finding(
             kind=Kind.CHANGE,
             subject=Subject.NODE,
             name=name,
             aspect=Aspect.POOL,
             now=pool.pool,
-            first=kept is None,
+            first=record is None,
         )
-    if kept is None:
+    if record is None:
         return
-    if kept.gpus != pool.gpus_of(name):
-        was, now = str(kept.gpus), str(pool.gpus_of(name))
+    if record.gpus != pool.gpus_of(name):
+        was, now = str(record.gpus), str(pool.gpus_of(name))
         yield Finding(Kind.CHANGE, Subject.NODE, name, Aspect.GPUS, "", was, now)
-    wanted = pool.of_node(name)
+    desired = pool.of_node(name)
     labels = node["metadata"].get("labels") or {}
-    yield from _differences(name, Aspect.LABEL, kept.labels, wanted.labels, labels)
-    taints = [*map(_by_key, (kept.taints, wanted.taints, node["spec"].get("taints") or []))]
-    if kept.unfinished:
+    yield from _compare_values(name, Aspect.LABEL, record.labels, desired.labels, labels)
+    taints = [*map(_by_key, (record.taints, desired.taints, node["spec"].get("taints") or []))]
+    if record.unfinished:
         yield Finding(Kind.CHANGE, Subject.NODE, name, Aspect.TAINTS, "", "begun", "applied")
         taints[2] = taints[0]
-    yield from _differences(name, Aspect.TAINT, *taints)
+    yield from _compare_values(name, Aspect.TAINT, *taints)
 
 
-def _former(node: Json, pool: PoolScheduling) -> Applied | None:
+def _former_record(node: Json, pool: PoolScheduling) -> Applied | None:
     """Return the record that another pool of the stack left on the node, or None."""
-    return next((each for each in every(node, pool.stack) if each.pool != pool.pool), None)
+    return next((record for record in every(node, pool.stack) if record.pool != pool.pool), None)
 
 
-def _differences(
+def _compare_values(
     node: str,
     aspect: Aspect,
-    kept: Mapping[str, str],
-    wanted: Mapping[str, str],
+    recorded: Mapping[str, str],
+    desired: Mapping[str, str],
     observed: Mapping[str, str],
 ) -> Iterator[Finding]:
     """Yield changes from the stack file, then drift: values that somebody else changed.
 
     A value that already equals the desired value is not reported as drift.
     """
-    for key in dict.fromkeys((*kept, *wanted)):
-        if kept.get(key) != wanted.get(key):
-            was, now = _shown(kept.get(key)), _shown(wanted.get(key))
+    for key in dict.fromkeys((*recorded, *desired)):
+        if recorded.get(key) != desired.get(key):
+            was, now = _show_value(recorded.get(key)), _show_value(desired.get(key))
             yield Finding(Kind.CHANGE, Subject.NODE, node, aspect, key, was, now)
-    for key, value in kept.items():
-        if observed.get(key) not in (value, wanted.get(key)):
-            was, now = _shown(value), _shown(observed.get(key))
+    for key, value in recorded.items():
+        if observed.get(key) not in (value, desired.get(key)):
+            was, now = _show_value(value), _show_value(observed.get(key))
             yield Finding(Kind.DRIFT, Subject.NODE, node, aspect, key, was, now)
 
 
-def _shown(value: str | None) -> str:
+def _show_value(value: str | None) -> str:
     return EMPTY if value == "" else value or ""
 
 
@@ -238,7 +240,7 @@ def _by_key(taints: Iterable[Json]) -> dict[str, str]:
     return {f"{taint['key']}:{taint['effect']}": taint.get("value") or "" for taint in taints}
 
 
-def _left(node: str, record: Applied) -> Finding:
+def _left_pool_finding(node: str, record: Applied) -> Finding:
     gpus = f", {record.gpus} GPUs" if record.gpus else ""
     return Finding(Kind.CHANGE, Subject.NODE, node, Aspect.POOL, "", f"{record.pool}{gpus}", "")
 

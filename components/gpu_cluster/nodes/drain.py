@@ -81,12 +81,14 @@ def losses(pods: list[Json], consent: Collection[str]) -> str:
     """
     unmanaged = [pod for pod in pods if owner_of(pod) is None]
     local = [pod for pod in pods if any("emptyDir" in v for v in pod["spec"].get("volumes") or [])]
-    told = (
+    losses_by_consent = (
         ("unmanaged", "pods that no controller creates again", unmanaged),
         ("empty-dir", "pods that lose their emptyDir volumes", local),
     )
     return "; ".join(
-        f"{what}: {named(found)}" for kind, what, found in told if found and kind not in consent
+        f"{loss}: {named(pods_of_kind)}"
+        for kind, loss, pods_of_kind in losses_by_consent
+        if pods_of_kind and kind not in consent
     )
 
 

@@ -44,9 +44,9 @@ class GpuHolder:
 
     def __str__(self) -> str:
         """Return the holder's name, its state and the number of devices that it holds."""
-        held = sum(self.amounts.values())
-        what = f"holds {held}" if held else "holds none any more"
-        return f"{printable(self.name, 120)} ({self.state}, {what})"
+        devices = sum(self.amounts.values())
+        amount = f"holds {devices}" if devices else "holds none any more"
+        return f"{printable(self.name, 120)} ({self.state}, {amount})"
 
 
 def allocated(claim: Json) -> list[tuple[str, str]]:
@@ -60,9 +60,9 @@ def allocated(claim: Json) -> list[tuple[str, str]]:
     results = (allocation.get("devices") or {}).get("results") or []
     return sorted(
         {
-            (str(each["pool"]), str(each["device"]))
-            for each in results
-            if each["driver"] == DRA_DRIVER and not each.get("adminAccess")
+            (str(device["pool"]), str(device["device"]))
+            for device in results
+            if device["driver"] == DRA_DRIVER and not device.get("adminAccess")
         }
     )
 
@@ -94,11 +94,11 @@ def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[Gpu
     """
     holders = []
     for claim in claims:
-        held = [gpu for where, gpu in allocated(claim) if where == node]
+        gpus = [gpu for gpu_node, gpu in allocated(claim) if gpu_node == node]
         meta = claim["metadata"]
-        if held and meta["namespace"] != namespace:
+        if gpus and meta["namespace"] != namespace:
             name = f"{meta['namespace']}/{meta['name']}"
-            holders.append(GpuHolder(name, meta["uid"], "allocated", {DRA_DRIVER: len(held)}))
+            holders.append(GpuHolder(name, meta["uid"], "allocated", {DRA_DRIVER: len(gpus)}))
     return sorted(holders, key=lambda holder: holder.name)
 
 
@@ -127,8 +127,8 @@ async def holders_by_node(
         claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
         return {node: holders_of_claims(claims, node, namespace) for node in nodes}
     names = list(resources)
-    found = await pods_by_node(client, nodes)
-    return {node: holders_of(pods, names) for node, pods in found.items()}
+    pods_of_nodes = await pods_by_node(client, nodes)
+    return {node: holders_of(pods, names) for node, pods in pods_of_nodes.items()}
 
 
 async def list_pods(client: Client) -> list[Json]:
@@ -145,28 +145,28 @@ async def list_pods(client: Client) -> list[Json]:
 
 
 def _remove_unread(pod: Json) -> None:
-    parts: list[Json] = [pod["metadata"]]
+    sections: list[Json] = [pod["metadata"]]
     for key in ("containers", "initContainers", "ephemeralContainers"):
-        parts += pod["spec"].get(key) or []
-    for part in parts:
+        sections += pod["spec"].get(key) or []
+    for section in sections:
         for key in UNREAD:
-            part.pop(key, None)
+            section.pop(key, None)
 
 
 async def pods_by_node(client: Client, nodes: Collection[str]) -> dict[str, list[Json]]:
     """Return the pods of each of some nodes."""
-    found: dict[str, list[Json]] = {name: [] for name in nodes}
-    if len(found) > SINGLE:
-        every = [await list_pods(client)]
+    by_node: dict[str, list[Json]] = {name: [] for name in nodes}
+    if len(by_node) > SINGLE:
+        lists = [await list_pods(client)]
     else:
-        every = await gather(
-            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), found
+        lists = await gather(
+            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), by_node
         )
-    for listed in every:
+    for listed in lists:
         for pod in listed:
-            if (name := str(pod["spec"].get("nodeName", ""))) in found:
-                found[name].append(pod)
-    return found
+            if (name := str(pod["spec"].get("nodeName", ""))) in by_node:
+                by_node[name].append(pod)
+    return by_node
 
 
 def free(node: Json, offers: Iterable[Offer], holders: list[GpuHolder]) -> dict[str, int]:
@@ -190,4 +190,4 @@ def digest(holders: list[GpuHolder]) -> str:
 
 def named(holders: list[GpuHolder]) -> str:
     """Return text that names the first holders and counts the rest."""
-    return shortened([str(each) for each in holders], NAMED)
+    return shortened([str(holder) for holder in holders], NAMED)

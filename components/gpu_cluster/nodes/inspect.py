@@ -118,7 +118,7 @@ def blocking_taints(device: Json) -> list[str]:
         device: A device of a ResourceSlice.
     """
     return [
-        "=".join(str(taint[part]) for part in ("key", "value") if taint.get(part))
+        "=".join(str(taint[field]) for field in ("key", "value") if taint.get(field))
         for taint in device.get("taints") or []
         if NodeTaint.of(taint).is_hard
     ]
@@ -165,7 +165,9 @@ def shortfall(node: Json, declared: int, resources: dict[str, int]) -> str:
         resources: Expected count of each resource. For `nvidia.com/gpu` it equals `declared`,
             unless the GPUs are shared or partitioned (MIG).
     """
-    differences = (_difference(node, name, count, declared) for name, count in resources.items())
+    differences = (
+        _describe_gpu_difference(node, name, count, declared) for name, count in resources.items()
+    )
     return "; ".join(filter(None, differences))
 
 
@@ -174,15 +176,15 @@ def has_surplus(node: Json, resources: dict[str, int]) -> bool:
     return any(gpus(node, resource=name) > count for name, count in resources.items())
 
 
-def _difference(node: Json, resource: str, count: int, declared: int) -> str:
+def _describe_gpu_difference(node: Json, resource: str, count: int, declared: int) -> str:
     allocatable = gpus(node, resource=resource)
     capacity = gpus(node, "capacity", resource)
     if allocatable == count == capacity:
         return ""
-    what = "GPUs" if (resource, count) == (GPU, declared) else resource
+    devices = "GPUs" if (resource, count) == (GPU, declared) else resource
     if capacity == allocatable > count:
-        return f"{allocatable} {what} allocatable, {count} declared"
-    difference = f"{allocatable} of {count} {what} allocatable"
+        return f"{allocatable} {devices} allocatable, {count} declared"
+    difference = f"{allocatable} of {count} {devices} allocatable"
     if capacity > allocatable:
         return (
             f"{difference} (capacity {capacity}: {capacity - allocatable} unhealthy or withdrawn)"

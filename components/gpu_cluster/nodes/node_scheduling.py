@@ -77,26 +77,28 @@ async def _apply(client: Client, node: Json, metadata: Json, pool: PoolSchedulin
 def _former_managers(node: Json, pool: PoolScheduling) -> set[str]:
     """Return the field managers of other pools of the stack that recorded settings on a node."""
     prefix = pool.manager.removesuffix(pool.pool)
-    return {prefix + each.pool for each in _of_other_pools(node, pool)}
+    return {prefix + record.pool for record in _of_other_pools(node, pool)}
 
 
 def _of_other_pools(node: Json, pool: PoolScheduling) -> list[applied.Applied]:
-    return [each for each in applied.every(node, pool.stack) if each.pool != pool.pool]
+    return [record for record in applied.every(node, pool.stack) if record.pool != pool.pool]
 
 
 def _owners_of_others(node: Json, metadata: Json, manager: str) -> set[str]:
     """Return the other managers that own labels or annotations whose values would change."""
-    found = set()
-    for part in ("labels", "annotations"):
-        present = node["metadata"].get(part) or {}
+    owners = set()
+    for section in ("labels", "annotations"):
+        present = node["metadata"].get(section) or {}
         keys = {
-            f"f:{key}" for key, value in metadata.get(part, {}).items() if present.get(key) != value
+            f"f:{key}"
+            for key, value in metadata.get(section, {}).items()
+            if present.get(key) != value
         }
         for entry in node["metadata"].get("managedFields", []):
-            fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{part}", {})
+            fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{section}", {})
             if entry["manager"] != manager and keys & fields.keys():
-                found.add(str(entry["manager"]))
-    return found
+                owners.add(str(entry["manager"]))
+    return owners
 
 
 async def _hand_over(
@@ -107,17 +109,17 @@ async def _hand_over(
     The labels stay on the node when this pool releases them.
     """
     for key, manager in pool.hands_over.items():
-        if key in _held(node, pool.manager) and key not in labels:
+        if key in _owned_label_keys(node, pool.manager) and key not in labels:
             metadata = {"labels": {key: node["metadata"]["labels"][key]}}
             await _apply_metadata(client, node, metadata, manager)
 
 
-async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
-    wanted, manager = pool.of_node(node["metadata"]["name"]), pool.manager
-    labels, taints = wanted.labels, list(wanted.taints)
+async def _settle_node(client: Client, node: Json, pool: PoolScheduling) -> bool:
+    desired, manager = pool.of_node(node["metadata"]["name"]), pool.manager
+    labels, taints = desired.labels, list(desired.taints)
     await _hand_over(client, node, pool, labels)
     try:
-        node = await _claim(client, node, taints, pool)
+        node = await _claim_taints(client, node, taints, pool)
         written = await write_taints(client, node, recorded_taints, taints, manager)
     except ClusterError as error:
         place = f"node {node['metadata']['name']}"
@@ -133,7 +135,7 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
         and all(present.get("labels", {}).get(key) == value for key, value in labels.items())
         # Labels that another manager set first, such as the GPU Operator, must be owned too,
         # because the other manager may remove them.
-        and _held(node, manager) == set(labels)
+        and _owned_label_keys(node, manager) == set(labels)
         and present.get("annotations", {}).get(RECORD) == metadata["annotations"].get(RECORD)
         and applied.kept(node, pool.pool) == applied.annotation(pool, _name(node))
     )
@@ -142,15 +144,19 @@ async def _settle(client: Client, node: Json, pool: PoolScheduling) -> bool:
     return bool(written["changed"]) or not settled
 
 
-async def _claim(client: Client, node: Json, taints: list[Json], pool: PoolScheduling) -> Json:
+async def _claim_taints(
+    client: Client, node: Json, taints: list[Json], pool: PoolScheduling
+) -> Json:
     """Record on the node which taints the pool will own after the change; return the node."""
     recorded = recorded_taints(node)
     new = [taint for taint in claimed(node, recorded, taints) if taint not in recorded]
     if not new and all(taint in taints for taint in recorded):
         return node
-    held = {key: node["metadata"]["labels"][key] for key in _held(node, pool.manager)}
+    owned_labels = {
+        key: node["metadata"]["labels"][key] for key in _owned_label_keys(node, pool.manager)
+    }
     noted = {**applied.unfinished(node, pool.pool), **_record([*recorded, *new])}
-    metadata = {"labels": held, "annotations": noted}
+    metadata = {"labels": owned_labels, "annotations": noted}
     return await _apply(client, node, metadata, pool)
 
 
@@ -162,12 +168,12 @@ def _record(taints: list[Json]) -> Json:
     return {RECORD: json.dumps(taints, separators=(",", ":"), sort_keys=True)}
 
 
-def _held(node: Json, manager: str) -> set[str]:
+def _owned_label_keys(node: Json, manager: str) -> set[str]:
     """Return the keys of the labels that a field manager owns on a node."""
     for entry in node["metadata"].get("managedFields", []):
         if entry["manager"] == manager and entry["operation"] == "Apply":
-            held = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
-            return {key.removeprefix("f:") for key in held if key != "."}
+            owned_fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
+            return {key.removeprefix("f:") for key in owned_fields if key != "."}
     return set()
 
 
@@ -179,10 +185,10 @@ async def _let_go(client: Client, node: Json, pool: PoolScheduling) -> bool:
     """
 
     def removable(node: Json) -> list[Json]:
-        others = _of_other_pools(node, pool)
-        kept = [taint for other in others for taint in other.taints]
-        ours = [taint for taint in recorded_taints(node) if taint not in kept]
-        return ours if others else [*ours, startup_taint.TAINT]
+        other_records = _of_other_pools(node, pool)
+        other_taints = [taint for record in other_records for taint in record.taints]
+        ours = [taint for taint in recorded_taints(node) if taint not in other_taints]
+        return ours if other_records else [*ours, startup_taint.TAINT]
 
     await write_taints(client, node, removable, [], pool.manager)
     await _apply_metadata(client, node, {}, pool.manager)
@@ -199,18 +205,20 @@ async def apply(pool: PoolScheduling) -> Json:
         nodes = await client.list("nodes")
         members = pool_members(nodes, pool)
         names = {node["metadata"]["name"] for node in members}
-        left = [n for n in _ours(nodes, pool) if n["metadata"]["name"] not in names]
+        nodes_to_release = [
+            n for n in _nodes_of_manager(nodes, pool) if n["metadata"]["name"] not in names
+        ]
         if pool.startup_taint:
             # Set taints before labels, because pods may be scheduled as soon as the labels exist.
             fresh = [n for n in members if not managed_by(n, manager)]
             await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
             members = pool_members(await client.list("nodes"), pool) if fresh else members
-        changed = await gather(lambda node: _settle(client, node, pool), members)
-        await gather(lambda node: _let_go(client, node, pool), left)
-    return {"nodes": len(members), "changed": sum(changed), "released": len(left)}
+        changed = await gather(lambda node: _settle_node(client, node, pool), members)
+        await gather(lambda node: _let_go(client, node, pool), nodes_to_release)
+    return {"nodes": len(members), "changed": sum(changed), "released": len(nodes_to_release)}
 
 
-def _ours(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
+def _nodes_of_manager(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
     """Return the nodes on which the pool's field manager owns something.
 
     Nodes in maintenance are left out.
@@ -228,7 +236,7 @@ async def release(pool: PoolScheduling) -> Json:
     Nodes in maintenance are not changed.
     """
     async with connect(pool.context) as client:
-        ours = _ours(await client.list("nodes"), pool)
+        ours = _nodes_of_manager(await client.list("nodes"), pool)
         await gather(lambda node: _let_go(client, node, pool), ours)
     return {"released": len(ours)}
 

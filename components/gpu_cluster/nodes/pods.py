@@ -45,14 +45,14 @@ def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
     Validation pods are left out, and pods whose request the scheduler met with a ResourceClaim
     (Kubernetes API reference, PodStatus, `extendedResourceClaimStatus`).
     """
-    found = [
+    running = [
         pod_on_node(pod)
         for pod in pods
         if pod.get("status", {}).get("phase") not in FINISHED
         and POOL not in (pod["metadata"].get("labels") or {})
         and not (pod.get("status") or {}).get("extendedResourceClaimStatus")
     ]
-    return tuple(sorted((pod for pod in found if pod.gpus), key=_name))
+    return tuple(sorted((pod for pod in running if pod.gpus), key=_name))
 
 
 def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
@@ -71,14 +71,14 @@ def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnN
 
 def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
     """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
-    found: list[PodOnNode] = []
+    pods: list[PodOnNode] = []
     for claim in claims:
-        held = [gpu for where, gpu in allocated(claim) if where == node]
-        for user in claim["status"].get("reservedFor") or [] if held else []:
+        node_gpus = [gpu for gpu_node, gpu in allocated(claim) if gpu_node == node]
+        for user in claim["status"].get("reservedFor") or [] if node_gpus else []:
             if user.get("resource") == "pods":
                 space = str(claim["metadata"]["namespace"])
-                found.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(held)))
-    return tuple(sorted(found, key=_name))
+                pods.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(node_gpus)))
+    return tuple(sorted(pods, key=_name))
 
 
 def _name(pod: PodOnNode) -> tuple[str, str]:

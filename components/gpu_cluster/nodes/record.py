@@ -120,21 +120,21 @@ def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str
     for daemon_set in daemon_sets:
         metadata, pod = daemon_set["metadata"], daemon_set["spec"]["template"]["spec"]
         selector = pod.get("nodeSelector") or {}
-        here = all(labels.get(key) == value for key, value in selector.items())
-        if metadata["namespace"] in pool.spaces and here:
-            result[f"DaemonSet {metadata['name']}"] = _programs(pod)
+        matches_node = all(labels.get(key) == value for key, value in selector.items())
+        if metadata["namespace"] in pool.spaces and matches_node:
+            result[f"DaemonSet {metadata['name']}"] = _digest_programs(pod)
     return {fact: value for fact, value in result.items() if value}
 
 
-def _programs(pod: Json) -> str:
+def _digest_programs(pod: Json) -> str:
     """Return a digest of the containers that a pod runs.
 
     Node selectors and pull secrets don't change the digest.
     """
     keys = ("name", "image", "command", "args", "env")
     containers = [*(pod.get("initContainers") or []), *pod["containers"]]
-    parts = [{key: container.get(key) for key in keys} for container in containers]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:12]
+    programs = [{key: container.get(key) for key in keys} for container in containers]
+    return hashlib.sha256(json.dumps(programs, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def changes(record: ValidationRecord, now: dict[str, str]) -> tuple[tuple[str, str, str], ...]:

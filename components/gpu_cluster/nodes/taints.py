@@ -20,7 +20,7 @@ RECORD = "gpu-cluster/taints"
 ATTEMPTS = 8
 
 
-def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json]) -> list[Json]:
+def taints_wanted(current: list[Json], recorded: list[Json], desired: list[Json]) -> list[Json]:
     """Return the taints that a node should have: the wanted ones and those of other managers.
 
     Recorded taints that are no longer wanted are dropped.
@@ -28,8 +28,8 @@ def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json])
     Raises:
         ClusterError: Another manager's taint has the same key and effect, but another value.
     """
-    result = [taint for taint in current if taint not in recorded or taint in wanted]
-    for taint in wanted:
+    result = [taint for taint in current if taint not in recorded or taint in desired]
+    for taint in desired:
         new = NodeTaint.of(taint)
         same = next((old for old in map(NodeTaint.of, result) if old.is_same(new)), None)
         if same is None:
@@ -46,7 +46,7 @@ def taints_wanted(current: list[Json], recorded: list[Json], wanted: list[Json])
     return result
 
 
-def _plain(taint: Json) -> Json:
+def _strip_taint(taint: Json) -> Json:
     return {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
 
 
@@ -56,7 +56,7 @@ def recorded_taints(node: Json) -> list[Json]:
     return list(json.loads(text)) if text else []
 
 
-def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
+def claimed(node: Json, recorded: list[Json], desired: list[Json]) -> list[Json]:
     """Return the wanted taints that this program will own after the write.
 
     An equal taint that another manager set before stays the other manager's.
@@ -64,16 +64,16 @@ def claimed(node: Json, recorded: list[Json], wanted: list[Json]) -> list[Json]:
     Raises:
         ClusterError: Another manager's taint has the same key and effect, but another value.
     """
-    current = [_plain(taint) for taint in node["spec"].get("taints") or []]
-    taints_wanted(current, recorded, wanted)
-    return [taint for taint in wanted if taint not in current or taint in recorded]
+    current = [_strip_taint(taint) for taint in node["spec"].get("taints") or []]
+    taints_wanted(current, recorded, desired)
+    return [taint for taint in desired if taint not in current or taint in recorded]
 
 
 async def write_taints(
     client: Client,
     node: Json,
     recorded: Callable[[Json], list[Json]],
-    wanted: list[Json],
+    desired: list[Json],
     manager: str,
 ) -> Json:
     """Write the taints that `taints_wanted` returns to a node; return those this program owns.
@@ -81,7 +81,7 @@ async def write_taints(
     Args:
         recorded: Function that returns the taints of this program that a node has from an earlier
             run, and that may be removed. It is called again for a node that others changed.
-        wanted: Taints of this program that the node should have.
+        desired: Taints of this program that the node should have.
         manager: Field manager of the write.
 
     Returns:
@@ -93,13 +93,13 @@ async def write_taints(
     name = node["metadata"]["name"]
     for _ in range(ATTEMPTS):
         current = node["spec"].get("taints") or []
-        plain = [_plain(taint) for taint in current]
-        after = taints_wanted(plain, recorded(node), wanted)
-        own = claimed(node, recorded(node), wanted)
+        plain = [_strip_taint(taint) for taint in current]
+        after = taints_wanted(plain, recorded(node), desired)
+        owned = claimed(node, recorded(node), desired)
         if after == plain:
-            return {"ours": own, "changed": False}
+            return {"ours": owned, "changed": False}
         # Keep existing taints complete, because the control plane adds `timeAdded` to some of them.
-        value = [next((t for t in current if _plain(t) == taint), taint) for taint in after]
+        value = [next((t for t in current if _strip_taint(t) == taint), taint) for taint in after]
         version = node["metadata"]["resourceVersion"]
         patch: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
         if value:
@@ -114,7 +114,7 @@ async def write_taints(
                 content_type=JSON_PATCH,
                 params={"fieldManager": manager},
             )
-            return {"ours": own, "changed": True}
+            return {"ours": owned, "changed": True}
         except Refused as error:
             if error.code not in (409, 422):
                 raise

@@ -29,16 +29,16 @@ def _release_name(text: str) -> str:
     return text
 
 
-def _manifest(value: Mapping[str, Any]) -> Any:
+def _validate_manifest(value: Mapping[str, Any]) -> Any:
     metadata = value.get("metadata")
-    named = isinstance(metadata, Mapping) and all(
+    has_names = isinstance(metadata, Mapping) and all(
         isinstance(metadata.get(key), str) for key in ("name", "namespace")
     )
     spec = value.get("spec")
     selector = spec.get("selector") if isinstance(spec, Mapping) else None
     labels = selector.get("matchLabels") if isinstance(selector, Mapping) else None
-    known = value.get("apiVersion") == "apps/v1" and value.get("kind") in _KINDS
-    if not (known and named and isinstance(labels, Mapping) and labels):
+    is_known_kind = value.get("apiVersion") == "apps/v1" and value.get("kind") in _KINDS
+    if not (is_known_kind and has_names and isinstance(labels, Mapping) and labels):
         raise refuse(
             f"{show(value.get('kind'))} of {show(value.get('apiVersion'))}",
             "the manifest of a DaemonSet of apps/v1 with name, namespace and selector.matchLabels",
@@ -47,7 +47,7 @@ def _manifest(value: Mapping[str, Any]) -> Any:
     return frozen(value)
 
 
-Manifest = Annotated[dict[str, Any], AfterValidator(_manifest)]
+Manifest = Annotated[dict[str, Any], AfterValidator(_validate_manifest)]
 
 
 class AdoptedRelease(Model):

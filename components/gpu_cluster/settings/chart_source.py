@@ -66,8 +66,8 @@ class ChartSource:
         the vendor publishes applies only to a download from the vendor's own repository.
         """
         published = self.location == self.repository
-        known = chart_digest(self.chart, self.version) if published else ""
-        return self.charts.digests.get(self.chart, "") or known
+        published_digest = chart_digest(self.chart, self.version) if published else ""
+        return self.charts.digests.get(self.chart, "") or published_digest
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from gpu_cluster.base.versions import pattern
 from gpu_rules.faults import refuse, show
 
 
-def _oci(text: str) -> str:
+def _validate_oci_address(text: str) -> str:
     if not text.startswith("oci://") or text.endswith("/") or len(text) < len("oci://x"):
         raise refuse(
             show(text),
@@ -41,7 +41,7 @@ class ChartsSettings(Model):
         description="the path of a directory with the charts",
         examples=["charts"],
     )
-    oci: Annotated[StrictStr, AfterValidator(_oci)] | None = Field(
+    oci: Annotated[StrictStr, AfterValidator(_validate_oci_address)] | None = Field(
         default=None,
         description="an OCI registry and path, oci://host/path",
         examples=["oci://registry.example.com/charts"],

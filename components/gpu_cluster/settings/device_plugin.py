@@ -45,8 +45,8 @@ class PluginFiles(Model):
 
     def files(self) -> dict[str, dict[str, Any]]:
         """Return the content of every configuration file by its key in the ConfigMap."""
-        named = {name: file.document() for name, file in self.configs.items()}
-        return {DEFAULT_CONFIG: self.config.document(), **named}
+        named_files = {name: file.document() for name, file in self.configs.items()}
+        return {DEFAULT_CONFIG: self.config.document(), **named_files}
 
 
 class DevicePluginSettings(PluginFiles):

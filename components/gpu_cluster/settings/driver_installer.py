@@ -57,9 +57,9 @@ def _by_digest(text: str) -> str:
     return text
 
 
-def _base(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme != "https" or not parts.netloc or not text.endswith("/"):
+def _validate_base_url(text: str) -> str:
+    url = urlsplit(text)
+    if url.scheme != "https" or not url.netloc or not text.endswith("/"):
         raise refuse(
             show(text),
             "an https address that ends with /: the driver runs in the kernel",
@@ -68,7 +68,7 @@ def _base(text: str) -> str:
     return text
 
 
-def _file(text: str) -> str:
+def _validate_file_name(text: str) -> str:
     if "{version}" not in text or text.startswith("/"):
         raise refuse(
             show(text),
@@ -118,12 +118,14 @@ class DriverInstallerSettings(Model):
         description="a mapping of ubuntu and centos to images by digest",
         examples=[f"{{ubuntu: registry.example.com/driver@sha256:{64 * '0'}}}"],
     )
-    base_urls: Annotated[dict[Flavor, Annotated[StrictStr, AfterValidator(_base)]], Freeze] = Field(
+    base_urls: Annotated[
+        dict[Flavor, Annotated[StrictStr, AfterValidator(_validate_base_url)]], Freeze
+    ] = Field(
         default=BASE_URLS,
         description="a mapping of tesla and gtx to addresses",
         examples=["{tesla: https://mirror.example.com/tesla/}"],
     )
-    file: Annotated[StrictStr, AfterValidator(_file)] = Field(
+    file: Annotated[StrictStr, AfterValidator(_validate_file_name)] = Field(
         default=FILE, description="a path with {version}", examples=[FILE]
     )
     plugin_memory: Annotated[

@@ -43,7 +43,7 @@ def release_of(image: str) -> tuple[int, ...] | None:
     return tuple(map(int, tag.groups())) if tag else None
 
 
-def _flag(text: str) -> str:
+def _validate_flag(text: str) -> str:
     if _FLAG.fullmatch(text) is None:
         raise refuse(show(text), "one flag: --name or --name=value", "write --v=4")
     if text.split("=")[0] in _OURS:
@@ -55,7 +55,7 @@ def _flag(text: str) -> str:
     return text
 
 
-def _ip(text: str) -> str:
+def _validate_ip(text: str) -> str:
     """Return the text unchanged if it is an IP address, which a Service can have."""
     try:
         ip_address(text)
@@ -64,7 +64,7 @@ def _ip(text: str) -> str:
     return text
 
 
-def _socket(text: str) -> str:
+def _validate_socket_path(text: str) -> str:
     if not re.fullmatch(r"/(?:[A-Za-z0-9._-]+/)*[A-Za-z0-9._-]+\.sock", text):
         raise refuse(
             show(text), "the path of a socket", "write /var/run/containerd/containerd.sock"
@@ -97,17 +97,17 @@ class GpuManagerSettings(Model):
         description="an image reference with a tag or a digest",
         examples=["tkestack/gpu-quota-admission:v1.0.0"],
     )
-    container_runtime_endpoint: Annotated[StrictStr, AfterValidator(_socket)] = Field(
+    container_runtime_endpoint: Annotated[StrictStr, AfterValidator(_validate_socket_path)] = Field(
         default="/var/run/containerd/containerd.sock",
         description="the path of the container runtime's socket",
         examples=["/var/run/containerd/containerd.sock"],
     )
-    extender_address: Annotated[Address, AfterValidator(_ip)] | None = Field(
+    extender_address: Annotated[Address, AfterValidator(_validate_ip)] | None = Field(
         default=None,
         description="an IP address of the cluster's Services",
         examples=["10.96.0.200"],
     )
-    extra_flags: tuple[Annotated[StrictStr, AfterValidator(_flag)], ...] = Field(
+    extra_flags: tuple[Annotated[StrictStr, AfterValidator(_validate_flag)], ...] = Field(
         default=("--logtostderr=false",),
         description="a list of gpu-manager's flags",
         examples=["[--logtostderr=false]"],

@@ -56,7 +56,7 @@ class SandboxMode(StrEnum):
 _SHARE = re.compile(r"(100|[1-9]?\d)%")
 
 
-def _share(value: int | str) -> int | str:
+def _validate_node_share(value: int | str) -> int | str:
     if isinstance(value, str) and _SHARE.fullmatch(value) is None:
         raise refuse(show(value), 'a number of nodes or a share such as "25%"', 'write "25%"')
     return value
@@ -103,7 +103,7 @@ class DriverUpgrade(Model):
         description="a whole number of nodes; 0: all at the same time",
         examples=[1],
     )
-    max_unavailable: Annotated[StrictInt | StrictStr, AfterValidator(_share)] = Field(
+    max_unavailable: Annotated[StrictInt | StrictStr, AfterValidator(_validate_node_share)] = Field(
         default="25%", description='a number of nodes or a share such as "25%"', examples=['"25%"']
     )
     wait: Wait = Field(default=Wait(), description="a mapping with podSelector, timeoutSeconds")
@@ -129,7 +129,7 @@ class Sandbox(Model):
 
 
 def _host_version(text: str) -> str:
-    if tuple(int(part) for part in text.split(".")) < OLDEST_VGPU_HOST:
+    if tuple(int(number) for number in text.split(".")) < OLDEST_VGPU_HOST:
         raise refuse(
             show(text),
             "a vGPU host driver of version 12.0 or later",

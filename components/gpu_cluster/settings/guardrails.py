@@ -35,7 +35,7 @@ class FailurePolicy(StrEnum):
     IGNORE = "ignore"
 
 
-def _counted(name: str) -> str:
+def _validate_counted_resource(name: str) -> str:
     """Return the name of an extended resource if it has no quota prefix; reject it otherwise.
 
     Kubernetes counts extended resources in quotas only as `requests.<name>` (v1.34.4
@@ -60,7 +60,10 @@ class Quota(Model):
 
     namespace: DnsLabel = Field(description="a namespace", examples=["team-a"])
     resources: Annotated[
-        dict[Annotated[StrictStr, AfterValidator(_counted)], Annotated[StrictInt, Field(ge=0)]],
+        dict[
+            Annotated[StrictStr, AfterValidator(_validate_counted_resource)],
+            Annotated[StrictInt, Field(ge=0)],
+        ],
         Freeze,
     ] = Field(
         min_length=1,
@@ -70,7 +73,7 @@ class Quota(Model):
     )
 
 
-def _day(value: object) -> date:
+def _parse_day(value: object) -> date:
     """Return a day from a text or from a YAML date."""
     if isinstance(value, date):
         return value
@@ -80,7 +83,7 @@ def _day(value: object) -> date:
         raise refuse(show(value), "a day such as 2027-12-31", "write year-month-day") from None
 
 
-Day = Annotated[date, BeforeValidator(_day)]
+Day = Annotated[date, BeforeValidator(_parse_day)]
 RuleId = Annotated[StrictStr, Field(pattern="^GPU[0-9]{3}$")]
 
 
@@ -118,16 +121,16 @@ class SettledExemption(Model):
     )
 
 
-def _distinct(quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
-    seen: set[str] = set()
+def _validate_distinct_namespaces(quotas: tuple[Quota, ...]) -> tuple[Quota, ...]:
+    namespaces: set[str] = set()
     for quota in quotas:
-        if quota.namespace in seen:
+        if quota.namespace in namespaces:
             raise refuse(
                 f"{show(quota.namespace)} twice",
                 "one quota for each namespace",
                 "write all resources of a namespace into one quota",
             )
-        seen.add(quota.namespace)
+        namespaces.add(quota.namespace)
     return quotas
 
 
@@ -203,6 +206,6 @@ class GuardrailsSettings(Model):
         description="a list of exemptions, such as {rules: [GPU036], until: 2027-12-31, reason: …, "
         "namespaces: [monitoring]}",
     )
-    quotas: Annotated[tuple[Quota, ...], AfterValidator(_distinct)] = Field(
+    quotas: Annotated[tuple[Quota, ...], AfterValidator(_validate_distinct_namespaces)] = Field(
         default=(), description="a list of quotas, such as {namespace: team-a, resources: …}"
     )

@@ -39,24 +39,24 @@ def figure(pattern: str, log: str) -> float | None:
 
 def _in_line(pattern: list[str], words: list[str]) -> list[float]:
     starts = range(len(words) - len(pattern) + 1)
-    read = (_at(pattern, words[start : start + len(pattern)]) for start in starts)
-    return [figure for figure in read if figure is not None]
+    figures = (_match_words(pattern, words[start : start + len(pattern)]) for start in starts)
+    return [figure for figure in figures if figure is not None]
 
 
-def _at(pattern: list[str], words: list[str]) -> float | None:
+def _match_words(pattern: list[str], words: list[str]) -> float | None:
     number = None
-    for wanted, word in zip(pattern, words, strict=True):
-        if FIGURE in wanted:
-            before, _, after = wanted.partition(FIGURE)
-            number = _number(word, before, after)
+    for pattern_word, word in zip(pattern, words, strict=True):
+        if FIGURE in pattern_word:
+            before, _, after = pattern_word.partition(FIGURE)
+            number = _parse_figure(word, before, after)
             if number is None:
                 return None
-        elif wanted not in (ANY, word):
+        elif pattern_word not in (ANY, word):
             return None
     return number
 
 
-def _number(word: str, before: str, after: str) -> float | None:
+def _parse_figure(word: str, before: str, after: str) -> float | None:
     if not (word.startswith(before) and word.endswith(after)):
         return None
     try:

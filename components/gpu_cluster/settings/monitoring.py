@@ -58,7 +58,7 @@ class Counter(Model):
     )
 
 
-def _variables(variables: dict[str, str]) -> dict[str, str]:
+def _validate_variables(variables: dict[str, str]) -> dict[str, str]:
     for name in variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", name):
             raise refuse(show(name), "a name of an environment variable", "correct the name")
@@ -77,7 +77,7 @@ class ExporterSettings(Model):
     counters: tuple[Counter, ...] = Field(
         default=(), description="a list of fields of DCGM to report in addition"
     )
-    env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_variables), Freeze] = Field(
+    env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_validate_variables), Freeze] = Field(
         default=FrozenDict({}),
         description="a mapping of environment variables to texts",
         examples=['{DCGM_EXPORTER_INTERVAL: "15000"}'],

@@ -21,13 +21,13 @@ NAMES = tuple(
 """Names of all platforms: each folder of `gpu_cluster.platforms` that is a Python package."""
 
 
-def _known(text: str) -> str:
+def _validate_platform_name(text: str) -> str:
     if text not in NAMES:
         raise refuse(show(text), f"one of {', '.join(NAMES)}", f'write "{nearest(text, NAMES)}"')
     return text
 
 
-PlatformName = Annotated[StrictStr, AfterValidator(_known)]
+PlatformName = Annotated[StrictStr, AfterValidator(_validate_platform_name)]
 """Name of the software that advertises GPUs to Kubernetes.
 
 `device-plugin`: only NVIDIA's device plugin. `gpu-operator`: NVIDIA's GPU Operator with all its

@@ -20,7 +20,7 @@ from gpu_rules.kube.gpu_resources import GPU
 SHARED = ".shared"
 
 
-def _resource(text: str) -> str:
+def _validate_resource_name(text: str) -> str:
     full = text if "/" in text else f"nvidia.com/{text}"
     if len(full) > 63 or not full.startswith("nvidia.com/"):
         raise refuse(
@@ -31,7 +31,7 @@ def _resource(text: str) -> str:
     return text
 
 
-def _without(data: Any, key: str, wanted: str) -> Any:
+def _refuse_dropped_key(data: Any, key: str, wanted: str) -> Any:
     """Return the data if the key is absent; reject a key that the device plugin drops.
 
     The plugin parses such keys and drops them with a warning (api/config/v1/config.go).
@@ -47,10 +47,10 @@ class SharedResource(Model):
     @model_validator(mode="before")
     @classmethod
     def _whole(cls, data: Any) -> Any:
-        data = _without(data, "rename", "renameByDefault, or the resource's own name")
-        return _without(data, "devices", "all devices of the resource")
+        data = _refuse_dropped_key(data, "rename", "renameByDefault, or the resource's own name")
+        return _refuse_dropped_key(data, "devices", "all devices of the resource")
 
-    name: Annotated[StrictStr, AfterValidator(_resource)] = Field(
+    name: Annotated[StrictStr, AfterValidator(_validate_resource_name)] = Field(
         min_length=1, description=f"a resource name such as {GPU}", examples=[GPU]
     )
     replicas: StrictInt = Field(
@@ -108,7 +108,11 @@ class PluginSharing(Model):
                 "one way of sharing: with mps the plugin ignores timeSlicing",
                 "remove one of the two",
             )
-        most = max((it.replicas for it in self.mps.resources), default=0) if self.mps else 0
+        most = (
+            max((resource.replicas for resource in self.mps.resources), default=0)
+            if self.mps
+            else 0
+        )
         if most > MPS_CLIENTS:
             raise refuse(
                 f"mps with {most} replicas",
@@ -146,7 +150,7 @@ class DevicePluginConfig(Model):
     @model_validator(mode="before")
     @classmethod
     def _no_resources(cls, data: Any) -> Any:
-        return _without(data, "resources", "resource names as they are")
+        return _refuse_dropped_key(data, "resources", "resource names as they are")
 
     @model_validator(mode="after")
     def _fit(self) -> Self:

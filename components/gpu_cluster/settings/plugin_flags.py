@@ -57,7 +57,7 @@ class AllocationPolicy(StrEnum):
     PACKED = "packed"
 
 
-def _absolute(text: str) -> str:
+def _validate_absolute_path(text: str) -> str:
     if not text.startswith("/"):
         raise refuse(show(text), "an absolute path", "write a path such as / or /run/nvidia/driver")
     return text
@@ -70,13 +70,13 @@ def _as_list(value: Any) -> Any:
 _DURATION = re.compile(r"(\d+(\.\d+)?(ms|s|m|h))+|infinite")
 
 
-def _duration(text: str) -> str:
+def _validate_duration(text: str) -> str:
     if _DURATION.fullmatch(text) is None:
         raise refuse(show(text), "a duration such as 60s, or infinite", "write 60s, for example")
     return text
 
 
-Path = Annotated[StrictStr, AfterValidator(_absolute)]
+Path = Annotated[StrictStr, AfterValidator(_validate_absolute_path)]
 OWN: dict[str, Any] = {"default": None}
 """Keyword arguments of an optional field; without a value the plugin's own default applies."""
 
@@ -125,7 +125,7 @@ class GfdFlags(Model):
 
     oneshot: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
     no_timestamp: StrictBool | None = Field(**OWN, description="true or false", examples=["false"])
-    sleep_interval: Annotated[StrictStr, AfterValidator(_duration)] | None = Field(
+    sleep_interval: Annotated[StrictStr, AfterValidator(_validate_duration)] | None = Field(
         **OWN, description="a duration such as 60s, or infinite", examples=["60s"]
     )
     output_file: Path | None = Field(

@@ -82,17 +82,17 @@ class End:
 @cache
 def support() -> Mapping[str, Ends]:
     """Return the end-of-support dates in support.yaml, by software."""
-    parts = TypeAdapter(dict[ShortText, Ends])
-    return parts.validate_python(yaml_file.read(FILE).value)
+    adapter = TypeAdapter(dict[ShortText, Ends])
+    return adapter.validate_python(yaml_file.read(FILE).value)
 
 
-def end(part: str, version: str) -> End | None:
+def end(software: str, version: str) -> End | None:
     """Return the end of support of a version such as `v1.34.4`, or None if the table has no entry.
 
     The longest matching prefix in the table applies: `24.04.1` matches `24.04`, and `595.91.07`
     matches `595`.
     """
-    ends = support().get(REBUILDS.get(part, part))
+    ends = support().get(REBUILDS.get(software, software))
     match = re.match(r"v?([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})", version[:40])
     numbers = match[1].split(".") if match else []
     for count in range(len(numbers), 0, -1):
@@ -102,15 +102,15 @@ def end(part: str, version: str) -> End | None:
     return None
 
 
-def ended(part: str, version: str, today: date) -> End | None:
+def ended(software: str, version: str, today: date) -> End | None:
     """Return the end of support of a version if its last day is over, else None."""
-    found = end(part, version)
-    return found if found is not None and found.last < today else None
+    last_day = end(software, version)
+    return last_day if last_day is not None and last_day.last < today else None
 
 
-def supported(part: str, today: date) -> list[str]:
+def supported(software: str, today: date) -> list[str]:
     """Return the versions of a software whose last day of support is not over."""
-    last = support()[REBUILDS.get(part, part)].last
+    last = support()[REBUILDS.get(software, software)].last
     return [version for version in last if last[version] >= today]
 
 
@@ -128,20 +128,20 @@ def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
         "or is declared after it. Written by `make facts` from "
         "`components/gpu_cluster/settings/support.yaml`.",
     ]
-    for part, ends in support().items():
-        lines += ["", f"## {TITLES[part]}", "", "| version | last day | proofs run with |"]
+    for software, ends in support().items():
+        lines += ["", f"## {TITLES[software]}", "", "| version | last day | proofs run with |"]
         lines.append("| --- | --- | --- |")
         for version, last in ends.last.items():
-            named = [one for one in proved.get(part, ()) if _is(part, one, version)]
+            proofs = [proof for proof in proved.get(software, ()) if _is(software, proof, version)]
             state = f"{last}, ended" if last < today else f"{last}"
-            lines.append(f"| {version} | {state} | {', '.join(named)} |")
+            lines.append(f"| {version} | {state} | {', '.join(proofs)} |")
         lines += ["", f"Source: {ends.source}."]
     return "\n".join(lines) + "\n"
 
 
-def _is(part: str, version: str, key: str) -> bool:
-    found = end(part, version)
-    return found is not None and found.version == key
+def _is(software: str, version: str, key: str) -> bool:
+    version_end = end(software, version)
+    return version_end is not None and version_end.version == key
 
 
 def documents(root: Path) -> Iterator[Path]:
@@ -157,18 +157,18 @@ def overdue(root: Path, today: date) -> list[str]:
 
     Every version that a document names counts as a version that this project supports.
     """
-    found = []
+    problems = []
     for path in documents(root):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            for part, version in claims(line):
-                if "ended" not in line and (gone := ended(part, version, today)):
+            for software, version in claims(line):
+                if "ended" not in line and (gone := ended(software, version, today)):
                     place = f"{path.relative_to(root)}:{number}"
-                    found.append(f"{place}: {part} {version}: {gone}")
-    return found
+                    problems.append(f"{place}: {software} {version}: {gone}")
+    return problems
 
 
 def claims(line: str) -> Iterator[tuple[str, str]]:
     """Yield the software and version of each version that a line names."""
-    for part, pattern in CLAIMS.items():
+    for software, pattern in CLAIMS.items():
         for match in re.finditer(pattern, line):
-            yield part, match[1]
+            yield software, match[1]

@@ -79,13 +79,13 @@ class Level:
             section: Name of the section, such as `driver`.
             key: Name of the setting in the section's model, such as `kernel_module_type`.
         """
-        own = self.section(section)
+        level_section = self.section(section)
         if self.below is not None and (
             section not in self.written
-            or getattr(self.below.section(section), key, None) == getattr(own, key, None)
+            or getattr(self.below.section(section), key, None) == getattr(level_section, key, None)
         ):
             return self.below.place(section, key)
-        alias = type(own).model_fields[key].alias if own is not None else None
+        alias = type(level_section).model_fields[key].alias if level_section is not None else None
         return (*self.location, section, alias or key)
 
 
@@ -141,7 +141,9 @@ class ValidSections:
 
     def section(self, model: type[M]) -> M | None:
         """Return the section of a model, or None if the section is invalid or not declared."""
-        return next((each for each in self.sections.values() if isinstance(each, model)), None)
+        return next(
+            (section for section in self.sections.values() if isinstance(section, model)), None
+        )
 
     @property
     def gpu_levels(self) -> tuple[Level, ...]:
@@ -156,18 +158,18 @@ class ValidSections:
     def labels(self) -> Iterator[NodeLabels]:
         """Yield the labels of each pool, and of each node that has labels in addition to these."""
         scheduling = self.section(SchedulingSettings)
-        own = scheduling.nodes if scheduling is not None else {}
+        node_settings = scheduling.nodes if scheduling is not None else {}
         for i, pool in self.pools.items():
             yield NodeLabels(pool=pool, index=i, node="", labels=pool.labels, own=pool.labels)
-            for name in pool.node_names if own else ():
-                if name in own and own[name].labels:
-                    labels = own[name].labels_over(pool.labels)
+            for name in pool.node_names if node_settings else ():
+                if name in node_settings and node_settings[name].labels:
+                    labels = node_settings[name].labels_over(pool.labels)
                     yield NodeLabels(
-                        pool=pool, index=i, node=name, labels=labels, own=own[name].labels
+                        pool=pool, index=i, node=name, labels=labels, own=node_settings[name].labels
                     )
 
     def labels_of(self, pool: Pool, node: str) -> Mapping[str, str]:
         """Return the declared labels of a node of a pool."""
         scheduling = self.section(SchedulingSettings)
-        own = scheduling.nodes.get(node) if scheduling is not None else None
-        return own.labels_over(pool.labels) if own is not None else pool.labels
+        node_settings = scheduling.nodes.get(node) if scheduling is not None else None
+        return node_settings.labels_over(pool.labels) if node_settings is not None else pool.labels

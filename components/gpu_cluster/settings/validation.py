@@ -28,7 +28,7 @@ class Busy(StrEnum):
     FAIL = "fail"
 
 
-def _pattern(text: str) -> str:
+def _validate_figure_pattern(text: str) -> str:
     if text.count(FIGURE) != 1 or len(text) > PATTERN_LIMIT or not text.isprintable():
         raise refuse(
             show(text),
@@ -59,7 +59,7 @@ class Test(Model):
         description=f"a whole number from 1 to {GPU_LIMIT}, GPUs of one node",
         examples=[8],
     )
-    pattern: Annotated[StrictStr, AfterValidator(_pattern)] | None = Field(
+    pattern: Annotated[StrictStr, AfterValidator(_validate_figure_pattern)] | None = Field(
         default=None,
         description=f"words with {FIGURE}",
         examples=[f'"# Avg bus bandwidth : {FIGURE}"'],

@@ -32,7 +32,7 @@ STATUSES = ("initContainerStatuses", "containerStatuses")
 def statuses(pod: Json) -> list[Json]:
     """Return the statuses of a pod's containers, init containers first."""
     status = pod.get("status") or {}
-    return [each for kind in STATUSES for each in status.get(kind) or []]
+    return [container_status for kind in STATUSES for container_status in status.get(kind) or []]
 
 
 def is_running(status: Json) -> bool:
@@ -51,10 +51,10 @@ def ended(status: Json) -> Json | None:
     if is_running(status):
         return None
     state = status.get("state") or {}
-    found: Json | None = state.get("terminated") or (status.get("lastState") or {}).get(
+    terminated: Json | None = state.get("terminated") or (status.get("lastState") or {}).get(
         "terminated"
     )
-    return found
+    return terminated
 
 
 def crashed(pod: Json) -> Iterator[Json]:
@@ -68,14 +68,14 @@ def crashed(pod: Json) -> Iterator[Json]:
 def waiting(pod: Json) -> Cause | None:
     """Return the cause why containers can't be created, or None; crash loops are ignored."""
     causes = [
-        _waiting(reason, str(status["state"]["waiting"].get("message") or ""))
+        _explain_waiting(reason, str(status["state"]["waiting"].get("message") or ""))
         for status in statuses(pod)
         if (reason := waiting_reason(status)) and reason != CRASH_LOOP
     ]
-    return _together(causes)
+    return _join_causes(causes)
 
 
-def _waiting(reason: str, message: str) -> Cause:
+def _explain_waiting(reason: str, message: str) -> Cause:
     text = f"{shown(reason)}: {shown(message)}"
     if reason in IMAGE:
         fallback = "check the image's name, its registry and the pod's pull secrets"
@@ -90,21 +90,21 @@ def crash(pod: Json, logs: Mapping[str, str]) -> Cause | None:
     Args:
         logs: Last lines of the logs, by the container's name.
     """
-    return _together(_crash(status, logs) for status in crashed(pod))
+    return _join_causes(_explain_crash(status, logs) for status in crashed(pod))
 
 
-def _crash(status: Json, logs: Mapping[str, str]) -> Cause:
+def _explain_crash(status: Json, logs: Mapping[str, str]) -> Cause:
     name, end = str(status["name"]), ended(status) or {}
     restarts = status.get("restartCount") or 0
     reason = str(end.get("reason") or "")
-    how = [f"exit code {end['exitCode']}"] if "exitCode" in end else []
-    how += [shown(reason)] if reason not in ("", "Error") else []
-    how += [f"{restarts} restarts"] if restarts else []
+    details = [f"exit code {end['exitCode']}"] if "exitCode" in end else []
+    details += [shown(reason)] if reason not in ("", "Error") else []
+    details += [f"{restarts} restarts"] if restarts else []
     line = last_line(logs.get(name) or "") or last_line(str(end.get("message") or ""))
     again = waiting_reason(status) == CRASH_LOOP
     text = f"container {shown(name)} {'ends again and again' if again else 'ended'}"
-    if how:
-        text += f" ({', '.join(how)})"
+    if details:
+        text += f" ({', '.join(details)})"
     text += f", its last line: {line}" if line else ", and it left no line"
     fallback = f"see `kubectl logs --previous -c {shown(name)}`"
     if reason == OUT_OF_MEMORY:
@@ -112,7 +112,7 @@ def _crash(status: Json, logs: Mapping[str, str]) -> Cause:
     return Cause(kind=Kind.CRASH, text=text, cure=cure_of(line, fallback))
 
 
-def _together(causes: Iterable[Cause]) -> Cause | None:
+def _join_causes(causes: Iterable[Cause]) -> Cause | None:
     """Join the causes of several containers into one cause, without repeating equal texts."""
     different = list(dict.fromkeys(causes))
     if not different:

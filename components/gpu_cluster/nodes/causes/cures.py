@@ -115,19 +115,19 @@ def cure_of(message: str, fallback: str) -> str:
     Args:
         fallback: Cure for a message that is not known.
     """
-    return _first(_CURES, message, fallback)
+    return _first_matching_cure(_CURES, message, fallback)
 
 
 def registry_cure(message: str, fallback: str) -> str:
     """Return the cure for a message about an image, or `fallback` if it is not known."""
-    return _first(_REGISTRY, message, fallback)
+    return _first_matching_cure(_REGISTRY, message, fallback)
 
 
 def refusal_cure(message: str) -> str:
     """Return the cure for a message of the API server that refuses a pod."""
     fallback = "correct the pod's template, or the policy or object that the message names"
-    return _first(_REFUSED, message, fallback)
+    return _first_matching_cure(_REFUSED, message, fallback)
 
 
-def _first(table: tuple[tuple[str, str], ...], message: str, fallback: str) -> str:
+def _first_matching_cure(table: tuple[tuple[str, str], ...], message: str, fallback: str) -> str:
     return next((cure for pattern, cure in table if re.search(pattern, message)), fallback)

@@ -56,19 +56,19 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
     """
     events = [
         Event(
-            at=_seen(item),
+            at=_last_seen(item),
             reason=str(item.get("reason") or ""),
             message=str(item.get("message") or ""),
-            kind=str(_object(item).get("kind") or ""),
-            name=str(_object(item).get("name") or ""),
-            uid=str(_object(item).get("uid") or ""),
-            part=str(_object(item).get("fieldPath") or ""),
+            kind=str(_involved_object(item).get("kind") or ""),
+            name=str(_involved_object(item).get("name") or ""),
+            uid=str(_involved_object(item).get("uid") or ""),
+            part=str(_involved_object(item).get("fieldPath") or ""),
             reporter=str(
                 item.get("reportingComponent") or (item.get("source") or {}).get("component") or ""
             ),
         )
         for item in items
-        if _speaks_for_its_object(item) and (not uid or _object(item).get("uid") == uid)
+        if _speaks_for_its_object(item) and (not uid or _involved_object(item).get("uid") == uid)
     ]
     return sorted(events, key=lambda event: event.at, reverse=True)
 
@@ -79,15 +79,15 @@ def newest(events: Iterable[Event], *reasons: str) -> Event | None:
 
 
 def _speaks_for_its_object(item: Json) -> bool:
-    own = (item.get("metadata") or {}).get("namespace") or "default"
-    return own == (_object(item).get("namespace") or "default")
+    namespace = (item.get("metadata") or {}).get("namespace") or "default"
+    return namespace == (_involved_object(item).get("namespace") or "default")
 
 
-def _object(item: Json) -> Json:
+def _involved_object(item: Json) -> Json:
     return item.get("involvedObject") or {}
 
 
-def _seen(item: Json) -> str:
+def _last_seen(item: Json) -> str:
     """Return when an event was last seen.
 
     The scheduler writes `eventTime` and `series`; the kubelet writes `lastTimestamp`

@@ -66,31 +66,31 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
         around: Events of the pod, and other objects of the cluster.
     """
     status = pod.get("status") or {}
-    events = newest_first(around.events, str(_meta(pod).get("uid") or ""))
+    events = newest_first(around.events, str(_pod_metadata(pod).get("uid") or ""))
     if status.get("phase") == "Succeeded":
-        return _preempted(events)
-    if cause := _disrupted(pod, events) or _rejected(status) or _too_late(status):
+        return _explain_preemption(events)
+    if cause := _explain_disruption(pod, events) or _explain_rejection(status) or _too_late(status):
         return cause
-    if _meta(pod).get("deletionTimestamp"):
-        return _deleting(pod)
+    if _pod_metadata(pod).get("deletionTimestamp"):
+        return _explain_deletion(pod)
     if not pod["spec"].get("nodeName"):
         return unscheduled(pod, around, events)
     return (
-        _node(pod, around, "Unknown")
+        _explain_node_condition(pod, around, "Unknown")
         or containers.waiting(pod)
         or _ended_by_probe(pod, events)
         or containers.crash(pod, around.logs)
-        or _node(pod, around, "False")
+        or _explain_node_condition(pod, around, "False")
         or _before_start(pod, events)
-        or _unhealthy(pod, events)
+        or _explain_readiness(pod, events)
     )
 
 
-def _meta(pod: Json) -> Json:
+def _pod_metadata(pod: Json) -> Json:
     return pod.get("metadata") or {}
 
 
-def _preempted(events: Sequence[Event]) -> Cause | None:
+def _explain_preemption(events: Sequence[Event]) -> Cause | None:
     """Return a cause if the kubelet preempted a pod whose program then ended without an error."""
     event = newest(events, "Preempting")
     if event is None:
@@ -99,7 +99,7 @@ def _preempted(events: Sequence[Event]) -> Cause | None:
     return Cause(kind=Kind.PREEMPTION, text=text, cure=_AGAIN)
 
 
-def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
+def _explain_disruption(pod: Json, events: Sequence[Event]) -> Cause | None:
     """Return a cause if the pod was evicted or preempted, else None."""
     status = pod.get("status") or {}
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
@@ -111,19 +111,19 @@ def _disrupted(pod: Json, events: Sequence[Event]) -> Cause | None:
     if reason == "Preempting":
         return Cause(kind=Kind.PREEMPTION, text=f"preempted: {shown(message)}", cure=_AGAIN)
     for condition in status.get("conditions") or []:
-        why = str(condition.get("reason") or "")
+        disruption = str(condition.get("reason") or "")
         if condition["type"] != "DisruptionTarget" or condition["status"] != "True":
             continue
-        kind = _DISRUPTED.get(why, Kind.EVICTION)
-        said = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
-        text = said.quotation if said else shown(condition.get("message") or message)
+        kind = _DISRUPTED.get(disruption, Kind.EVICTION)
+        preemption = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
+        text = preemption.quotation if preemption else shown(condition.get("message") or message)
         word = "preempted" if kind is Kind.PREEMPTION else "evicted"
         cure = f"give it a higher PriorityClass; {_AGAIN}" if word == "preempted" else _AGAIN
-        return Cause(kind=kind, text=f"{word} ({shown(why)}): {text}", cure=cure)
+        return Cause(kind=kind, text=f"{word} ({shown(disruption)}): {text}", cure=cure)
     return None
 
 
-def _rejected(status: Json) -> Cause | None:
+def _explain_rejection(status: Json) -> Cause | None:
     """Return a cause if the kubelet did not admit the pod, else None."""
     reason = str(status.get("reason") or "")
     if status.get("phase") != "Failed" or not ADMISSION.fullmatch(reason):
@@ -145,7 +145,7 @@ def _too_late(status: Json) -> Cause | None:
     )
 
 
-def _node(pod: Json, around: Around, ready: str) -> Cause | None:
+def _explain_node_condition(pod: Json, around: Around, ready: str) -> Cause | None:
     """Return a cause if the condition Ready of the pod's node has the status `ready`, else None."""
     name = pod["spec"]["nodeName"]
     for node in around.nodes:
@@ -153,19 +153,19 @@ def _node(pod: Json, around: Around, ready: str) -> Cause | None:
             continue
         for condition in (node.get("status") or {}).get("conditions") or []:
             if condition["type"] == "Ready" and condition["status"] == ready:
-                said = shown(condition.get("message"))
-                text = f"its node {printable(name, 120)} is not ready: {said}"
+                condition_text = shown(condition.get("message"))
+                text = f"its node {printable(name, 120)} is not ready: {condition_text}"
                 return Cause(kind=Kind.NODE, text=text, cure="see the node's kubelet")
     return None
 
 
-def _deleting(pod: Json) -> Cause:
-    held = _meta(pod).get("finalizers") or []
-    names = shortened([printable(str(name), 120) for name in held], 3)
+def _explain_deletion(pod: Json) -> Cause:
+    finalizers = _pod_metadata(pod).get("finalizers") or []
+    names = shortened([printable(str(name), 120) for name in finalizers], 3)
     return Cause(
         kind=Kind.DELETION,
-        text=f"is being deleted{f' and waits for its finalizers: {names}' if held else ''}",
-        cure="see the controllers of the finalizers" if held else "see the node's kubelet",
+        text=f"is being deleted{f' and waits for its finalizers: {names}' if finalizers else ''}",
+        cure="see the controllers of the finalizers" if finalizers else "see the node's kubelet",
     )
 
 
@@ -175,7 +175,7 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
     If a container of the pod has run since, the event is out of date and is ignored.
     """
     statuses = containers.statuses(pod)
-    if any(containers.is_running(each) or containers.ended(each) for each in statuses):
+    if any(containers.is_running(status) or containers.ended(status) for status in statuses):
         return None
     event = newest(events, *_BEFORE_START)
     if event is None:
@@ -194,12 +194,14 @@ def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
         probe = _ending_probe(status, events)
         if not probe:
             continue
-        failures = (each for each in events if each.message.lower().startswith(f"{probe} probe "))
+        failures = (
+            failure for failure in events if failure.message.lower().startswith(f"{probe} probe ")
+        )
         event = newest(failures, "Unhealthy")
-        said = f", {event.quotation}" if event else ""
+        detail = f", {event.quotation}" if event else ""
         return Cause(
             kind=Kind.PROBE,
-            text=f"container {shown(status['name'])} is ended by its probe again and again{said}",
+            text=f"container {shown(status['name'])} is ended by its probe again and again{detail}",
             cure="see the container's log; correct the probe if the container only needs longer",
         )
     return None
@@ -215,20 +217,20 @@ def _ending_probe(status: Json, events: Sequence[Event]) -> str:
     """
     name = str(status["name"])
     started = str((containers.ended(status) or {}).get("startedAt") or "")
-    part = f"spec.containers{{{name}}}"
-    start = newest((each for each in events if each.part == part), "Started")
+    field_path = f"spec.containers{{{name}}}"
+    start = newest((event for event in events if event.part == field_path), "Started")
     pattern = rf"Container {re.escape(name)} failed (liveness|startup) probe"
-    for each in events:
-        killed = re.match(pattern, each.message) if each.reason == "Killing" else None
-        if killed and (each.at >= started or start is None or start.at < started):
+    for event in events:
+        killed = re.match(pattern, event.message) if event.reason == "Killing" else None
+        if killed and (event.at >= started or start is None or start.at < started):
             return killed[1]
     return ""
 
 
-def _unhealthy(pod: Json, events: Sequence[Event]) -> Cause | None:
+def _explain_readiness(pod: Json, events: Sequence[Event]) -> Cause | None:
     """Return a cause if the pod's containers run but are not ready, else None."""
-    running = [each for each in containers.statuses(pod) if containers.is_running(each)]
-    if all(each.get("ready") for each in running):
+    running = [status for status in containers.statuses(pod) if containers.is_running(status)]
+    if all(status.get("ready") for status in running):
         return None
     event = newest(events, "Unhealthy")
     if event is None:
@@ -247,16 +249,16 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
     for event in newest_first(around.events):
         same = event.name == name or name.startswith(f"{event.name}-")
         if event.reason == CREATE and (same or event.name.startswith(f"{name}-")):
-            return _refused(event)
+            return _explain_refused_pod(event)
     return _used_up(around.quotas)
 
 
 def not_created(event: Event) -> Cause | None:
     """Return the cause from the event of a controller that can't create pods, or None."""
-    return _refused(event) if event.reason == CREATE else None
+    return _explain_refused_pod(event) if event.reason == CREATE else None
 
 
-def _refused(event: Event) -> Cause:
+def _explain_refused_pod(event: Event) -> Cause:
     message = event.message
     text = f"{event.kind} {printable(event.name, 120)} can't create it, {event.quotation}"
     kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION

@@ -66,12 +66,12 @@ class Reader:
         """Return the last log line of a container that ended; empty if there is no log."""
         meta = pod["metadata"]
         url = f"namespaces/{meta['namespace']}/pods/{meta['name']}/log"
-        asked = {
+        query = {
             "container": container,
             "tailLines": str(LOG_LINES),
             "limitBytes": str(LOG_BYTES),
         }
-        for params in ({**asked, "previous": "true"}, asked):
+        for params in ({**query, "previous": "true"}, query):
             try:
                 line = last_line(await self.client.request("GET", url, params=params, parse=False))
             except Refused as error:
@@ -83,9 +83,9 @@ class Reader:
                 return line
         return ""
 
-    def _note(self, what: str) -> None:
-        if what not in self.refused:
-            self.refused.append(what)
+    def _note(self, resource: str) -> None:
+        if resource not in self.refused:
+            self.refused.append(resource)
 
     async def around(self, pod: Json) -> Around:
         """Return a pod's events, and the last log lines of its containers that ended."""
@@ -141,8 +141,8 @@ async def lines_of_node(client: Client, node: str) -> list[str]:
     """
     pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
     daemons = [pod for pod in pods if (owner_of(pod) or {}).get("kind") == "DaemonSet"]
-    found = await lines(client, sorted(daemons, key=lambda pod: not _allocates(pod)))
-    return found or [str(cause) for cause in await refused_daemons(client)]
+    cause_lines = await lines(client, sorted(daemons, key=lambda pod: not _allocates_gpus(pod)))
+    return cause_lines or [str(cause) for cause in await refused_daemons(client)]
 
 
 async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
@@ -159,20 +159,20 @@ async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
     reader = Reader(client)
     url = f"namespaces/{namespace}/daemonsets" if namespace else "daemonsets"
     sets = await reader.listed(url, base="/apis/apps")
-    known = {
+    late_daemons = {
         item["metadata"]["uid"]: printable(item["metadata"]["namespace"], 63)
         for item in sets
-        if namespace or _allocates(item["spec"]["template"])
+        if namespace or _allocates_gpus(item["spec"]["template"])
     }
-    events = newest_first(await reader.events(namespace, **chosen)) if known else []
+    events = newest_first(await reader.events(namespace, **chosen)) if late_daemons else []
     causes = {
         event.uid: replace(
             cause,
-            text=f"in namespace {known[event.uid]}, {cause.text}",
+            text=f"in namespace {late_daemons[event.uid]}, {cause.text}",
             cure=cause.cure if namespace else "",
         )
         for event in reversed(events)
-        if event.uid in known and (cause := not_created(event))
+        if event.uid in late_daemons and (cause := not_created(event))
     }
     return list(causes.values())[:CAUSES]
 
@@ -184,13 +184,15 @@ async def refused_jobs(client: Client, namespace: str) -> dict[str, str]:
     return {event.uid: str(cause) for event in reversed(events) if (cause := not_created(event))}
 
 
-def _allocates(pod: Json) -> bool:
+def _allocates_gpus(pod: Json) -> bool:
     """Return whether a pod belongs to software that allocates GPUs, by its images."""
     images = [str(container.get("image")) for container in pod["spec"]["containers"]]
-    return any(part in image for part in MANAGERS for image in images)
+    return any(image_name in image for image_name in MANAGERS for image in images)
 
 
 def is_ready(pod: Json) -> bool:
     """Return whether a pod has the condition Ready."""
     conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )

@@ -35,22 +35,22 @@ def is_late(item: Json) -> bool:
     if int(status.get("observedGeneration") or 0) < int(item["metadata"].get("generation") or 0):
         return True
     if item.get("kind") == "DaemonSet":
-        wanted = int(status.get("desiredNumberScheduled") or 0)
+        desired = int(status.get("desiredNumberScheduled") or 0)
         names = ("updatedNumberScheduled", "numberReady")
     else:
         replicas = spec.get("replicas")
-        wanted = 1 if replicas is None else int(replicas)
+        desired = 1 if replicas is None else int(replicas)
         names = ("updatedReplicas", "readyReplicas")
-    return any(int(status.get(name) or 0) < wanted for name in names)
+    return any(int(status.get(name) or 0) < desired for name in names)
 
 
 def pods_of(item: Json, pods: Iterable[Json]) -> list[Json]:
     """Return the pods that a workload's selector matches."""
-    wanted = ((item.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
+    match_labels = ((item.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}
     return [
         pod
         for pod in pods
-        if wanted and wanted.items() <= (pod["metadata"].get("labels") or {}).items()
+        if match_labels and match_labels.items() <= (pod["metadata"].get("labels") or {}).items()
     ]
 
 
@@ -86,10 +86,10 @@ def progress(item: Json) -> str:
         "DaemonSet": ("numberReady", status.get("desiredNumberScheduled")),
         "Job": ("succeeded", spec.get("completions")),
     }
-    ready, wanted = names.get(kind, ("readyReplicas", spec.get("replicas")))
+    ready, desired = names.get(kind, ("readyReplicas", spec.get("replicas")))
     place = printable(f"{kind} {meta['namespace']}/{meta['name']}", NAME)
     done = "finished" if kind == "Job" else "ready"
-    return f"{place}: {status.get(ready) or 0} of {1 if wanted is None else wanted} pods {done}"
+    return f"{place}: {status.get(ready) or 0} of {1 if desired is None else desired} pods {done}"
 
 
 def grouped(causes: Iterable[tuple[str, Cause]]) -> list[str]:
@@ -102,8 +102,8 @@ def grouped(causes: Iterable[tuple[str, Cause]]) -> list[str]:
     for name, cause in causes:
         names.setdefault(str(cause), []).append(name)
     return [
-        f"pod{'s' if len(each) > 1 else ''} {shortened(each, NAMED)}: {cause}"
-        for cause, each in names.items()
+        f"pod{'s' if len(pod_names) > 1 else ''} {shortened(pod_names, NAMED)}: {cause}"
+        for cause, pod_names in names.items()
     ]
 
 
@@ -118,15 +118,15 @@ async def lines_of(client: Client, late: Sequence[Json]) -> list[str]:
     reader = Reader(client)
     pods = await reader.listed(f"namespaces/{namespace}/pods")
     events = newest_first(await reader.events(namespace, reason=CREATE))
-    found: list[str] = []
+    cause_lines: list[str] = []
     for item in late:
         waiting = [pod for pod in pods_of(item, pods) if not is_ready(pod)][:EXPLAINED]
         causes = await gather(lambda pod: explained(client, pod), waiting)
-        named = [printable(str(pod["metadata"]["name"]), NAME) for pod in waiting]
-        lines = grouped((n, c) for n, c in zip(named, causes, strict=True) if c)
+        pod_names = [printable(str(pod["metadata"]["name"]), NAME) for pod in waiting]
+        lines = grouped((n, c) for n, c in zip(pod_names, causes, strict=True) if c)
         refused = refusal(item, events)
-        found += lines or [str(refused) if refused else progress(item)]
-    return list(dict.fromkeys(found))
+        cause_lines += lines or [str(refused) if refused else progress(item)]
+    return list(dict.fromkeys(cause_lines))
 
 
 async def late_of_release(client: Client, namespace: str, name: str) -> list[Json]:
@@ -140,17 +140,19 @@ async def late_of_release(client: Client, namespace: str, name: str) -> list[Jso
     for kind, resource in APPS.items():
         listed = await reader.listed(f"namespaces/{namespace}/{resource}", base="/apis/apps")
         # Items of a list carry no kind.
-        items += [{**each, "kind": kind} for each in listed if _belongs(each, namespace, name)]
+        items += [
+            {**item, "kind": kind} for item in listed if _belongs_to_release(item, namespace, name)
+        ]
     jobs = await reader.listed(f"namespaces/{namespace}/jobs", base="/apis/batch")
-    items += [{**each, "kind": "Job"} for each in jobs if "helm.sh/hook" in _notes(each)]
+    items += [{**job, "kind": "Job"} for job in jobs if "helm.sh/hook" in _annotations_of(job)]
     return [item for item in items if is_late(item)]
 
 
-def _belongs(item: Json, namespace: str, name: str) -> bool:
-    notes = _notes(item)
+def _belongs_to_release(item: Json, namespace: str, name: str) -> bool:
+    notes = _annotations_of(item)
     return notes.get(HELM_RELEASE) == name and notes.get(HELM_NAMESPACE) == namespace
 
 
-def _notes(item: Json) -> Json:
+def _annotations_of(item: Json) -> Json:
     notes: Json = item["metadata"].get("annotations") or {}
     return notes

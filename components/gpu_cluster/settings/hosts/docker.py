@@ -16,7 +16,7 @@ _MIRROR = re.compile(r"https?://[A-Za-z0-9.\[\]:_-]+(/[A-Za-z0-9._~/-]*)?")
 _PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 
 
-def _mirror(text: str) -> str:
+def _validate_mirror(text: str) -> str:
     if _MIRROR.fullmatch(text) is None:
         raise refuse(
             show(text), "the address of a registry", "write it as https://mirror.example.org"
@@ -24,7 +24,7 @@ def _mirror(text: str) -> str:
     return text
 
 
-def _path(text: str) -> str:
+def _validate_data_path(text: str) -> str:
     if _PATH.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -61,10 +61,10 @@ class Docker(Model):
     `dataRoot` is the directory of images and containers; existing data is moved to this directory.
     """
 
-    registry_mirrors: tuple[Annotated[StrictStr, AfterValidator(_mirror)], ...] = Field(
+    registry_mirrors: tuple[Annotated[StrictStr, AfterValidator(_validate_mirror)], ...] = Field(
         default=(), description="a list of addresses", examples=[["https://mirror.example.org"]]
     )
-    data_root: Annotated[StrictStr, AfterValidator(_path)] | None = Field(
+    data_root: Annotated[StrictStr, AfterValidator(_validate_data_path)] | None = Field(
         default=None, description="an absolute path", examples=["/data/docker"]
     )
     storage_driver: StorageDriver = Field(

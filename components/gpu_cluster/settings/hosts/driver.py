@@ -169,8 +169,8 @@ class DriverSettings(Model):
         # NVIDIA tags its precompiled driver images by driver branch. A user's own image may have
         # any tag, which the operator uses unchanged (gpu-operator v26.7.0,
         # api/nvidia/v1alpha1/nvidiadriver_types.go, GetPrecompiledImagePath).
-        own = self.image is not None or self.image_repository is not None
-        if self.precompiled and self.version is not None and not branch and not own:
+        has_own_image = self.image is not None or self.image_repository is not None
+        if self.precompiled and self.version is not None and not branch and not has_own_image:
             raise refuse(
                 f"precompiled with version {show(self.version)}",
                 "a branch, as NVIDIA's precompiled images are tagged",
@@ -198,12 +198,12 @@ class DriverSettings(Model):
                 ignored.setdefault(" or ".join(sorted(sources)), []).append(to_camel(name))
         ignored.pop(DriverSource.RUNFILE, None)  # `_runfile_is_declared` refuses it.
         if ignored:
-            names = ", ".join(name for each in ignored.values() for name in each)
+            names = ", ".join(name for settings in ignored.values() for name in settings)
             raise refuse(
                 f"{names}, which source {self.source} does not use",
                 "; ".join(
-                    f"{', '.join(each)} only with source {source}"
-                    for source, each in ignored.items()
+                    f"{', '.join(settings)} only with source {source}"
+                    for source, settings in ignored.items()
                 ),
                 f"remove {names}, or write another source",
             )

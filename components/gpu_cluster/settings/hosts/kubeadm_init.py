@@ -28,7 +28,7 @@ Phase = Annotated[
 ]
 
 
-def _without(*ours: str) -> AfterValidator:
+def _refuse_keys(*ours: str) -> AfterValidator:
     """Return a validator that rejects kubeadm keys for which the stack file has a setting."""
 
     def check(value: dict[str, Any]) -> Any:
@@ -119,23 +119,27 @@ class Init(Model):
     )
     cluster_configuration: Annotated[
         dict[str, Any],
-        _without("apiVersion", "kind", "kubernetesVersion", "controlPlaneEndpoint", "networking"),
+        _refuse_keys(
+            "apiVersion", "kind", "kubernetesVersion", "controlPlaneEndpoint", "networking"
+        ),
     ] = Field(
         default={},
         description="a mapping: more of kubeadm's ClusterConfiguration",
         examples=["{imageRepository: registry.example.com/k8s}"],
     )
     kubelet_configuration: Annotated[
-        dict[str, Any], _without("apiVersion", "kind", "cgroupDriver")
+        dict[str, Any], _refuse_keys("apiVersion", "kind", "cgroupDriver")
     ] = Field(
         default={},
         description="a mapping: more of the KubeletConfiguration of all nodes",
         examples=["{maxPods: 200}"],
     )
-    node_registration: Annotated[dict[str, Any], _without("name", "criSocket", "taints")] = Field(
-        default={},
-        description="a mapping: more of kubeadm's nodeRegistration, on all nodes",
-        examples=["{kubeletExtraArgs: [{name: node-ip, value: 192.0.2.11}]}"],
+    node_registration: Annotated[dict[str, Any], _refuse_keys("name", "criSocket", "taints")] = (
+        Field(
+            default={},
+            description="a mapping: more of kubeadm's nodeRegistration, on all nodes",
+            examples=["{kubeletExtraArgs: [{name: node-ip, value: 192.0.2.11}]}"],
+        )
     )
     timeout_seconds: StrictInt = Field(
         default=600,

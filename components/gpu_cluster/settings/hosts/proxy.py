@@ -16,7 +16,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 """Addresses of the host itself, which are always reached without the proxy."""
 
 
-def _url(text: str) -> str:
+def _validate_proxy_url(text: str) -> str:
     if "@" in text:
         raise refuse(
             "an address with a user",
@@ -32,7 +32,7 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-ProxyUrl = Annotated[StrictStr, AfterValidator(_url)]
+ProxyUrl = Annotated[StrictStr, AfterValidator(_validate_proxy_url)]
 Direct = Annotated[
     StrictStr,
     AfterValidator(
@@ -71,8 +71,8 @@ class ProxySettings(Model):
         """Return the proxy's environment variables in upper case; empty without a proxy."""
         if not (self.http or self.https):
             return {}
-        given = {"HTTP_PROXY": self.http, "HTTPS_PROXY": self.https}
-        chosen = {name: value for name, value in given.items() if value}
+        proxies = {"HTTP_PROXY": self.http, "HTTPS_PROXY": self.https}
+        chosen = {name: value for name, value in proxies.items() if value}
         return {**chosen, "NO_PROXY": ",".join((*LOOPBACK, *self.no_proxy))}
 
     @property

@@ -17,7 +17,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 
 
-def _url(text: str) -> str:
+def _validate_repository_url(text: str) -> str:
     if URL.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -27,20 +27,20 @@ def _url(text: str) -> str:
     return text
 
 
-def _armored(text: str) -> str:
+def _validate_armored_key(text: str) -> str:
     if not text.lstrip().startswith(_ARMOR):
         raise refuse(show(text[:40]), f"a text that begins with {_ARMOR}", "gpg --export --armor")
     return text.strip()
 
 
-def _sha256(text: str) -> str:
+def _validate_sha256(text: str) -> str:
     if _SHA256.fullmatch(text) is None:
         raise refuse(show(text), "64 of 0-9 and a-f", "write what sha256sum prints")
     return text
 
 
-Url = Annotated[StrictStr, AfterValidator(_url)]
-Sha256 = Annotated[StrictStr, AfterValidator(_sha256)]
+Url = Annotated[StrictStr, AfterValidator(_validate_repository_url)]
+Sha256 = Annotated[StrictStr, AfterValidator(_validate_sha256)]
 
 
 class Signed(StrEnum):
@@ -84,7 +84,7 @@ class Repository(Model):
         description="apt: components, none for a flat repository",
         examples=["main contrib"],
     )
-    key: Annotated[StrictStr, AfterValidator(_armored)] | None = Field(
+    key: Annotated[StrictStr, AfterValidator(_validate_armored_key)] | None = Field(
         default=None,
         description="the armored public key that signs it",
         examples=["-----BEGIN PGP PUBLIC KEY BLOCK-----…"],
@@ -106,9 +106,9 @@ class Repository(Model):
 
     @model_validator(mode="after")
     def _one_key(self) -> Repository:
-        given = (self.key is not None, self.key_url is not None, self.key_sha256 is not None)
-        one = given in ((True, False, False), (False, True, True))
-        if one == bool(self.keys) or (self.keys and any(given)):
+        declared = (self.key is not None, self.key_url is not None, self.key_sha256 is not None)
+        is_one_key = declared in ((True, False, False), (False, True, True))
+        if is_one_key == bool(self.keys) or (self.keys and any(declared)):
             raise refuse(
                 "no signing key, or more than one",
                 "key, or keyUrl and keySha256, or keys",

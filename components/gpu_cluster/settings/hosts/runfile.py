@@ -14,7 +14,7 @@ from gpu_rules.faults import refuse, show
 _PATH = re.compile(r"(/[A-Za-z0-9._+-]+)+")
 
 
-def _location(text: str) -> str:
+def _validate_location(text: str) -> str:
     if URL.fullmatch(text) is None and _PATH.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -27,7 +27,7 @@ def _location(text: str) -> str:
 class Archive(Model):
     """A file that is verified by its SHA-256 before use; `locations` are tried in order."""
 
-    locations: tuple[Annotated[StrictStr, AfterValidator(_location)], ...] = Field(
+    locations: tuple[Annotated[StrictStr, AfterValidator(_validate_location)], ...] = Field(
         min_length=1,
         description="a list of addresses, or paths on the host, of the same file",
         examples=["[https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run]"],

@@ -21,7 +21,7 @@ _IMAGE = re.compile(
 )
 
 
-def _image(text: str) -> str:
+def _validate_sandbox_image(text: str) -> str:
     if _IMAGE.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -88,7 +88,7 @@ class RuntimeSettings(Model):
     )
     toolkit: Toolkit = Field(default=Toolkit(), description="a mapping: the container toolkit")
     docker: Docker = Field(default=Docker(), description="a mapping: Docker's own settings")
-    check_image: Annotated[StrictStr, AfterValidator(_image)] | None = Field(
+    check_image: Annotated[StrictStr, AfterValidator(_validate_sandbox_image)] | None = Field(
         default=None,
         description="an image that has nvidia-smi's libraries",
         examples=["docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04"],

@@ -57,9 +57,9 @@ class NodeSections(Model):
         They don't count as set (`model_fields_set`), so that a changed copy of the stack's
         settings is merged again.
         """
-        made = self.model_copy(update=sections)
-        made.model_fields_set.intersection_update(self.model_fields_set)
-        return made
+        node = self.model_copy(update=sections)
+        node.model_fields_set.intersection_update(self.model_fields_set)
+        return node
 
 
 class StackSections(Model):

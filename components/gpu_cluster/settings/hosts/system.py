@@ -56,7 +56,7 @@ class LimitItem(StrEnum):
     STACK = "stack"
 
 
-def _module(text: str) -> str:
+def _validate_kernel_module(text: str) -> str:
     if _MODULE.fullmatch(text) is None:
         raise refuse(show(text), "a kernel module: letters, digits, '-' and '_'", "write its name")
     return text
@@ -74,7 +74,7 @@ def _sysctl_value(text: str) -> str:
     return text
 
 
-def _ports(text: str) -> str:
+def _validate_port_range(text: str) -> str:
     match = _PORTS.fullmatch(text)
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last <= 65535:
@@ -84,7 +84,7 @@ def _ports(text: str) -> str:
     return text
 
 
-def _limits(limits: dict[LimitItem, int]) -> dict[LimitItem, int]:
+def _validate_limits(limits: dict[LimitItem, int]) -> dict[LimitItem, int]:
     if limits.get(LimitItem.NOFILE, 0) < 0:
         raise refuse(
             "nofile -1",
@@ -106,7 +106,7 @@ class SystemSettings(Model):
     swap_off: StrictBool = Field(
         default=True, description="true or false: swap off, as kubelet wants it", examples=["true"]
     )
-    modules: tuple[Annotated[StrictStr, AfterValidator(_module)], ...] = Field(
+    modules: tuple[Annotated[StrictStr, AfterValidator(_validate_kernel_module)], ...] = Field(
         default=MODULES, description="a list of kernel modules to load", examples=["[overlay]"]
     )
     sysctl: Annotated[
@@ -123,7 +123,7 @@ class SystemSettings(Model):
     firewall: Firewall = Field(
         default=Firewall.LEAVE, description="leave, rules or disable", examples=["leave"]
     )
-    firewall_ports: tuple[Annotated[StrictStr, AfterValidator(_ports)], ...] = Field(
+    firewall_ports: tuple[Annotated[StrictStr, AfterValidator(_validate_port_range)], ...] = Field(
         default=(), description="a list of ports such as 8472/udp", examples=["[8472/udp]"]
     )
     selinux: Selinux = Field(
@@ -132,7 +132,9 @@ class SystemSettings(Model):
         examples=["leave"],
     )
     limits: Annotated[
-        dict[LimitItem, Annotated[StrictInt, Field(ge=-1)]], AfterValidator(_limits), Freeze
+        dict[LimitItem, Annotated[StrictInt, Field(ge=-1)]],
+        AfterValidator(_validate_limits),
+        Freeze,
     ] = Field(
         default=FrozenDict({}),
         description="a mapping of memlock, nofile, nproc or stack to a whole number, -1 unlimited",

@@ -20,7 +20,7 @@ _WANTED = f"a version from {floor(Software.TOOLKIT).fixed} on"
 _is_version = pattern(_VERSION, _WANTED, "1.20.2")
 
 
-def _version(text: str) -> str:
+def _validate_toolkit_version(text: str) -> str:
     """Return the version; reject a version with a vulnerability from a security bulletin."""
     _is_version(text)
     if border := below(Software.TOOLKIT, text):
@@ -34,7 +34,7 @@ _KEY_SHA256 = "c880576d6cf75a48e5027a871bac70fd0421ab07d2b55f30877b21f1c87959c9"
 """SHA-256 of the armored key C95B 321B 61E8 8C18 09C4 F759 DDCA E044 F796 ECB0 (2026)."""
 
 
-def _official(path: str) -> Repository:
+def _official_repository(path: str) -> Repository:
     return Repository(
         url=f"{_OFFICIAL}/stable/{path}/{{architecture}}",
         key_url=f"{_OFFICIAL}/gpgkey",
@@ -68,11 +68,15 @@ class Toolkit(Model):
         description="preinstalled or package",
         examples=["package"],
     )
-    version: Annotated[StrictStr, AfterValidator(_version)] | None = Field(
+    version: Annotated[StrictStr, AfterValidator(_validate_toolkit_version)] | None = Field(
         default=None, description=_WANTED, examples=["1.20.2"]
     )
-    apt: Repository = Field(default=_official("deb"), description="a mapping: a repository")
-    dnf: Repository = Field(default=_official("rpm"), description="a mapping: a repository")
+    apt: Repository = Field(
+        default=_official_repository("deb"), description="a mapping: a repository"
+    )
+    dnf: Repository = Field(
+        default=_official_repository("rpm"), description="a mapping: a repository"
+    )
     remove_packages: StrictBool = Field(
         default=False, description="true or false: undo removes the packages", examples=["false"]
     )

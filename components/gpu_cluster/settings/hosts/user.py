@@ -12,7 +12,7 @@ from gpu_rules.faults import refuse, show
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 
 
-def _user(text: str) -> str:
+def _validate_user_name(text: str) -> str:
     if _USER.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -28,6 +28,6 @@ Port = Annotated[
 ]
 User = Annotated[
     StrictStr,
-    AfterValidator(_user),
+    AfterValidator(_validate_user_name),
     Field(description="the name of an account on the host", examples=["root"]),
 ]

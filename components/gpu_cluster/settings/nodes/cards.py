@@ -18,7 +18,7 @@ from gpu_rules.faults import refuse, show
 CORES_PER_CARD = 100
 
 
-def _cards(value: Any) -> float:
+def _validate_card_count(value: Any) -> float:
     number = value if isinstance(value, int | float) and not isinstance(value, bool) else None
     if number is not None and number >= 0:
         hundredths = round(number * CORES_PER_CARD)
@@ -37,7 +37,7 @@ def _cards(value: Any) -> float:
 
 
 # A number of GPUs: 0.01 to 1 with at most two decimals, or a whole number.
-Cards = Annotated[float, BeforeValidator(_cards)]
+Cards = Annotated[float, BeforeValidator(_validate_card_count)]
 
 
 def cores(cards: float) -> int:

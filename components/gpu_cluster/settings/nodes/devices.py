@@ -16,7 +16,7 @@ _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PROFILE = re.compile(r"[1-9]\d?(c\.[1-9]\d?)?g\.\d{1,3}gb([+-][a-z0-9.]+)*")
 
 
-def _profile(text: str) -> str:
+def _validate_mig_profile(text: str) -> str:
     if _PROFILE.fullmatch(text) is None:
         raise refuse(
             show(text), "a MIG profile such as 1g.5gb", "write one of `nvidia-smi mig -lgip`"
@@ -24,7 +24,7 @@ def _profile(text: str) -> str:
     return text
 
 
-def _uuid(text: str) -> str:
+def _validate_gpu_uuid(text: str) -> str:
     if _UUID.fullmatch(text) is None:
         raise refuse(
             show(text),
@@ -34,8 +34,8 @@ def _uuid(text: str) -> str:
     return text
 
 
-Uuid = Annotated[StrictStr, AfterValidator(_uuid)]
-Profile = Annotated[StrictStr, AfterValidator(_profile)]
+Uuid = Annotated[StrictStr, AfterValidator(_validate_gpu_uuid)]
+Profile = Annotated[StrictStr, AfterValidator(_validate_mig_profile)]
 MigCount = Annotated[
     StrictInt, Field(ge=1, le=7, description="a whole number from 1 to 7, devices of one GPU")
 ]

@@ -40,14 +40,14 @@ def expand(pattern: str) -> tuple[str, ...]:
     pieces = _BRACKETS.split(pattern)
     if any("[" in text or "]" in text for text in pieces[::2]):
         raise refuse(show(pattern), "a range in one pair of brackets, [ and ]", _EXAMPLE)
-    ranges = [_numbers(pattern, text) for text in pieces[1::2]]
+    ranges = [_parse_number_ranges(pattern, text) for text in pieces[1::2]]
     if math.prod(len(numbers) for numbers in ranges) > NODE_LIMIT:
         raise refuse(
             show(pattern),
             f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
             "shorten the range",
         )
-    names = tuple(_joined(pieces, ranges))
+    names = tuple(_join_node_names(pieces, ranges))
     for name in names:
         if not is_dns_subdomain(name):
             raise refuse(
@@ -83,7 +83,7 @@ class _Numbers:
                 yield f"{number:0{width}d}"
 
 
-def _numbers(pattern: str, text: str) -> _Numbers:
+def _parse_number_ranges(pattern: str, text: str) -> _Numbers:
     spans = []
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
@@ -107,7 +107,7 @@ def _numbers(pattern: str, text: str) -> _Numbers:
     return _Numbers(spans)
 
 
-def _joined(pieces: list[str], ranges: list[_Numbers]) -> Iterator[str]:
+def _join_node_names(pieces: list[str], ranges: list[_Numbers]) -> Iterator[str]:
     for chosen in itertools.product(*ranges):
         name = pieces[0]
         for number, text in zip(chosen, pieces[2::2], strict=True):
@@ -115,7 +115,7 @@ def _joined(pieces: list[str], ranges: list[_Numbers]) -> Iterator[str]:
         yield name
 
 
-def _pattern(text: str) -> str:
+def _validate_name_pattern(text: str) -> str:
     expand(text)
     return text
 
@@ -126,15 +126,15 @@ def written_out(patterns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for pattern in patterns for name in expand(pattern))
 
 
-def _distinct(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    seen: set[str] = set()
+def _validate_distinct_nodes(patterns: tuple[str, ...]) -> tuple[str, ...]:
+    names: set[str] = set()
     for name in written_out(patterns):
-        if name in seen:
+        if name in names:
             raise refuse(f"{show(name)} twice", "each name once", f"leave {name} out once")
-        seen.add(name)
-    if len(seen) > NODE_LIMIT:
+        names.add(name)
+    if len(names) > NODE_LIMIT:
         raise refuse(
-            f"{len(seen)} nodes",
+            f"{len(names)} nodes",
             f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
             "take fewer",
         )
@@ -142,7 +142,8 @@ def _distinct(patterns: tuple[str, ...]) -> tuple[str, ...]:
 
 
 NodeNames = Annotated[
-    tuple[Annotated[StrictStr, AfterValidator(_pattern)], ...], AfterValidator(_distinct)
+    tuple[Annotated[StrictStr, AfterValidator(_validate_name_pattern)], ...],
+    AfterValidator(_validate_distinct_nodes),
 ]
 """Names and ranges as written in the stack file; each name occurs once."""
 
@@ -156,19 +157,19 @@ def ranges(names: Iterable[str]) -> Iterator[str]:
 
 def natural_order(name: str) -> tuple[tuple[str, int], ...]:
     """Return a key that sorts `gpu-2` before `gpu-10`."""
-    parts = re.findall(r"([^0-9]*)([0-9]{0,18})", name)
-    return tuple((text, int(number or -1)) for text, number in parts)
+    pieces = re.findall(r"([^0-9]*)([0-9]{0,18})", name)
+    return tuple((text, int(number or -1)) for text, number in pieces)
 
 
 def runs(names: Iterable[str]) -> list[list[str]]:
     """Group names whose numbers follow each other, in natural order; leading zeros stay."""
-    found: list[list[str]] = []
+    groups: list[list[str]] = []
     for name in sorted(names, key=natural_order):
-        if found and _follows(found[-1][-1], name):
-            found[-1].append(name)
+        if groups and _is_next_name(groups[-1][-1], name):
+            groups[-1].append(name)
         else:
-            found.append([name])
-    return found
+            groups.append([name])
+    return groups
 
 
 def split(name: str) -> tuple[str, str]:
@@ -177,9 +178,9 @@ def split(name: str) -> tuple[str, str]:
     return text, name[len(text) :]
 
 
-def _follows(before: str, after: str) -> bool:
-    (text, first), (other, second) = split(before), split(after)
-    if text != other or not first or not second or len(second) > LONGEST_NUMBER:
+def _is_next_name(before: str, after: str) -> bool:
+    (text, first), (next_text, second) = split(before), split(after)
+    if text != next_text or not first or not second or len(second) > LONGEST_NUMBER:
         return False
     padded = first.startswith("0") and first != "0"
     return int(second) == int(first) + 1 and (

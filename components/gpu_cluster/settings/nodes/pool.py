@@ -23,7 +23,7 @@ GPU_LABELS: FrozenDict[str, str] = FrozenDict({GPU: "true"})
 
 def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
     for index, taint in enumerate(taints):
-        if any(taint.node_taint.is_same(other.node_taint) for other in taints[:index]):
+        if any(taint.node_taint.is_same(earlier.node_taint) for earlier in taints[:index]):
             raise refuse(
                 f"two taints {taint.key} with effect {taint.effect}",
                 "each pair of key and effect once, as the API server requires",
@@ -160,12 +160,12 @@ class Pool(NodeSections):
                     "nodes by name: a GPU is left out on one node",
                     "declare the node in a separate pool",
                 )
-            there = self.gpus_per_node - devices.hidden
-            wrong = [index for index in devices.index if index >= there]
+            visible = self.gpus_per_node - devices.hidden
+            wrong = [index for index in devices.index if index >= visible]
             if wrong:
                 raise refuse(
                     f"GPU {wrong[0]} of {show(node)}",
-                    f"an index from 0 to {there - 1}",
+                    f"an index from 0 to {visible - 1}",
                     "take the index that `nvidia-smi -L` shows on that node",
                 )
             if devices.count >= self.gpus_per_node:
@@ -180,8 +180,8 @@ class Pool(NodeSections):
     def has_startup_taint(self) -> bool:
         """Return True if new nodes are tainted until each of their GPUs has run a CUDA kernel."""
         by_default = self.nodes is not None
-        wanted = by_default if self.startup_taint is None else self.startup_taint
-        return bool(self.gpus_per_node) and wanted
+        is_declared = by_default if self.startup_taint is None else self.startup_taint
+        return bool(self.gpus_per_node) and is_declared
 
     def on_the_bus(self, node: str) -> int:
         """Return the number of GPUs that a node's driver shows, including unhealthy GPUs."""
@@ -199,20 +199,20 @@ class Pool(NodeSections):
         left_out = sum(devices.count for devices in self.unhealthy_devices.values())
         return self.size * self.gpus_per_node - left_out
 
-    def parts(self, own: Mapping[str, NodeSchedulingSettings]) -> tuple[Pool, ...]:
+    def parts(self, node_settings: Mapping[str, NodeSchedulingSettings]) -> tuple[Pool, ...]:
         """Return the pool, split into pools whose nodes have equal labels, taints and healthy GPUs.
 
         Args:
-            own: Labels and taints of single nodes, which override the pool's, by node.
+            node_settings: Labels and taints of single nodes, which override the pool's, by node.
         """
-        if not self.unhealthy_devices and own.keys().isdisjoint(self.node_names):
+        if not self.unhealthy_devices and node_settings.keys().isdisjoint(self.node_names):
             return (self,)
         nodes: dict[tuple[int, NodeSchedulingSettings], list[str]] = {}
         plain = NodeSchedulingSettings()
         for node in self.node_names:
             devices = self.unhealthy_devices.get(node)
             gpus = self.gpus_per_node - (devices.count if devices else 0)
-            nodes.setdefault((gpus, own.get(node, plain)), []).append(node)
+            nodes.setdefault((gpus, node_settings.get(node, plain)), []).append(node)
         return tuple(
             self.model_copy(
                 update={

@@ -53,8 +53,8 @@ class NodeSchedulingSettings(Model):
 
     def taints_over(self, taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
         """Return the taints of a node's pool, overridden by the node's own."""
-        own = [taint.node_taint for taint in self.taints]
-        shared = (t for t in taints if not any(map(t.node_taint.is_same, own)))
+        node_taints = [taint.node_taint for taint in self.taints]
+        shared = (t for t in taints if not any(map(t.node_taint.is_same, node_taints)))
         return (*shared, *self.taints)
 
 

@@ -126,9 +126,9 @@ class Toleration(Model):
     @property
     def plain(self) -> dict[str, str]:
         """Return the toleration in the API server's form, which omits empty fields."""
-        parts = {"key": self.key, "operator": str(self.operator), "value": self.value}
-        parts |= {"effect": str(self.effect)} if self.effect else {}
-        return {name: part for name, part in parts.items() if part}
+        fields = {"key": self.key, "operator": str(self.operator), "value": self.value}
+        fields |= {"effect": str(self.effect)} if self.effect else {}
+        return {name: value for name, value in fields.items() if value}
 
 
 # Node Feature Discovery's worker in the device plugin's chart 0.20.0 tolerates only the value
