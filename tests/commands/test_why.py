@@ -129,6 +129,15 @@ def test_a_job_whose_pod_a_quota_refuses_is_explained_by_its_own_name() -> None:
     assert "Job train can't create it" in answer["cause"]
 
 
+def test_words_of_an_event_choose_a_cure_only_where_the_stack_trusts_who_writes_events() -> None:
+    starting = pod(spec={"nodeName": "gpu-1"}, phase="Pending")
+    cluster = Cluster(pods=[starting], events=[event("FailedCreatePodSandBox", SANDBOX)])
+    trusted: Json = {}
+    asyncio.run(found(client(cluster), "team", "train", trusted, trusted=True))
+    assert "configure this runtime on the node" in trusted["cure"]
+    assert why(cluster)["cure"] == "see the container runtime's log on the node"
+
+
 def test_a_pod_without_a_cause_is_not_given_one() -> None:
     ready = [{"name": "main", "ready": True, "state": {"running": {}}}]
     running = pod(spec={"nodeName": "gpu-1"}, phase="Running", containerStatuses=ready)

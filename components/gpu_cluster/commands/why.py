@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import replace
 
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import Client, Json, connect
 from gpu_cluster.nodes.causes.cause import Around, Cause
 from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
@@ -45,13 +47,16 @@ def named(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-async def found(client: Client, namespace: str, name: str, answer: Answer) -> None:
+async def found(
+    client: Client, namespace: str, name: str, answer: Answer, *, trusted: bool = False
+) -> None:
     """Read a pod and what explains it, and fill the answer.
 
     Args:
         namespace: Namespace of the pod.
         name: Name of the pod, or of the controller that should create it.
         answer: The JSON document; gets `pod`, `kind`, `cause`, `cure` and `unread`.
+        trusted: Whether the stack trusts who may write events in this namespace.
 
     Raises:
         FaultError: No such pod exists, and nothing names a reason.
@@ -61,12 +66,13 @@ async def found(client: Client, namespace: str, name: str, answer: Answer) -> No
     pods = await client.list(f"namespaces/{namespace}/pods", fieldSelector=f"metadata.name={name}")
     if pods:
         devices = bool(pods[0]["spec"].get("resourceClaims") or device_requests(pods[0]))
-        around = await reader.around(pods[0])
+        around = replace(await reader.around(pods[0]), trusted_events=trusted)
         around = await reader.with_cluster(namespace, around, devices=devices)
         cause, healthy = cause_of(pods[0], around), _healthy(pods[0])
     else:
         events = await reader.events(namespace)
-        around = await reader.with_cluster(namespace, Around(events=events))
+        around = Around(events=events, trusted_events=trusted)
+        around = await reader.with_cluster(namespace, around)
         cause, healthy = cause_of_missing(name, around), ""
     answer["pod"], answer["unread"] = f"{namespace}/{name}", reader.refused
     if cause is None and not pods:
@@ -107,10 +113,11 @@ def run(stack: Stack, pod: str, answer: Answer) -> None:
     """
     namespace, name = named(pod)
     reading(stack)
+    trusted = namespace in resolve(stack.cluster, stack.name).rules.trusted_namespaces
 
     async def read() -> None:
         async with connect(stack.cluster.kubernetes.context) as client:
-            await found(client, namespace, name, answer)
+            await found(client, namespace, name, answer, trusted=trusted)
 
     asyncio.run(read())
     print(f"pod {answer['pod']}: {answer['cause']}")

@@ -294,7 +294,7 @@ class NodeCheck:
             return ""
         if self.asked:
             return await waiting.explained(self.client, self.pod) if self.pod else self.waits
-        causes = await read.lines_of_node(self.client, self.name)
+        causes = await read.lines_of_node(self.client, self.name, self.pool.spaces)
         if self.has_surplus:
             causes = [*causes, SURPLUS]
         return f"{self.waits} ({'; '.join(causes)})" if causes else self.waits

@@ -69,6 +69,8 @@ class Around:
         quotas: ResourceQuotas of the pod's namespace.
         slices: ResourceSlices of the cluster.
         logs: Last lines of the logs of containers that ended, by the container's name.
+        trusted_events: Whether only people whom the stack trusts can write the events. If not,
+            events are quoted, and their words choose no cure.
     """
 
     events: tuple[Json, ...] = ()
@@ -77,6 +79,7 @@ class Around:
     quotas: tuple[Json, ...] = ()
     slices: tuple[Json, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
+    trusted_events: bool = False
 
 
 def shown(text: object) -> str:

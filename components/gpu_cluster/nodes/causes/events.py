@@ -22,6 +22,7 @@ class Event:
         kind: Kind of the object.
         uid: UID of the object.
         part: Part of the object, such as `spec.containers{main}`.
+        is_trusted: Whether only people whom the stack trusts can have written the event.
     """
 
     at: str
@@ -32,6 +33,12 @@ class Event:
     uid: str = ""
     part: str = ""
     reporter: str = ""
+    is_trusted: bool = False
+
+    @property
+    def trusted_message(self) -> str:
+        """Return the message if its words may choose a cure of ours, else an empty text."""
+        return self.message if self.is_trusted else ""
 
     @property
     def quotation(self) -> str:
@@ -44,7 +51,7 @@ class Event:
         return f"reported by {reporter}: “{message}”"
 
 
-def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
+def newest_first(items: Iterable[Json], uid: str = "", *, trusted: bool = False) -> list[Event]:
     """Return events, the newest first.
 
     Who may write events in a namespace speaks for objects of that namespace only: an event about an
@@ -53,6 +60,7 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
     Args:
         items: Events (core/v1).
         uid: UID of an object; events of other objects are left out. Empty: all events.
+        trusted: Whether only people whom the stack trusts can write the events.
     """
     events = [
         Event(
@@ -66,6 +74,7 @@ def newest_first(items: Iterable[Json], uid: str = "") -> list[Event]:
             reporter=str(
                 item.get("reportingComponent") or (item.get("source") or {}).get("component") or ""
             ),
+            is_trusted=trusted,
         )
         for item in items
         if _speaks_for_its_object(item) and (not uid or _involved_object(item).get("uid") == uid)

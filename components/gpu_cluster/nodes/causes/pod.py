@@ -66,7 +66,8 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
         around: Events of the pod, and other objects of the cluster.
     """
     status = pod.get("status") or {}
-    events = newest_first(around.events, str(_pod_metadata(pod).get("uid") or ""))
+    uid = str(_pod_metadata(pod).get("uid") or "")
+    events = newest_first(around.events, uid, trusted=around.trusted_events)
     if status.get("phase") == "Succeeded":
         return _explain_preemption(events)
     if cause := _explain_disruption(pod, events) or _explain_rejection(status) or _too_late(status):
@@ -184,8 +185,16 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
     return Cause(
         kind=kind,
         text=f"{event.reason}, {event.quotation}",
-        cure=cure_of(event.message, _CURES[kind]),
+        cure=cure_of(event.trusted_message, _fallback(pod, kind)),
     )
+
+
+def _fallback(pod: Json, kind: Kind) -> str:
+    """Return the cure for an event whose words choose none."""
+    name = pod["spec"].get("runtimeClassName")
+    if kind is not Kind.SANDBOX or not name:
+        return _CURES[kind]
+    return f"{_CURES[kind]}, and that it has the runtime of RuntimeClass {printable(name, 253)}"
 
 
 def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
@@ -246,7 +255,7 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
         name: Name of the pod, or of the controller that should create it.
         around: Events of the namespace, and its quotas.
     """
-    for event in newest_first(around.events):
+    for event in newest_first(around.events, trusted=around.trusted_events):
         same = event.name == name or name.startswith(f"{event.name}-")
         if event.reason == CREATE and (same or event.name.startswith(f"{name}-")):
             return _explain_refused_pod(event)
@@ -259,10 +268,9 @@ def not_created(event: Event) -> Cause | None:
 
 
 def _explain_refused_pod(event: Event) -> Cause:
-    message = event.message
     text = f"{event.kind} {printable(event.name, 120)} can't create it, {event.quotation}"
-    kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION
-    return Cause(kind=kind, text=text, cure=refusal_cure(message))
+    kind = Kind.QUOTA if re.search(QUOTA, event.message) else Kind.ADMISSION
+    return Cause(kind=kind, text=text, cure=refusal_cure(event.trusted_message))
 
 
 def _used_up(quotas: Sequence[Json]) -> Cause | None:

@@ -14,6 +14,7 @@ from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.pod import CREATE, cause_of, not_created
 from gpu_cluster.nodes.drain import owner_of
 from gpu_cluster.nodes.gpu_holders import list_pods
+from gpu_rules.context import KUBE_SYSTEM
 from gpu_rules.printable import printable
 
 FORBIDDEN, ABSENT = 403, 404
@@ -118,8 +119,12 @@ class Reader:
 
 
 async def explained(client: Client, pod: Json) -> Cause | None:
-    """Return the cause why a pod does not run, from its status, events and logs, or None."""
-    return cause_of(pod, await Reader(client).around(pod))
+    """Return the cause why a pod of the stack's own namespaces does not run, or None.
+
+    Who may write events there is trusted: their words choose the cure.
+    """
+    around = await Reader(client).around(pod)
+    return cause_of(pod, replace(around, trusted_events=True))
 
 
 async def lines(client: Client, pods: Collection[Json]) -> list[str]:
@@ -134,45 +139,46 @@ async def lines(client: Client, pods: Collection[Json]) -> list[str]:
     ]
 
 
-async def lines_of_node(client: Client, node: str) -> list[str]:
-    """Return the causes why DaemonSets' pods do not run on a node, device plugins' first.
+async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) -> list[str]:
+    """Return the causes why the platform's DaemonSets have no running pod on a node.
 
-    If there is no such pod, the causes why DaemonSets of GPU software can't create pods.
-    """
-    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
-    daemons = [pod for pod in pods if (owner_of(pod) or {}).get("kind") == "DaemonSet"]
-    cause_lines = await lines(client, sorted(daemons, key=lambda pod: not _allocates_gpus(pod)))
-    return cause_lines or [str(cause) for cause in await refused_daemons(client)]
-
-
-async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
-    """Return the causes why DaemonSets can't create pods, such as a quota.
-
-    An event counts only for a DaemonSet that exists, by its UID.
+    Pods of device plugins come first. If no pod is on the node, the causes why the DaemonSets can't
+    create pods. A DaemonSet of a tenant isn't named, whatever its image.
 
     Args:
-        namespace: Namespace of the DaemonSets. Empty: those of GPU software in all namespaces, also
-            in those of tenants. The causes then have no cure, because a tenant writes the events
-            and may run the image of a device plugin.
+        namespaces: Namespaces of the DaemonSets that provide GPUs; those of `kube-system` count,
+            too.
+    """
+    spaces = sorted({*namespaces, KUBE_SYSTEM})
+    pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
+    daemons = [
+        pod
+        for pod in pods
+        if pod["metadata"]["namespace"] in spaces
+        and (owner_of(pod) or {}).get("kind") == "DaemonSet"
+    ]
+    if cause_lines := await lines(
+        client, sorted(daemons, key=lambda pod: not _allocates_gpus(pod))
+    ):
+        return cause_lines
+    causes = [await refused_daemons(client, namespace) for namespace in sorted(namespaces)]
+    return [str(cause) for of_one in causes for cause in of_one][:CAUSES]
+
+
+async def refused_daemons(client: Client, namespace: str) -> list[Cause]:
+    """Return the causes why DaemonSets of a namespace of the stack can't create pods.
+
+    An event counts only for a DaemonSet that exists, by its UID.
     """
     chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
     reader = Reader(client)
-    url = f"namespaces/{namespace}/daemonsets" if namespace else "daemonsets"
-    sets = await reader.listed(url, base="/apis/apps")
-    late_daemons = {
-        item["metadata"]["uid"]: printable(item["metadata"]["namespace"], 63)
-        for item in sets
-        if namespace or _allocates_gpus(item["spec"]["template"])
-    }
-    events = newest_first(await reader.events(namespace, **chosen)) if late_daemons else []
+    sets = await reader.listed(f"namespaces/{namespace}/daemonsets", base="/apis/apps")
+    known = {item["metadata"]["uid"] for item in sets}
+    events = await reader.events(namespace, **chosen) if known else ()
     causes = {
-        event.uid: replace(
-            cause,
-            text=f"in namespace {late_daemons[event.uid]}, {cause.text}",
-            cure=cause.cure if namespace else "",
-        )
-        for event in reversed(events)
-        if event.uid in late_daemons and (cause := not_created(event))
+        event.uid: replace(cause, text=f"in namespace {namespace}, {cause.text}")
+        for event in reversed(newest_first(events, trusted=True))
+        if event.uid in known and (cause := not_created(event))
     }
     return list(causes.values())[:CAUSES]
 
@@ -180,7 +186,7 @@ async def refused_daemons(client: Client, namespace: str = "") -> list[Cause]:
 async def refused_jobs(client: Client, namespace: str) -> dict[str, str]:
     """Return the newest reason why each Job of a namespace can't create pods, by the Job's UID."""
     chosen = {"involvedObject_kind": "Job", "reason": CREATE}
-    events = newest_first(await Reader(client).events(namespace, **chosen))
+    events = newest_first(await Reader(client).events(namespace, **chosen), trusted=True)
     return {event.uid: str(cause) for event in reversed(events) if (cause := not_created(event))}
 
 

@@ -75,6 +75,8 @@ def unscheduled(pod: Json, around: Around, events: Sequence[Event]) -> Cause | N
         return cause
     if message:
         return _explain_message(message)
+    if event := newest(events, FAILED):
+        return Cause(kind=Kind.SCHEDULING, text=f"not scheduled, {event.quotation}")
     name = pod["spec"].get("schedulerName") or DEFAULT
     if name == DEFAULT:
         return None
@@ -87,7 +89,7 @@ def _scheduler_message(pod: Json, events: Sequence[Event]) -> str:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "no message")
     event = newest(events, FAILED)
-    return event.message if event else ""
+    return event.trusted_message if event else ""
 
 
 def _explain_message(message: str) -> Cause:

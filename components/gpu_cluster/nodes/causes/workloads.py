@@ -68,14 +68,12 @@ def refusal(item: Json, events: Sequence[Event]) -> Cause | None:
     for condition in (item.get("status") or {}).get("conditions") or []:
         if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
             message = str(condition.get("message") or "")
-            return not_created(Event(at="", reason=CREATE, message=message, kind=kind, name=name))
-    made_by = {"Deployment": "ReplicaSet"}.get(kind, kind)
-    prefix = f"{name}-" if kind == "Deployment" else name
-    for event in events:
-        same = event.name.startswith(prefix) if kind == "Deployment" else event.name == name
-        if event.kind == made_by and same and (cause := not_created(event)):
-            return cause
-    return None
+            event = Event(
+                at="", reason=CREATE, message=message, kind=kind, name=name, is_trusted=True
+            )
+            return not_created(event)
+    uid = item["metadata"].get("uid")
+    return next((cause for e in events if e.uid == uid and (cause := not_created(e))), None)
 
 
 def progress(item: Json) -> str:
@@ -108,7 +106,7 @@ def grouped(causes: Iterable[tuple[str, Cause]]) -> list[str]:
 
 
 async def lines_of(client: Client, late: Sequence[Json]) -> list[str]:
-    """Return why workloads of one namespace are not ready, a line for each cause.
+    """Return why workloads of one namespace of the stack are not ready, a line for each cause.
 
     A workload without a known cause gets a line with the number of its pods.
     """
@@ -117,7 +115,7 @@ async def lines_of(client: Client, late: Sequence[Json]) -> list[str]:
     namespace = str(late[0]["metadata"]["namespace"])
     reader = Reader(client)
     pods = await reader.listed(f"namespaces/{namespace}/pods")
-    events = newest_first(await reader.events(namespace, reason=CREATE))
+    events = newest_first(await reader.events(namespace, reason=CREATE), trusted=True)
     cause_lines: list[str] = []
     for item in late:
         waiting = [pod for pod in pods_of(item, pods) if not is_ready(pod)][:EXPLAINED]

