@@ -59,7 +59,7 @@ class AuditResult:
         return f"{self.name}: {state}" + (f"\n{self.text}" if self.text else "")
 
 
-def _program(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
+def _run_scanner(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
     """Run a scanner; report an unreachable vulnerability database as "not judged"."""
     program = shutil.which(command[0], path=f"{TOOLS}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
@@ -83,24 +83,24 @@ def _program(name: str, command: list[str], folder: Path = ROOT) -> AuditResult:
     reached = not any(word in lowered for word in _UNREACHED)
     # `go run` itself exits with 1 and prints the exit code of the program that it ran as "exit
     # status N".
-    own = FOUND.get(command[0])
-    failed = own is not None and f"exit status {own}" not in lowered
+    finding_status = FOUND.get(command[0])
+    failed = finding_status is not None and f"exit status {finding_status}" not in lowered
     return AuditResult(name, judged=reached and not failed, clean=False, text=text[-4000:])
 
 
-def _secrets() -> AuditResult:
+def _scan_secrets() -> AuditResult:
     lines = secret_scan.scan()
     return AuditResult("secret scan", judged=True, clean=not lines, text="\n".join(lines))
 
 
-def _workflows() -> AuditResult:
+def _scan_workflows() -> AuditResult:
     command = ["zizmor", "--offline", "--no-progress", "--min-severity", "medium", ".github"]
-    return _program("zizmor (workflows)", command)
+    return _run_scanner("zizmor (workflows)", command)
 
 
-def _python(lock: str) -> AuditResult:
+def _scan_python(lock: str) -> AuditResult:
     command = ["pip-audit", "--require-hashes", "--disable-pip", "--progress-spinner", "off"]
-    return _program(f"pip-audit ({lock})", [*command, "-r", lock])
+    return _run_scanner(f"pip-audit ({lock})", [*command, "-r", lock])
 
 
 def programs(module: Path) -> list[str]:
@@ -113,9 +113,9 @@ def programs(module: Path) -> list[str]:
     return _IMPORTED.findall(tools.read_text()) if tools.exists() else ["./..."]
 
 
-def _go(module: Path) -> AuditResult:
+def _scan_go(module: Path) -> AuditResult:
     command = ["go", "run", GOVULNCHECK, "-scan", "package", *programs(module)]
-    return _program(f"govulncheck ({module.name})", command, module)
+    return _run_scanner(f"govulncheck ({module.name})", command, module)
 
 
 def parts() -> list[Callable[[], AuditResult]]:
@@ -124,9 +124,11 @@ def parts() -> list[Callable[[], AuditResult]]:
         file.parent
         for file in (ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go").glob("*/go.mod")
     )
-    in_go = [partial(_go, module) for module in modules]
-    in_python = [partial(_python, path.name) for path in sorted(ROOT.glob("requirements*.lock"))]
-    return [_secrets, _workflows, *in_python, *in_go]
+    in_go = [partial(_scan_go, module) for module in modules]
+    in_python = [
+        partial(_scan_python, path.name) for path in sorted(ROOT.glob("requirements*.lock"))
+    ]
+    return [_scan_secrets, _scan_workflows, *in_python, *in_go]
 
 
 def main() -> None:
@@ -135,8 +137,8 @@ def main() -> None:
     With ``AUDIT=strict``, exit with 1 also if a scan could not run.
     """
     results = []
-    for part in parts():
-        results.append(part())
+    for scan in parts():
+        results.append(scan())
         print(results[-1], flush=True)
     weak = [result for result in results if result.judged and not result.clean]
     unseen = [result for result in results if not result.judged]

@@ -28,11 +28,11 @@ def sections(text: str) -> dict[str, tuple[str, str]]:
 
     The date of the section of unreleased changes is empty.
     """
-    found = list(_HEADING.finditer(text))
-    ends = [*(each.start() for each in found[1:]), len(text)]
+    headings = list(_HEADING.finditer(text))
+    ends = [*(heading.start() for heading in headings[1:]), len(text)]
     return {
-        each[1]: (each[2] or "", text[each.end() : end].strip())
-        for each, end in zip(found, ends, strict=True)
+        heading[1]: (heading[2] or "", text[heading.end() : end].strip())
+        for heading, end in zip(headings, ends, strict=True)
     }
 
 

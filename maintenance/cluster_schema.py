@@ -44,18 +44,18 @@ def cluster_schema() -> Json:
     ]
     for model in (schema, *models.values()):
         for setting in model.get("properties", {}).values():
-            _simplify(setting)
+            _simplify_setting(setting)
     return schema
 
 
-def _simplify(setting: Json) -> None:
+def _simplify_setting(setting: Json) -> None:
     """Drop the title, which repeats the name, and read examples, which are YAML."""
     setting.pop("title", None)
     if "examples" in setting:
-        setting["examples"] = [_example(setting, each) for each in setting["examples"]]
+        setting["examples"] = [_read_example(setting, example) for example in setting["examples"]]
 
 
-def _example(setting: Json, written: Any) -> Any:
+def _read_example(setting: Json, written: Any) -> Any:
     kinds = [setting, *setting.get("anyOf", ())]
     if not isinstance(written, str) or any(kind.get("type") == "string" for kind in kinds):
         return written

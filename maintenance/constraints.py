@@ -28,13 +28,13 @@ def constraints(wheels: Iterable[Path]) -> str:
     Args:
         wheels: The release's own wheels, which are the first entries.
     """
-    own = (
+    own_wheels = (
         f"{wheel.name.split('-')[0].replace('_', '-')}=={wheel.name.split('-')[1]} \\\n"
         f"    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
         for wheel in sorted(wheels)
     )
     locked = locked_entries((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    return "".join((*own, *(locked[name] for name in sorted(needed()))))
+    return "".join((*own_wheels, *(locked[name] for name in sorted(needed()))))
 
 
 def locked_entries(text: str) -> dict[str, str]:
@@ -60,19 +60,19 @@ def needed() -> set[str]:
     for file in ("pyproject.toml", "policies/pyproject.toml"):
         project = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"]
         waiting += map(Requirement, project["dependencies"])
-    seen: set[tuple[str, str]] = set()
+    visited: set[tuple[str, str]] = set()
     while waiting:
         requirement = waiting.pop()
         name = str(canonicalize_name(requirement.name))
         for extra in ("", *requirement.extras):
-            if name not in OWN and (name, extra) not in seen:
-                seen.add((name, extra))
+            if name not in OWN and (name, extra) not in visited:
+                visited.add((name, extra))
                 names.add(name)
-                waiting += _requirements(name, extra)
+                waiting += _requirements_of(name, extra)
     return names
 
 
-def _requirements(name: str, extra: str) -> Iterator[Requirement]:
+def _requirements_of(name: str, extra: str) -> Iterator[Requirement]:
     for line in metadata.requires(name) or ():
         requirement = Requirement(line)
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):

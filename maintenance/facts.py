@@ -39,12 +39,12 @@ def documents(folder: Path) -> dict[str, str]:
 
 def chart_parts() -> str:
     """Return a JSON table of the component versions in each version of the GPU Operator's chart."""
-    found: dict[str, dict[str, str]] = {}
+    versions_by_chart: dict[str, dict[str, str]] = {}
     for section in sections():
         for chart, version in section.versions.items():
-            found.setdefault(chart, {})[section.path] = version
+            versions_by_chart.setdefault(chart, {})[section.path] = version
     source = "components/gpu_cluster/charts/images.yaml; written by `make facts`"
-    document = {"source": source, "gpu-operator": dict(sorted(found.items()))}
+    document = {"source": source, "gpu-operator": dict(sorted(versions_by_chart.items()))}
     return json.dumps(document, indent=1) + "\n"
 
 
@@ -57,10 +57,10 @@ def main(today: date | None = None) -> int:
         today: The date that decides which versions are out of support; the current date by default.
     """
     day = today or date.today()
-    given = os.environ.get("CSAF", "")
+    folder = os.environ.get("CSAF", "")
     try:
-        if given:
-            text = csaf.table(documents(Path(given)))
+        if folder:
+            text = csaf.table(documents(Path(folder)))
             floors.TABLE.write_text(text, encoding="utf-8")
             entries = floors.read(text)
             bulletins = len({entry.bulletin for entry in entries})

@@ -52,7 +52,7 @@ def _is_shell(name: str) -> bool:
     return path.suffix == ".sh" or (first.startswith(b"#!") and first.endswith((b"sh", b"bash")))
 
 
-def _shellcheck() -> str:
+def _find_shellcheck() -> str:
     program = shutil.which("shellcheck")
     if program is None and os.geteuid() == 0 and shutil.which("apt-get"):
         subprocess.run([*APT, "update", "-qq"], check=True, timeout=300)
@@ -66,7 +66,7 @@ def _shellcheck() -> str:
 def host_scripts() -> dict[str, str]:
     """Return the scripts that run on hosts, fully assembled, by a name for the report."""
     hosts = resolve(load_stack_file(ROOT / "Pulumi.prod.yaml"), "prod").hosts
-    host = next(each for each in hosts if each.role.has_gpus)
+    host = next(candidate for candidate in hosts if candidate.role.has_gpus)
     scripts = {
         "prepare": prepare_script(host, inline=True),
         # The script in its declared form sources library files that shellcheck can't see here. So
@@ -77,8 +77,8 @@ def host_scripts() -> dict[str, str]:
     scripts |= _new_cluster()
     for engine in Engine:
         sections = host.sections.model_copy(update={"runtime": RuntimeSettings(engine=engine)})
-        one = replace(host, sections=sections)
-        scripts[f"runtime, {engine.value}"] = runtime_script(one, inline=True)
+        with_engine = replace(host, sections=sections)
+        scripts[f"runtime, {engine.value}"] = runtime_script(with_engine, inline=True)
     return scripts
 
 
@@ -120,7 +120,7 @@ def _check(shellcheck: list[str], shell: str, scripts: dict[str, str]) -> list[s
 
 def main() -> None:
     """Check all scripts and workflows; exit with 1 if shellcheck or actionlint complains."""
-    shellcheck = _shellcheck()
+    shellcheck = _find_shellcheck()
     files = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
     faulty = _check([shellcheck, MEANT], "sh", host_scripts())
     faulty += _check([shellcheck], "bash", workflow_scripts())

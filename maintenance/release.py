@@ -35,13 +35,13 @@ PACKAGES = {"gpu_rules": "policies", "gpu_cluster": "."}
 """Folder of each Python package; a package stands after those that it depends on."""
 
 
-def _git(*arguments: str) -> bytes:
+def _run_git(*arguments: str) -> bytes:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, check=True).stdout
 
 
-def _python(folder: Path, *arguments: str | Path, python: str | Path = sys.executable) -> str:
+def _run_python(folder: Path, *arguments: str | Path, python: str | Path = sys.executable) -> str:
     """Run Python in a folder and return what it prints; exit with its output if it fails."""
-    made_at = _git("show", "--no-patch", "--format=%ct", "HEAD").decode().strip()
+    made_at = _run_git("show", "--no-patch", "--format=%ct", "HEAD").decode().strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": made_at}
     done = subprocess.run(
         [python, *arguments], cwd=folder, env=environment, capture_output=True, text=True
@@ -57,7 +57,7 @@ def version_of_release() -> str:
     Raises:
         SystemExit: There are changes without a commit, or versions contradict each other.
     """
-    if changed := _git("status", "--porcelain").decode():
+    if changed := _run_git("status", "--porcelain").decode():
         sys.exit(f"release: found changes ({changed.split()[1]} …); wanted: a commit; cure: commit")
     version = tagged()
     if version and version != declared():
@@ -76,15 +76,15 @@ def build_packages(source: Path, target: Path) -> None:
         target: Folder that gets the packages.
     """
     for name, folder in PACKAGES.items():
-        made = target / name
-        _python(source / folder, "-m", "build", "--no-isolation", "--outdir", made)
-        files = {path.name: path for path in made.iterdir()}
+        output = target / name
+        _run_python(source / folder, "-m", "build", "--no-isolation", "--outdir", output)
+        files = {path.name: path for path in output.iterdir()}
         wheel = f"{name}-{declared()}-py3-none-any.whl"
         if set(files) != {wheel, f"{name}-{declared()}.tar.gz"}:
             sys.exit(f"release: found packages {sorted(files)}; wanted: {wheel} and its source")
         for path in files.values():
             path.rename(target / path.name)
-        made.rmdir()
+        output.rmdir()
     check_wheels(sorted(target.glob("*.whl")))
 
 
@@ -94,18 +94,22 @@ def check_wheels(wheels: Sequence[Path]) -> None:
     The packages that the wheels depend on are those of this environment.
     """
     with tempfile.TemporaryDirectory() as folder:
-        there = Path(folder)
-        _python(there, "-m", "venv", "--without-pip", "venv")
-        python = there / "venv" / "bin" / "python"
+        workspace = Path(folder)
+        _run_python(workspace, "-m", "venv", "--without-pip", "venv")
+        python = workspace / "venv" / "bin" / "python"
         pip = ("-m", "pip", "--disable-pip-version-check", "--quiet", "--python", python)
-        _python(there, *pip, "install", "--no-deps", "--no-index", *wheels)
-        (packages,) = there.glob("venv/lib/python*/site-packages")
+        _run_python(workspace, *pip, "install", "--no-deps", "--no-index", *wheels)
+        (packages,) = workspace.glob("venv/lib/python*/site-packages")
         ours = next(path for path in sys.path if path.endswith("site-packages"))
         (packages / "of_this_environment.pth").write_text(f"{ours}\n")
-        printed = _python(there, there / "venv" / "bin" / "gpu-rules", "--version", python=python)
+        printed = _run_python(
+            workspace, workspace / "venv" / "bin" / "gpu-rules", "--version", python=python
+        )
         if printed != f"gpu-rules {declared()}\n":
             sys.exit(f"release: found {printed!r}; wanted: gpu-rules {declared()}")
-        _python(there, "-c", "from gpu_cluster import GpuCluster, GpuClusterArgs", python=python)
+        _run_python(
+            workspace, "-c", "from gpu_cluster import GpuCluster, GpuClusterArgs", python=python
+        )
 
 
 def pack_site(version: str) -> bytes:
@@ -125,10 +129,10 @@ def main() -> None:
     text = changelog.notes(
         changelog.FILE.read_text(encoding="utf-8"), version or changelog.UNRELEASED
     )
-    name = f"gpu-cluster-{_git('describe', '--tags', '--always').decode().strip()}"
+    name = f"gpu-cluster-{_run_git('describe', '--tags', '--always').decode().strip()}"
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()
-    tar = _git("archive", f"--prefix={name}/", "--format=tar", "HEAD")
+    tar = _run_git("archive", f"--prefix={name}/", "--format=tar", "HEAD")
     (DIST / f"{name}.tar.gz").write_bytes(gzip.compress(tar, mtime=0))
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:

@@ -55,19 +55,23 @@ def requests(lines: Iterable[str]) -> set[Request]:
         event = json.loads(line)
         if not event.get("userAgent", "").startswith(AGENTS) or DRY_RUN in event["requestURI"]:
             continue
-        asked = event.get("objectRef")
-        if asked and "resource" in asked:
-            parts = filter(None, (asked["resource"], asked.get("subresource")))
-            kind = Request(asked.get("apiGroup", ""), "/".join(parts), event["verb"])
+        resource_reference = event.get("objectRef")
+        if resource_reference and "resource" in resource_reference:
+            path_parts = filter(
+                None, (resource_reference["resource"], resource_reference.get("subresource"))
+            )
+            kind = Request(
+                resource_reference.get("apiGroup", ""), "/".join(path_parts), event["verb"]
+            )
             asked_for.add(kind)
             if event["verb"] == "patch" and event.get("responseStatus", {}).get("code") == CREATED:
                 asked_for.add(replace(kind, verb="create"))
-        elif not asked:
+        elif not resource_reference:
             asked_for.add(Request(verb=event["verb"], path=event["requestURI"].partition("?")[0]))
     return asked_for
 
 
-def _discovery(path: str) -> str:
+def _discovery_pattern(path: str) -> str:
     """Return the pattern that covers an API discovery path.
 
     API versions differ between clusters, so one rule covers all versions of an API.
@@ -76,16 +80,16 @@ def _discovery(path: str) -> str:
                 path)  # fmt: skip
 
 
-def rules(asked: Iterable[Request]) -> list[Json]:
+def rules(requests_sent: Iterable[Request]) -> list[Json]:
     """Return the rules of a role that allows these requests, plus `bind` and `escalate`.
 
     The two verbs are only added if the requests write roles.
     """
     verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
     paths: dict[str, set[str]] = defaultdict(set)
-    for request in asked:
+    for request in requests_sent:
         if request.path:
-            paths[_discovery(request.path)].add(request.verb)
+            paths[_discovery_pattern(request.path)].add(request.verb)
         else:
             verbs[request.group, request.resource].add(request.verb)
     for (group, resource), resource_verbs in verbs.items():
@@ -105,13 +109,13 @@ def rules(asked: Iterable[Request]) -> list[Json]:
     return result
 
 
-def role(name: str, asked: Iterable[Request]) -> Json:
+def role(name: str, requests_sent: Iterable[Request]) -> Json:
     """Return the ClusterRole ``gpu-cluster-<name>`` that allows the requests."""
     return {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": f"gpu-cluster-{name}"},
-        "rules": rules(asked),
+        "rules": rules(requests_sent),
     }
 
 

@@ -23,7 +23,7 @@ _PACKAGE = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ \\]+)")
 _HASH = re.compile(r"--hash=sha256:(?P<digest>[0-9a-f]{64})")
 
 
-def _component(kind: str, name: str, version: str, url: str, hashes: list[str]) -> Json:
+def _sbom_component(kind: str, name: str, version: str, url: str, hashes: list[str]) -> Json:
     entry: Json = {"type": kind, "name": name, "version": version, "purl": url, "bom-ref": url}
     if hashes:
         entry["hashes"] = [{"alg": "SHA-256", "content": digest} for digest in sorted(hashes)]
@@ -38,7 +38,9 @@ def python_packages(lock: Path) -> Iterator[Json]:
         if match := _PACKAGE.match(line):
             if name:
                 plain = re.sub(r"[-_.]+", "-", name).lower()
-                yield _component("library", name, version, f"pkg:pypi/{plain}@{version}", hashes)
+                yield _sbom_component(
+                    "library", name, version, f"pkg:pypi/{plain}@{version}", hashes
+                )
             name, version, hashes = match["name"], match["version"], []
         hashes += _HASH.findall(line)
 
@@ -48,15 +50,15 @@ def go_modules(folder: Path) -> Iterator[Json]:
 
     The hash ``h1`` is a SHA-256 sum over the files of a module.
     """
-    seen: dict[tuple[str, str], str] = {}
+    digests: dict[tuple[str, str], str] = {}
     for file in sorted(folder.rglob("go.sum")):
         for line in file.read_text().splitlines():
             name, version, digest = line.split()
             if not version.endswith("/go.mod"):
-                seen[name, version] = base64.b64decode(digest.removeprefix("h1:")).hex()
-    for (name, version), digest in sorted(seen.items()):
+                digests[name, version] = base64.b64decode(digest.removeprefix("h1:")).hex()
+    for (name, version), digest in sorted(digests.items()):
         url = f"pkg:golang/{name}@{version}"
-        yield _component("library", name, version, url, []) | {
+        yield _sbom_component("library", name, version, url, []) | {
             "properties": [{"name": "go:sum:h1", "value": digest}]
         }
 
@@ -65,7 +67,7 @@ def tools() -> Iterator[Json]:
     """Yield the pinned tools of the toolchain."""
     for pin in PINS.values():
         url = f"pkg:generic/{pin.name}@{pin.version}"
-        yield _component("application", pin.name, pin.version, url, [])
+        yield _sbom_component("application", pin.name, pin.version, url, [])
 
 
 def bom() -> Json:

@@ -30,10 +30,10 @@ ALLOWED = re.compile(r"^(tests/|docs/)")
 
 def found_in(content: bytes) -> list[str]:
     """Return the kinds of secrets that a file's content seems to contain."""
-    return [what for what, pattern in _ANY.items() if pattern.search(content)]
+    return [kind for kind, pattern in _ANY.items() if pattern.search(content)]
 
 
-def _git(*arguments: str, text: bytes = b"") -> bytes:
+def _run_git(*arguments: str, text: bytes = b"") -> bytes:
     done = subprocess.run(
         ["git", *arguments], cwd=ROOT, input=text, capture_output=True, check=True
     )
@@ -42,18 +42,18 @@ def _git(*arguments: str, text: bytes = b"") -> bytes:
 
 def blobs() -> dict[str, str]:
     """Return a path for each file version in the history and in the index, by git object id."""
-    lines = _git("rev-list", "--objects", "--all").decode(errors="replace").splitlines()
+    lines = _run_git("rev-list", "--objects", "--all").decode(errors="replace").splitlines()
     pairs = (line.partition(" ") for line in lines)
     paths = {name: path for name, _, path in pairs if path}
-    for line in _git("ls-files", "--stage").decode(errors="replace").splitlines():
+    for line in _run_git("ls-files", "--stage").decode(errors="replace").splitlines():
         words, _, path = line.partition("\t")
         paths[words.split()[1]] = path
     return paths
 
 
-def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+def _blob_contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the id and content of git blobs with one git command; skip trees and commits."""
-    data = _git("cat-file", "--batch", text="\n".join(names).encode())
+    data = _run_git("cat-file", "--batch", text="\n".join(names).encode())
     place = 0
     while place < len(data):
         end = data.index(b"\n", place)
@@ -66,13 +66,13 @@ def _contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
 
 def scan() -> list[str]:
     """Return a line for each suspected secret."""
-    known = blobs()
-    judged = {name: path for name, path in known.items() if not ALLOWED.match(path)}
+    tracked = blobs()
+    judged = {name: path for name, path in tracked.items() if not ALLOWED.match(path)}
     return [
-        f"{judged[name]} (object {name[:12]}): found {what}; wanted: none; cure: revoke it, then "
+        f"{judged[name]} (object {name[:12]}): found {kind}; wanted: none; cure: revoke it, then "
         "remove it from the history"
-        for name, content in _contents(judged)
-        for what in found_in(content)
+        for name, content in _blob_contents(judged)
+        for kind in found_in(content)
     ]
 
 

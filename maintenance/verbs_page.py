@@ -27,16 +27,18 @@ def main() -> None:
 
 def page() -> str:
     """Return the page."""
-    return "\n".join([HEAD, *_shared(), *(line for verb in VERBS for line in _section(verb))])
+    return "\n".join(
+        [HEAD, *_shared_options(), *(line for verb in VERBS for line in _verb_section(verb))]
+    )
 
 
-def _shared() -> Iterator[str]:
+def _shared_options() -> Iterator[str]:
     yield "Verbs that work on a stack, or print data, have these options too:"
     yield ""
-    yield from _table((*SHARED, OUTPUT))
+    yield from _options_table((*SHARED, OUTPUT))
 
 
-def _section(verb: Verb) -> Iterator[str]:
+def _verb_section(verb: Verb) -> Iterator[str]:
     yield f"## {verb.name}"
     yield ""
     yield f"{verb.text[0].upper()}{verb.text[1:]}."
@@ -46,7 +48,7 @@ def _section(verb: Verb) -> Iterator[str]:
     yield "```"
     yield ""
     if verb.options:
-        yield from _table(verb.options)
+        yield from _options_table(verb.options)
     shared = [option for option in options_of(verb) if option not in verb.options]
     if verb.has_stack:
         names = ", ".join(f"`--{option.name}`" for option in shared)
@@ -54,7 +56,7 @@ def _section(verb: Verb) -> Iterator[str]:
         yield ""
 
 
-def _table(options: tuple[Option, ...]) -> Iterator[str]:
+def _options_table(options: tuple[Option, ...]) -> Iterator[str]:
     yield "| option | what it does |"
     yield "| --- | --- |"
     for option in options:

@@ -49,12 +49,12 @@ def list_versions(site: Path) -> None:
     """Write the list of the versions in a folder, and the page that leads to the newest."""
 
     def newest_first(version: str) -> list[int]:
-        return [-int(part) if part.isdigit() else 1 for part in version.split(".")]
+        return [-int(number) if number.isdigit() else 1 for number in version.split(".")]
 
-    found = sorted((path.parent.name for path in site.glob("*/index.html")), key=newest_first)
-    listed = [{"version": name, "title": name, "aliases": []} for name in found]
+    versions = sorted((path.parent.name for path in site.glob("*/index.html")), key=newest_first)
+    listed = [{"version": name, "title": name, "aliases": []} for name in versions]
     (site / "versions.json").write_text(json.dumps(listed, indent=1) + "\n")
-    (site / "index.html").write_text(INDEX.format(found[0]))
+    (site / "index.html").write_text(INDEX.format(versions[0]))
 
 
 def main() -> None:

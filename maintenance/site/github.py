@@ -48,15 +48,15 @@ def parse(text: str) -> list[Token]:
 def links(text: str) -> list[str]:
     """Return the targets of a page's links and pictures in their order, without code."""
     inside = [child for token in parse(text) for child in token.children or ()]
-    found = [token.attrGet("href") or token.attrGet("src") for token in inside]
-    return [str(target) for target in found if target]
+    link_targets = [token.attrGet("href") or token.attrGet("src") for token in inside]
+    return [str(target) for target in link_targets if target]
 
 
 def for_mkdocs(text: str) -> str:
     """Return a page that Python-Markdown reads as GitHub reads the given one."""
     lines = text.splitlines()
     tokens = parse(text)
-    items = _items(tokens, lines)
+    items = _list_items(tokens, lines)
     before: set[int] = set()
     tables: set[int] = set()
     for token in tokens:
@@ -77,7 +77,7 @@ def for_mkdocs(text: str) -> str:
             tables |= set(range(begin, end))
         elif token.type == "inline":
             for number in range(begin, end):
-                lines[number] = _unescaped(lines[number], in_table=number in tables)
+                lines[number] = _remove_escapes(lines[number], in_table=number in tables)
     # The first line after an item of several parts is the next item only after a blank line.
     parted = {number for number, line in enumerate(lines) if not line.strip()} | before
     before |= {item.end for item in items if parted & {*range(item.begin, item.end)}}
@@ -85,29 +85,29 @@ def for_mkdocs(text: str) -> str:
     for number, line in enumerate(lines):
         if number in before and line.strip() and written and written[-1].strip():
             written.append("")
-        written.append(_indented(number, line, items))
+        written.append(_indent_line(number, line, items))
     return "\n".join(written) + "\n"
 
 
-def _unescaped(line: str, *, in_table: bool) -> str:
+def _remove_escapes(line: str, *, in_table: bool) -> str:
     """Return a line without the escapes that Python-Markdown does not know.
 
     Args:
         line: The line, which is not of a code block.
         in_table: Whether the line is a row of a table.
     """
-    parts = _CODE.split(line)
+    pieces = _CODE.split(line)
     # Three parts for each piece of code: the text before it, the code, its backticks.
-    for number in range(0, len(parts), 3):
-        parts[number] = _ESCAPED.sub(lambda match: f"&#{ord(match[1])};", parts[number])
+    for number in range(0, len(pieces), 3):
+        pieces[number] = _ESCAPED.sub(lambda match: f"&#{ord(match[1])};", pieces[number])
     if in_table:
-        parts[1::3] = [code.replace("\\|", "|") for code in parts[1::3]]
-    return "".join(part for number, part in enumerate(parts) if number % 3 != 2)
+        pieces[1::3] = [code.replace("\\|", "|") for code in pieces[1::3]]
+    return "".join(piece for number, piece in enumerate(pieces) if number % 3 != 2)
 
 
-def _items(tokens: list[Token], lines: list[str]) -> list[_Item]:
+def _list_items(tokens: list[Token], lines: list[str]) -> list[_Item]:
     """Return all items of lists, an outer one before those inside."""
-    found: list[_Item] = []
+    items: list[_Item] = []
     outer: list[_Item] = []
     for token in tokens:
         if token.type == "list_item_close":
@@ -116,17 +116,17 @@ def _items(tokens: list[Token], lines: list[str]) -> list[_Item]:
             continue
         begin, end = token.map
         column = outer[-1].column if outer else 0
-        rest = lines[begin][column:]
-        column += len(rest) - len(rest.lstrip())
+        after_marker = lines[begin][column:]
+        column += len(after_marker) - len(after_marker.lstrip())
         marker = _MARKER.match(lines[begin], column)
         if marker is None:
             raise ValueError(f"no list item: {lines[begin]}")
         outer.append(_Item(begin, end, len(outer) + 1, marker.end(), marker[1]))
-        found.append(outer[-1])
-    return found
+        items.append(outer[-1])
+    return items
 
 
-def _indented(number: int, line: str, items: list[_Item]) -> str:
+def _indent_line(number: int, line: str, items: list[_Item]) -> str:
     """Return a line with four spaces for each list item that it is in."""
     around = [item for item in items if item.begin <= number < item.end]
     if not around or not line.strip():

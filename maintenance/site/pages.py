@@ -31,20 +31,20 @@ _ROW = re.compile(r"^\| \[([^\]]+)\]\(([^)#]+\.md)\)", re.M)
 
 def navigation() -> list[dict[str, Any]]:
     """Return mkdocs' navigation: the sections of docs/README.md, with the pages that they list."""
-    found: list[dict[str, Any]] = [{"Home": "README.md"}]
+    entries: list[dict[str, Any]] = [{"Home": "README.md"}]
     for title, text in _SECTION.findall((DOCS / "README.md").read_text(encoding="utf-8")):
         rows = _ROW.findall(text)
-        found.append({title: [_entry(name, page) for name, page in rows]})
+        entries.append({title: [_page_entry(name, page) for name, page in rows]})
     project = [{title: in_site(ROOT / path)} for title, path in PROJECT]
-    return [*found, {"Project": project}]
+    return [*entries, {"Project": project}]
 
 
-def _entry(title: str, page: str) -> dict[str, Any]:
+def _page_entry(title: str, page: str) -> dict[str, Any]:
     """Return a page's entry; that of the decisions holds a page for each."""
     if page != DECISIONS:
         return {title: page}
-    each = sorted((DOCS / page).parent.glob("0*.md"))
-    return {title: [page, *(path.relative_to(DOCS).as_posix() for path in each)]}
+    decisions = sorted((DOCS / page).parent.glob("0*.md"))
+    return {title: [page, *(path.relative_to(DOCS).as_posix() for path in decisions)]}
 
 
 def in_site(path: Path) -> str:
@@ -62,29 +62,29 @@ def in_repository(site: str) -> Path:
 
 def targets(page: Path, text: str) -> dict[str, Path]:
     """Return the files of the repository that a page links to, by the link as it is written."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for link in links(text):
         name = link.partition("#")[0]
         if name and not re.match(r"[a-z][a-z0-9+.-]*:", link):
             target = (page.parent / name).resolve()
             if target.is_relative_to(ROOT) and target.is_file():
-                found[link] = target
-    return found
+                files[link] = target
+    return files
 
 
 def outside() -> set[Path]:
     """Return the files outside of docs/ that are part of the site."""
     todo = [*DOCS.rglob("*.md"), *(ROOT / path for _, path in PROJECT)]
-    found: set[Path] = set()
+    files: set[Path] = set()
     while todo:
         page = todo.pop()
         if not page.is_relative_to(DOCS):
-            found.add(page)
+            files.add(page)
         for target in targets(page, page.read_text(encoding="utf-8")).values():
-            if not target.is_relative_to(DOCS) and target not in found:
-                found.add(target)
+            if not target.is_relative_to(DOCS) and target not in files:
+                files.add(target)
                 todo += [target] if target.suffix == ".md" else []
-    return found
+    return files
 
 
 def relinked(page: Path, text: str) -> str:

@@ -8,7 +8,7 @@ from pulumi.automation import CommandError, CommandResult
 from gpu_cluster.commands import up
 from gpu_cluster.commands.failure import annotate, cause, condensed, errors_of, summary
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.inspection.judgement import NAMED, _deferred
+from gpu_cluster.inspection.judgement import NAMED, _warn_of_deferred
 
 LOCKED = """\
 error: the stack is currently locked by 1 lock(s). Either wait for the other process(es) to end or \
@@ -138,7 +138,8 @@ def test_who_holds_a_deferred_gpu_is_named_with_what_to_do() -> None:
 
 def test_a_preview_names_some_holders_and_counts_the_others() -> None:
     faults = [
-        str(fault) for fault in _deferred({f"gpu-{n}": "1 GPU" for n in range(NAMED + 2)}, "lab")
+        str(fault)
+        for fault in _warn_of_deferred({f"gpu-{n}": "1 GPU" for n in range(NAMED + 2)}, "lab")
     ]
     assert len(faults) == NAMED + 1
     assert "`gpu-cluster validate --stack lab --nodes gpu-0`" in faults[0]

@@ -401,16 +401,16 @@ class ClusterChange(Model):
     def gpus(self) -> Numbers:
         """Return the number of GPUs of all pools."""
         before = [pool.gpus.before for pool in self.pools]
-        known = [number for number in before if number is not None]
+        known_counts = [number for number in before if number is not None]
         return Numbers(
-            before=sum(known) if len(known) == len(before) else None,
+            before=sum(known_counts) if len(known_counts) == len(before) else None,
             after=sum(pool.gpus.after for pool in self.pools),
         )
 
     @property
     def lost(self) -> int:
         """Return the number of GPUs that were usable after the last run and are not now."""
-        return sum(each.lost for each in self.unusable)
+        return sum(node.lost for node in self.unusable)
 
     @property
     def is_full_outage(self) -> bool:
@@ -436,8 +436,8 @@ def stopping(
         faults: Problems that were found before a cluster was inspected.
         rules: Violated rules, also those that are only advice.
     """
-    every = [*faults, *(fault for cluster in clusters for fault in cluster.faults), *rules]
-    return list(dict.fromkeys(problem for problem in every if problem.mandatory))
+    problems = [*faults, *(fault for cluster in clusters for fault in cluster.faults), *rules]
+    return list(dict.fromkeys(problem for problem in problems if problem.mandatory))
 
 
 def conclusion(
@@ -496,11 +496,11 @@ class Document(Model):
     @property
     def gpus(self) -> Numbers:
         """Return the number of GPUs of all clusters."""
-        found = [cluster.gpus for cluster in self.clusters]
-        before = [numbers.before for numbers in found if numbers.before is not None]
+        cluster_gpus = [cluster.gpus for cluster in self.clusters]
+        before = [numbers.before for numbers in cluster_gpus if numbers.before is not None]
         return Numbers(
-            before=sum(before) if len(before) == len(found) else None,
-            after=sum(numbers.after for numbers in found),
+            before=sum(before) if len(before) == len(cluster_gpus) else None,
+            after=sum(numbers.after for numbers in cluster_gpus),
         )
 
     @computed_field  # type: ignore[prop-decorator]
@@ -528,7 +528,9 @@ class Document(Model):
                     content.pop(computed, None)
             return cls.model_validate_json(json.dumps(content))
         except (ValidationError, RecursionError) as error:
-            raise ValueError(f"no change document of version {VERSION}: {_first(error)}") from None
+            raise ValueError(
+                f"no change document of version {VERSION}: {_first_problem(error)}"
+            ) from None
 
     def write(self) -> str:
         """Return the document as JSON; equal documents give equal text."""
@@ -537,12 +539,12 @@ class Document(Model):
 
 def schema() -> str:
     """Return the JSON schema of the document."""
-    made = Document.model_json_schema(by_alias=True, mode="serialization")
+    document_schema = Document.model_json_schema(by_alias=True, mode="serialization")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return json.dumps(head | made, indent=2, sort_keys=True) + "\n"
+    return json.dumps(head | document_schema, indent=2, sort_keys=True) + "\n"
 
 
-def _first(error: Exception) -> str:
+def _first_problem(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return "nested too deep"
     return ": ".join(first_error(error))

@@ -85,8 +85,8 @@ def replace_text(path: Path, text: str) -> None:
     Raises:
         OSError: The file can't be written.
     """
-    made = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-    made.replace(path)
+    temporary.replace(path)

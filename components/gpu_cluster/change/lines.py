@@ -64,7 +64,7 @@ class StackFile:
         value = document.value
         for step in KEY:
             value = value.get(step) if isinstance(value, dict) else None
-        return cls(path.name, lines, dict(_things(value, lines)))
+        return cls(path.name, lines, dict(_declared_lines(value, lines)))
 
     def located(self, problem: Problem, resource: str = "") -> Problem:
         """Return a problem with the stack file's name and, if known, the line that causes it.
@@ -79,18 +79,20 @@ class StackFile:
         return problem.model_copy(update={"file": self.name, "line": line})
 
     def _line(self, text: str, resource: str) -> int | None:
-        if said := _SAID.search(text):
-            return int(said[1])
+        if quoted_line := _SAID.search(text):
+            return int(quoted_line[1])
         for kind, name in _THING.findall(text):
             if (kind, name) in self.things:
                 return self.things[(kind, name)]
         path = _PATH.match(text)
-        if path and (found := self._nearest(location(path[1]))):
-            return found
-        part = next((part for part in SECTIONS if part in resource), "")
-        if part and (found := self.lines.get((SECTIONS[part],))):
-            return found
-        return self.lines.get(("platform",)) if part else None
+        if path and (line := self._nearest(location(path[1]))):
+            return line
+        section_word = next(
+            (section_word for section_word in SECTIONS if section_word in resource), ""
+        )
+        if section_word and (line := self.lines.get((SECTIONS[section_word],))):
+            return line
+        return self.lines.get(("platform",)) if section_word else None
 
     def _nearest(self, at: Location) -> int | None:
         for end in range(len(at), 0, -1):
@@ -99,7 +101,9 @@ class StackFile:
         return None
 
 
-def _things(cluster: Any, lines: dict[Location, int]) -> Iterator[tuple[tuple[str, str], int]]:
+def _declared_lines(
+    cluster: Any, lines: dict[Location, int]
+) -> Iterator[tuple[tuple[str, str], int]]:
     """Yield the line number of each host, node and pool that a stack file declares."""
     if not isinstance(cluster, dict):
         return
@@ -111,11 +115,11 @@ def _things(cluster: Any, lines: dict[Location, int]) -> Iterator[tuple[tuple[st
                 continue
             line = lines.get((section, number, "name"), lines.get((section, number), 1))
             yield (kind, name), line
-            for node in _nodes(item.get("nodes")) if kind == "pool" else ():
+            for node in _declared_nodes(item.get("nodes")) if kind == "pool" else ():
                 yield ("node", node), lines.get((section, number, "nodes"), line)
 
 
-def _nodes(declared: Any) -> Iterable[str]:
+def _declared_nodes(declared: Any) -> Iterable[str]:
     if not isinstance(declared, list):
         return ()
     try:
@@ -128,7 +132,7 @@ def located(document: Document, file: StackFile) -> Document:
     """Return a document with the stack file's line numbers added to its faults and warnings."""
 
     def all_of(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-        return tuple(each if each.line else file.located(each) for each in problems)
+        return tuple(problem if problem.line else file.located(problem) for problem in problems)
 
     def cluster(change: ClusterChange) -> ClusterChange:
         both = {"faults": all_of(change.faults), "warnings": all_of(change.warnings)}

@@ -108,8 +108,8 @@ def lines(cluster: ClusterChange) -> list[str]:
         *statement_lines("change", told_apart(cluster)),
         *file_lines(cluster),
         *statement_lines("drift", cluster.drift),
-        *statement_lines("due", (each for each in cluster.due if not is_validation(each))),
-        *(f"not inspected: {printable(why)}" for why in cluster.uninspected),
+        *statement_lines("due", (item for item in cluster.due if not is_validation(item))),
+        *(f"not inspected: {printable(reason)}" for reason in cluster.uninspected),
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
           if cluster.maintenance else []),
     ]  # fmt: skip
@@ -121,17 +121,17 @@ def health_text(clusters: Iterable[ClusterChange]) -> str:
     Each command begins and ends with it. The text is empty if a cluster was not inspected, or has
     no GPUs.
     """
-    every = list(clusters)
-    usable = [cluster.usable for cluster in every if cluster.usable is not None]
-    if not usable or len(usable) < len(every):
+    all_clusters = list(clusters)
+    usable = [cluster.usable for cluster in all_clusters if cluster.usable is not None]
+    if not usable or len(usable) < len(all_clusters):
         return ""
     gone: dict[str, list[str]] = {}
-    for each in (each for cluster in every for each in cluster.unusable):
-        gone.setdefault(each.why, []).append(f"{each.node}: {each.gpus}")
-    total = sum(usable) + sum(each.gpus for cluster in every for each in cluster.unusable)
-    parts = [f"{shortened(nodes, UNUSABLE)} {why}" for why, nodes in gone.items()]
-    word = "simulated GPUs" if all(cluster.simulated for cluster in every) else "GPUs"
-    return printable("; ".join([f"{sum(usable)} of {total} {word} usable", *parts]))
+    for lost_node in (node for cluster in all_clusters for node in cluster.unusable):
+        gone.setdefault(lost_node.why, []).append(f"{lost_node.node}: {lost_node.gpus}")
+    total = sum(usable) + sum(node.gpus for cluster in all_clusters for node in cluster.unusable)
+    reasons = [f"{shortened(nodes, UNUSABLE)} {reason}" for reason, nodes in gone.items()]
+    word = "simulated GPUs" if all(cluster.simulated for cluster in all_clusters) else "GPUs"
+    return printable("; ".join([f"{sum(usable)} of {total} {word} usable", *reasons]))
 
 
 def move_text(move: Move, name: Callable[[str], str] = printable) -> str:
@@ -146,12 +146,12 @@ def move_text(move: Move, name: Callable[[str], str] = printable) -> str:
     )
 
 
-def numbers(found: Numbers) -> str:
+def numbers(count: Numbers) -> str:
     """Return a number before and after the run, such as `32 → 16`, or one number if both agree."""
-    if found.before == found.after:
-        return str(found.after)
-    before = UNKNOWN if found.before is None else str(found.before)
-    return f"{before} → {found.after}"
+    if count.before == count.after:
+        return str(count.after)
+    before = UNKNOWN if count.before is None else str(count.before)
+    return f"{before} → {count.after}"
 
 
 def headline(cluster: ClusterChange) -> str:
@@ -172,7 +172,7 @@ def headline(cluster: ClusterChange) -> str:
 
 def pool_details(cluster: ClusterChange) -> Iterator[str]:
     """Yield the changes of each pool's GPUs, such as `pool a100: 8 → 4 on gpu-1`."""
-    renamed = dict(_renamed(cluster))
+    renamed = dict(_renamed_pools(cluster))
     names = set(renamed.values())
     nodes: dict[str, list[NodeChange]] = {}
     for node in cluster.nodes:
@@ -187,10 +187,10 @@ def pool_details(cluster: ClusterChange) -> Iterator[str]:
                 f"with the same nodes and {pool.gpus.before} GPUs"
             )
             continue
-        yield from _pool(cluster, pool, nodes.get(pool.pool, []))
+        yield from _pool_lines(cluster, pool, nodes.get(pool.pool, []))
 
 
-def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
+def _renamed_pools(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
     """Yield the old and the new name of each renamed pool, whose nodes all move to a new pool."""
     before: dict[str, set[str]] = {}
     after: dict[str, set[str]] = {}
@@ -205,17 +205,25 @@ def _renamed(cluster: ClusterChange) -> Iterator[tuple[str, str]]:
         now = next(iter(pools))
         if not was or not now or len(pools) > 1 or before[was] != after[now]:
             continue
-        one, two = gpus.get(was), gpus.get(now)
-        if one and two and not one.after and not two.before and one.before == two.after:
+        old_gpus, two = gpus.get(was), gpus.get(now)
+        if (
+            old_gpus
+            and two
+            and not old_gpus.after
+            and not two.before
+            and old_gpus.before == two.after
+        ):
             yield was, now
 
 
-def _pool(cluster: ClusterChange, pool: PoolChange, nodes: Sequence[NodeChange]) -> Iterator[str]:
+def _pool_lines(
+    cluster: ClusterChange, pool: PoolChange, nodes: Sequence[NodeChange]
+) -> Iterator[str]:
     name = printable(pool.pool)
-    parts = [
+    size_changes = [
         *_per_node(pool.pool, nodes),
-        *_membership("without", [n for n in nodes if n.was == pool.pool != n.pool]),
-        *_membership("with", [n for n in nodes if n.pool == pool.pool != n.was]),
+        *_membership_words("without", [n for n in nodes if n.was == pool.pool != n.pool]),
+        *_membership_words("with", [n for n in nodes if n.pool == pool.pool != n.was]),
     ]
     resources = [
         f"{resource.name} {numbers(resource)}"
@@ -224,34 +232,40 @@ def _pool(cluster: ClusterChange, pool: PoolChange, nodes: Sequence[NodeChange])
         if resource.name != GPU or pool.gpus.before == pool.gpus.after
     ]
     changed = pool.gpus.before is not None and pool.gpus.before != pool.gpus.after
-    simple = len(parts) == 1 and parts[0].count("→")
+    simple = len(size_changes) == 1 and size_changes[0].count("→")
     if changed and not simple:
-        parts = [numbers(pool.gpus), *parts]
+        size_changes = [numbers(pool.gpus), *size_changes]
     if changed and pool.gpus.before and resources and not pool.gpus.after:
         resources = []
-    if parts or (resources and cluster.changes):
-        yield f"pool {name}: {', '.join([*parts, *resources])}"
+    if size_changes or (resources and cluster.changes):
+        yield f"pool {name}: {', '.join([*size_changes, *resources])}"
 
 
 def _per_node(pool: str, nodes: Iterable[NodeChange]) -> Iterator[str]:
     """Yield the changes of the number of GPUs of nodes that stay in a pool."""
-    found: dict[str, list[str]] = {}
+    nodes_by_change: dict[str, list[str]] = {}
     for node in nodes:
         if node.gpus and node.was == node.pool == pool and node.gpus.before != node.gpus.after:
-            found.setdefault(numbers(node.gpus), []).append(node.node)
-    for text, names in found.items():
+            nodes_by_change.setdefault(numbers(node.gpus), []).append(node.node)
+    for text, names in nodes_by_change.items():
         yield f"{text} on {listed(names)}"
 
 
-def _membership(word: str, nodes: list[NodeChange]) -> Iterator[str]:
+def _membership_words(word: str, nodes: list[NodeChange]) -> Iterator[str]:
     """Yield which nodes leave or join a pool, grouped by their new or former pool."""
-    others: dict[str, list[str]] = {}
+    nodes_by_pool: dict[str, list[str]] = {}
     for node in nodes:
-        other = node.pool if word == "without" else node.was
-        others.setdefault(other, []).append(node.node)
-    for other, names in others.items():
-        where = "" if not other else f" (now in {other})" if word == "without" else f" (of {other})"
-        yield f"{word} {listed(names)}{printable(where)}"
+        other_pool = node.pool if word == "without" else node.was
+        nodes_by_pool.setdefault(other_pool, []).append(node.node)
+    for other_pool, names in nodes_by_pool.items():
+        pool_note = (
+            ""
+            if not other_pool
+            else f" (now in {other_pool})"
+            if word == "without"
+            else f" (of {other_pool})"
+        )
+        yield f"{word} {listed(names)}{printable(pool_note)}"
 
 
 def validated(cluster: ClusterChange) -> str:
@@ -269,8 +283,8 @@ def validated(cluster: ClusterChange) -> str:
 
 
 def _all_gpus(cluster: ClusterChange, chosen: list[NodeChange]) -> bool:
-    found = sum(node.gpus.after for node in chosen if node.gpus)
-    return found == cluster.gpus.after
+    chosen_gpus = sum(node.gpus.after for node in chosen if node.gpus)
+    return chosen_gpus == cluster.gpus.after
 
 
 def drained(cluster: ClusterChange) -> str:
@@ -289,9 +303,11 @@ def drained(cluster: ClusterChange) -> str:
 
 def pod_lines(cluster: ClusterChange) -> Iterator[str]:
     """Yield one line about pods that are evicted, and one about pods that lose their GPUs."""
-    for found in consequences(cluster):
-        named = ", ".join(map(pod_text, found[:PODS])) + and_more(len(found), PODS)
-        yield f"{loss_text(found)}: {named}"
+    for affected_pods in consequences(cluster):
+        pod_names = ", ".join(map(pod_text, affected_pods[:PODS])) + and_more(
+            len(affected_pods), PODS
+        )
+        yield f"{loss_text(affected_pods)}: {pod_names}"
     if text := none_now(cluster, listed):
         yield text
 
@@ -308,14 +324,18 @@ def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> s
     if any(pod.loss is Loss.EVICTED for pod in cluster.pods):
         return ""
     if drained := [node.node for node in cluster.nodes if node.drained]:
-        found = f"a pod that runs on {names(drained)} when the node is drained"
+        pod_text_later = f"a pod that runs on {names(drained)} when the node is drained"
     elif divided := [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT]:
-        found = f"a GPU pod that runs on {names(divided)} when the node's MIG layout is changed"
+        pod_text_later = (
+            f"a GPU pod that runs on {names(divided)} when the node's MIG layout is changed"
+        )
     elif replaced := [name for gap in cluster.gaps if gap.evicts for name in gap.nodes]:
-        found = f"a GPU pod that runs on {names(replaced)} when the node's driver is replaced"
+        pod_text_later = (
+            f"a GPU pod that runs on {names(replaced)} when the node's driver is replaced"
+        )
     else:
         return ""
-    return f"no pod to evict runs now; {found} is evicted"
+    return f"no pod to evict runs now; {pod_text_later} is evicted"
 
 
 def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
@@ -323,7 +343,9 @@ def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
     groups: dict[tuple[Loss, Cause | None], list[PodChange]] = {}
     for pod in cluster.pods:
         groups.setdefault((pod.loss, pod.cause), []).append(pod)
-    yield from sorted(groups.values(), key=lambda found: list(Loss).index(found[0].loss))
+    yield from sorted(
+        groups.values(), key=lambda affected_pods: list(Loss).index(affected_pods[0].loss)
+    )
 
 
 def loss_text(pods: Sequence[PodChange]) -> str:
@@ -331,8 +353,8 @@ def loss_text(pods: Sequence[PodChange]) -> str:
     several = len(pods) > 1
     cause = pods[0].cause
     words = (KEEPING if cause is Cause.PLATFORM else HAPPENS[pods[0].loss])[several]
-    why = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
-    return f"{counted(len(pods), 'pod')} {words}{why}"
+    reason = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
+    return f"{counted(len(pods), 'pod')} {words}{reason}"
 
 
 def pod_text(pod: PodChange) -> str:
@@ -349,16 +371,16 @@ def outage_lines(cluster: ClusterChange) -> Iterator[str]:
         Outage.MIG_LAYOUT: "partitioned again",
     }
     for outage, word in words.items():
-        found = [node for node in cluster.nodes if node.outage is outage]
-        if not found:
+        affected = [node for node in cluster.nodes if node.outage is outage]
+        if not affected:
             continue
         waves: dict[int | None, list[str]] = {}
-        for node in found:
+        for node in affected:
             waves.setdefault(node.wave, []).append(node.node)
         widths = [len(names) for wave, names in waves.items() if wave is not None]
-        most = min(cluster.at_once, max(widths, default=len(found)))
+        most = min(cluster.at_once, max(widths, default=len(affected)))
         with_pods = " with pods" if outage is Outage.MIG_LAYOUT else ""
-        number = counted(len(found), "node")
+        number = counted(len(affected), "node")
         yield f"{number} {word}, at most {most}{with_pods} out of use at once"
         for wave, names in waves.items():
             if wave is not None:
@@ -382,12 +404,12 @@ def gap_lines(cluster: ClusterChange) -> Iterator[str]:
     steps = outage_steps(cluster)
     for number, gaps in enumerate(steps, 1):
         for gap in gaps:
-            yield (f"{number}. " if len(steps) > 1 else "") + f"{gap.why}: {_gone(gap)}"
+            yield (f"{number}. " if len(steps) > 1 else "") + f"{gap.why}: {_gap_text(gap)}"
     if word := outage_word(cluster):
         yield f"{word} meanwhile: {FULL[word]}"
 
 
-def _gone(gap: Gap) -> str:
+def _gap_text(gap: Gap) -> str:
     gpus = f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)}"
     if gap.evicts:
         return f"{gpus} gone meanwhile, {at_most(gap)}"
@@ -401,13 +423,13 @@ def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
     """
     rolled = {node.node for node in cluster.nodes if node.outage is Outage.ROLLOUT}
     in_waves: list[Gap] = []
-    others: list[list[Gap]] = []
+    steps: list[list[Gap]] = []
     for gap in cluster.gaps:
         if gap.evicts and rolled.issuperset(gap.nodes):
             in_waves.append(gap)
         else:
-            others.append([gap])
-    return [in_waves, *others] if in_waves else others
+            steps.append([gap])
+    return [in_waves, *steps] if in_waves else steps
 
 
 def outage_word(cluster: ClusterChange) -> str:
@@ -471,10 +493,10 @@ def told_apart(cluster: ClusterChange) -> list[Statement]:
         and not (each.aspect is Aspect.CHART and cluster.versions)
         and not ((each.aspect, each.key) == DRIVER_VERSION and each.was and cluster.versions)
     ]
-    return _with_steps(_joined(rest))
+    return _with_steps(_join_differences(rest))
 
 
-def _joined(found: Iterable[Statement]) -> list[Statement]:
+def _join_differences(found: Iterable[Statement]) -> list[Statement]:
     """Join the differences of the same hosts or nodes that have no values to show."""
     joined: dict[Statement, list[Statement]] = {}
     for each in found:
@@ -483,10 +505,10 @@ def _joined(found: Iterable[Statement]) -> list[Statement]:
         else:
             shared = each.model_copy(update={"aspect": Aspect.REASON, "key": ""})
             joined.setdefault(shared, []).append(each)
-    return [parts[0] if len(parts) == 1 else _united(parts) for parts in joined.values()]
+    return [parts[0] if len(parts) == 1 else _unite_differences(parts) for parts in joined.values()]
 
 
-def _united(parts: Sequence[Statement]) -> Statement:
+def _unite_differences(parts: Sequence[Statement]) -> Statement:
     """Return one difference for several of the same hosts or nodes, which have no values."""
     is_setting = parts[-1].aspect is Aspect.SETTING
     key = ", ".join(part.what for part in parts)

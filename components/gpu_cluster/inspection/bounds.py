@@ -36,16 +36,16 @@ def completed(work: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:
             result.set_exception(error)
 
-    here = contextvars.copy_context()
-    threading.Thread(target=here.run, args=(asyncio.run, run()), daemon=True).start()
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(asyncio.run, run()), daemon=True).start()
     return result.result()
 
 
-async def bounded(part: str, work: Awaitable[T], nothing: T, longer: float = 0) -> tuple[T, str]:
+async def bounded(subject: str, work: Awaitable[T], nothing: T, longer: float = 0) -> tuple[T, str]:
     """Return the result of `work` and an empty text, or `nothing` and the error; never raise.
 
     Args:
-        part: Name of the inspected part, such as the cluster, for the error text.
+        subject: Name of the inspected part, such as the cluster, for the error text.
         work: Awaitable that returns the result.
         nothing: Fallback if the work fails or takes longer than `LIMIT` and `longer`.
         longer: Seconds in addition to `LIMIT`.
@@ -57,6 +57,6 @@ async def bounded(part: str, work: Awaitable[T], nothing: T, longer: float = 0) 
             return await work, ""
     except Exception as error:
         if limit.expired():
-            return nothing, f"the inspection of the {part} took longer than {seconds:.0f} s"
-        why = printable(traceback.format_exception_only(error)[-1].strip())
-        return nothing, f"the inspection of the {part} failed: {why}"
+            return nothing, f"the inspection of the {subject} took longer than {seconds:.0f} s"
+        reason = printable(traceback.format_exception_only(error)[-1].strip())
+        return nothing, f"the inspection of the {subject} failed: {reason}"

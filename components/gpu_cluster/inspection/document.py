@@ -80,18 +80,18 @@ def health_fields(health: Sequence[NodeHealth]) -> HealthFields:
         health: GPUs of each validated node. Empty: not inspected.
     """
     return HealthFields(
-        usable=sum(each.usable for each in health) if health else None,
+        usable=sum(node_health.usable for node_health in health) if health else None,
         unusable=tuple(
             UnusableGpus(
-                node=printable(each.node),
-                gpus=each.declared - each.usable,
-                lost=each.lost,
-                why=each.why,
+                node=printable(node_health.node),
+                gpus=node_health.declared - node_health.usable,
+                lost=node_health.lost,
+                why=node_health.why,
             )
-            for each in health
-            if each.usable < each.declared
+            for node_health in health
+            if node_health.usable < node_health.declared
         ),
-        simulated=bool(health) and all(each.simulated for each in health),
+        simulated=bool(health) and all(node_health.simulated for node_health in health),
     )
 
 
@@ -129,24 +129,25 @@ class ChangeCollector:
             pools=tuple(self._pools()),
             nodes=tuple(self._changed_nodes()),
             at_once=self.rollout.max_unavailable,
-            pods=tuple(_pods(difference)),
+            pods=tuple(_evicted_pods(difference)),
             gaps=gaps,
             down=self._down(gaps),
             limits=tuple(self._limits()),
             versions=tuple(self._versions()),
             files=tuple(self._files()),
-            changes=_statements(difference.of(Kind.CHANGE)),
-            drift=_statements(difference.of(Kind.DRIFT)),
-            due=_statements(difference.of(Kind.DUE)),
+            changes=_join_statements(difference.of(Kind.CHANGE)),
+            drift=_join_statements(difference.of(Kind.DRIFT)),
+            due=_join_statements(difference.of(Kind.DUE)),
             **health_fields(health),
             faults=tuple(
-                Problem(text=text) for text in (*self.inspection.problems, *_blockers(difference))
+                Problem(text=text)
+                for text in (*self.inspection.problems, *_drain_blockers(difference))
             ),
             warnings=tuple(
                 Problem(text=text, mandatory=False) for text in self.inspection.warnings
             ),
-            uninspected=tuple(_uninspected(self.inspection)),
-            notes=tuple(_notes(difference)),
+            uninspected=tuple(_uninspected_parts(self.inspection)),
+            notes=tuple(_change_notes(difference)),
             maintenance=self.maintenance,
         )
 
@@ -161,26 +162,26 @@ class ChangeCollector:
 
     def _files(self) -> Iterator[Statement]:
         """Yield the configuration files that the run may write, each with its hosts."""
-        found: dict[str, list[str]] = {}
+        hosts_by_path: dict[str, list[str]] = {}
         for host in self.hosts:
             for path in files(host, self._difference.hosts.by_host.get(host.name, ())):
-                found.setdefault(path, []).append(host.name)
+                hosts_by_path.setdefault(path, []).append(host.name)
         if removed := self._difference.removed:
             for path in every_file():
-                found.setdefault(path, []).extend(removed)
-        for path, names in sorted(found.items()):
+                hosts_by_path.setdefault(path, []).extend(removed)
+        for path, names in sorted(hosts_by_path.items()):
             yield Statement(
                 subject="host", names=tuple(map(printable, names)), aspect=Aspect.VALUE, key=path
             )
 
     def _pools(self) -> Iterator[PoolChange]:
         offers: dict[str, dict[str, int]] = {}
-        for part in self.validation.pools:
-            count = len(part.nodes) if part.nodes is not None else part.count
-            pool = next((self.validation.pool_of[n] for n in part.nodes or ()
-                         if n in self.validation.pool_of), part.pool)  # fmt: skip
+        for pool_part in self.validation.pools:
+            count = len(pool_part.nodes) if pool_part.nodes is not None else pool_part.count
+            pool = next((self.validation.pool_of[n] for n in pool_part.nodes or ()
+                         if n in self.validation.pool_of), pool_part.pool)  # fmt: skip
             into = offers.setdefault(pool, {})
-            for resource, amount in part.resources.items():
+            for resource, amount in pool_part.resources.items():
                 into[resource] = into.get(resource, 0) + amount * count
         before: dict[str, dict[str, int]] = {}
         for node in self._difference.scheduling.nodes:
@@ -212,23 +213,27 @@ class ChangeCollector:
         rolled = {name for name, outage in outages.items() if outage.outage is Outage.ROLLOUT}
         for name in dict.fromkeys((*self._nodes, *outages, *sorted(validated, key=natural_order))):
             node = self._nodes.get(name)
-            made = outages.get(name) or NodeChange(node=name)
-            made = made.model_copy(update={"validated": name in validated or name in rolled})
+            node_change = outages.get(name) or NodeChange(node=name)
+            node_change = node_change.model_copy(
+                update={"validated": name in validated or name in rolled}
+            )
             if node is not None:
                 gpus = Numbers(before=node.before, after=node.after)
-                made = made.model_copy(update={"was": node.was, "pool": node.pool, "gpus": gpus})
+                node_change = node_change.model_copy(
+                    update={"was": node.was, "pool": node.pool, "gpus": gpus}
+                )
             same = node is None or (node.was == node.pool and node.before == node.after)
-            if not same or made.validated or made.outage:
-                yield made
+            if not same or node_change.validated or node_change.outage:
+                yield node_change
 
     def _outages(self) -> dict[str, NodeChange]:
         """Return the nodes that the run takes out of use temporarily, by name."""
-        found: dict[str, NodeChange] = {}
+        outages: dict[str, NodeChange] = {}
         rolled = plan.waves(self._difference.rollout)
         booting = {change.host.node for change in self._difference.rollout.nodes if change.boot}
         for number, names in enumerate(rolled, 1):
             for name in names:
-                found[name] = NodeChange(
+                outages[name] = NodeChange(
                     node=name,
                     outage=Outage.ROLLOUT,
                     wave=number,
@@ -236,17 +241,19 @@ class ChangeCollector:
                     rebooted=name in booting and self.rollout.boots,
                 )
         for name in self._rebooted():
-            made = found.get(name, NodeChange(node=name, outage=Outage.REBOOT, drained=True))
-            found[name] = made.model_copy(update={"rebooted": True})
+            node_change = outages.get(
+                name, NodeChange(node=name, outage=Outage.REBOOT, drained=True)
+            )
+            outages[name] = node_change.model_copy(update={"rebooted": True})
         layouts = self._difference.layouts
         drained = [name for name in layouts.names if layouts.view(name).evicts]
         for name in layouts.names:
             wave = None if name not in drained else 1 if name == drained[0] else 2
-            found.setdefault(
+            outages.setdefault(
                 name,
                 NodeChange(node=name, outage=Outage.MIG_LAYOUT, wave=wave, drained=name in drained),
             )
-        return found
+        return outages
 
     def _rebooted(self) -> list[str]:
         """Return the nodes whose hosts the run reboots since an earlier run left that to do."""
@@ -259,11 +266,11 @@ class ChangeCollector:
         difference, by_node = self._difference, self._gpus_by_node
 
         def gap(
-            why: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
+            reason: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
         ) -> Iterator[Gap]:
             if total := sum(by_node.get(name, 0) for name in names):
                 yield Gap(
-                    why=printable(why),
+                    why=printable(reason),
                     nodes=tuple(names),
                     gpus=total,
                     at_most=_at_most(names, waves, by_node),
@@ -272,41 +279,48 @@ class ChangeCollector:
 
         rolled = self._rollout_waves()
         drivers = {
-            where: f"driver {was or 'not installed'} → {now}" for where, was, now in self._drivers()
+            driver_nodes: f"driver {was or 'not installed'} → {now}"
+            for driver_nodes, was, now in self._drivers()
         }
         reasons: dict[str, list[str]] = {}
         for change in difference.rollout.nodes:
-            words = _reasons(change, difference, drivers.get(change.host.name, ""))
+            words = _drain_reasons(change, difference, drivers.get(change.host.name, ""))
             reasons.setdefault("; ".join(words), []).append(change.host.node)
         # Nodes without a runtime have no GPUs until the new platform runs, also after their turn.
-        undone = {each.host.node for each in difference.rollout.nodes if each.undoes_runtime}
-        for why, names in reasons.items():
+        undone = {
+            node_change.host.node
+            for node_change in difference.rollout.nodes
+            if node_change.undoes_runtime
+        }
+        for reason, names in reasons.items():
             at_once: list[Wave] = [(names, len(names))]
-            yield from gap(f"drained for {why}", names, at_once if undone & {*names} else rolled)
+            yield from gap(f"drained for {reason}", names, at_once if undone & {*names} else rolled)
         replaced_by: dict[str, list[str]] = {}
-        for each in difference.engines:
-            replaced_by.setdefault(each.text, []).append(each.node)
-        for why, names in replaced_by.items():
-            yield from gap(why, names, [(names, len(names))])
+        for engine in difference.engines:
+            replaced_by.setdefault(engine.text, []).append(engine.node)
+        for reason, names in replaced_by.items():
+            yield from gap(reason, names, [(names, len(names))])
         rebooted = self._rebooted()
         yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
         mig_waves = self._layout_waves()
         layouts: dict[str, list[str]] = {}
         for name in difference.layouts.names:
-            layouts.setdefault(_told(difference.layouts.changes[name]), []).append(name)
-        for why, names in layouts.items():
-            yield from gap(why, names, mig_waves)
-        found = [each for each in difference.validation.findings if each.kind is Kind.CHANGE]
-        containers = [
-            each.name
-            for each in found
-            if is_setting(each, *IN_CONTAINER) and self._driver_of(each.name).in_container
+            layouts.setdefault(_finding_text(difference.layouts.changes[name]), []).append(name)
+        for reason, names in layouts.items():
+            yield from gap(reason, names, mig_waves)
+        edits = [
+            finding for finding in difference.validation.findings if finding.kind is Kind.CHANGE
         ]
-        replaced = [each for each in found if is_setting(each, PLATFORM)]
+        containers = [
+            edit.name
+            for edit in edits
+            if is_setting(edit, *IN_CONTAINER) and self._driver_of(edit.name).in_container
+        ]
+        replaced = [edit for edit in edits if is_setting(edit, PLATFORM)]
         if replaced:
-            names = [each.name for each in replaced]
-            why = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
-            yield from gap(why, names, [(names, len(names))], evicts=bool(containers))
+            names = [edit.name for edit in replaced]
+            reason = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
+            yield from gap(reason, names, [(names, len(names))], evicts=bool(containers))
             return
         if containers:
             names = list(dict.fromkeys(containers))
@@ -320,15 +334,15 @@ class ChangeCollector:
             for name, devices in pool.unhealthy_devices.items()
             if devices.index
         }
-        restarted = [each.name for each in found if is_setting(each, *SECTIONS)]
+        restarted = [edit.name for edit in edits if is_setting(edit, *SECTIONS)]
         restarted += [n.node for n in self._nodes.values() if n.was and n.before != n.after
                       and n.node in excluded]  # fmt: skip
         if difference.platform.chart:
             restarted = [name for name, count in by_node.items() if count]
         if restarted:
-            why = f"the pods of {self.platform.chart} restart, node by node"
+            reason = f"the pods of {self.platform.chart} restart, node by node"
             names = list(dict.fromkeys(restarted))
-            yield from gap(why, names, [(names, 1)], evicts=False)
+            yield from gap(reason, names, [(names, 1)], evicts=False)
 
     @cached_property
     def _gpus_by_node(self) -> dict[str, int]:
@@ -394,11 +408,13 @@ class ChangeCollector:
         by_node = self._gpus_by_node
         for taint, names in tainted.items():
             if total := sum(by_node.get(name, 0) for name in names):
-                what = Restriction.TAINT
-                yield Limit(what=what, nodes=tuple(names), gpus=total, detail=printable(taint))
+                restriction = Restriction.TAINT
+                yield Limit(
+                    what=restriction, nodes=tuple(names), gpus=total, detail=printable(taint)
+                )
         if self.inspection.unreachable:
-            what, why = Restriction.NOT_INSPECTED, printable(self.inspection.unreachable)
-            yield Limit(what=what, nodes=(), gpus=sum(by_node.values()), detail=why)
+            restriction, why = Restriction.NOT_INSPECTED, printable(self.inspection.unreachable)
+            yield Limit(what=restriction, nodes=(), gpus=sum(by_node.values()), detail=why)
         unreached = difference.hosts.unreached
         names = [host.node for host in self.hosts if host.name in unreached]
         if total := sum(by_node.get(name, 0) for name in names):
@@ -407,12 +423,16 @@ class ChangeCollector:
     def _versions(self) -> Iterator[VersionChange]:
         difference = self._difference
         for finding in difference.platform.chart:
-            part = f"chart {self.platform.chart}"
-            yield _version(part, (finding.name.removeprefix("release "),), finding.was, finding.now)
-        made = difference.rollout.upgraded
-        if made:
+            software = f"chart {self.platform.chart}"
+            yield _version_change(
+                software, (finding.name.removeprefix("release "),), finding.was, finding.now
+            )
+        control_plane = difference.rollout.upgraded
+        if control_plane:
             server = difference.rollout.server.removeprefix("v")
-            yield _version("Kubernetes control plane", (made.host,), server, made.version)
+            yield _version_change(
+                "Kubernetes control plane", (control_plane.host,), server, control_plane.version
+            )
         pairs: dict[tuple[str, str, str], list[str]] = {}
         for node, was, now in self._drivers():
             pairs.setdefault(("driver", was, now), []).append(node)
@@ -420,8 +440,8 @@ class ChangeCollector:
             for step in change.steps:
                 if step.versions and step.step != "driver":
                     pairs.setdefault((step.step, *step.versions), []).append(change.host.name)
-        for (part, was, now), names in pairs.items():
-            yield _version(part, tuple(names), was, now)
+        for (software, was, now), names in pairs.items():
+            yield _version_change(software, tuple(names), was, now)
 
     def _driver_of(self, node: str) -> DriverSettings:
         change = self._nodes.get(node)
@@ -430,61 +450,67 @@ class ChangeCollector:
     def _drivers(self) -> Iterator[tuple[str, str, str]]:
         """Yield the nodes whose NVIDIA driver changes, with the loaded and the desired version."""
         hosts = {host.node: host for host in self.hosts}
-        names = [node for node, each in self._nodes.items() if each.pool and each.after]
+        names = [node for node, gpus in self._nodes.items() if gpus.pool and gpus.after]
         for name in dict.fromkeys((*names, *(host.node for host in self.hosts if host.gpus))):
             host = hosts.get(name)
-            wanted = _driver(self._driver_of(name), host, self.platform.version)
+            desired = _driver_version(self._driver_of(name), host, self.platform.version)
             facts = self.inspection.hosts.get(host.name) if host else None
             loaded = (facts.driver if facts and not facts.error else "") or ""
             was = loaded or self.inspection.drivers.get(name, "")
-            known = bool(facts and not facts.error) or bool(was)
-            left = host is not None and host.name in self._difference.rollout.left
-            if wanted and known and not left and was != wanted and not was.startswith(f"{wanted}."):
-                yield (host.name if host else name), was, wanted
+            is_known = bool(facts and not facts.error) or bool(was)
+            is_left_alone = host is not None and host.name in self._difference.rollout.left
+            if (
+                desired
+                and is_known
+                and not is_left_alone
+                and was != desired
+                and not was.startswith(f"{desired}.")
+            ):
+                yield (host.name if host else name), was, desired
 
 
-def _blockers(difference: Difference) -> Iterator[str]:
+def _drain_blockers(difference: Difference) -> Iterator[str]:
     """Yield the reasons why nodes can't be drained or must not be changed."""
     yield from plan.blockers(difference.rollout)
     for name in difference.layouts.names:
         yield from plan.blocked(name, difference.layouts.view(name))
 
 
-def _notes(difference: Difference) -> Iterator[str]:
+def _change_notes(difference: Difference) -> Iterator[str]:
     """Yield notes about skipped hosts and nodes, blocking PodDisruptionBudgets, and other hosts."""
     rollout, layouts = difference.rollout, difference.layouts
-    for host, why in rollout.left.items():
-        yield printable(f"host {host} left alone: {why}")
-    for name, why in layouts.left.items():
-        yield printable(f"node {name} left alone: {why}")
+    for host, reason in rollout.left.items():
+        yield printable(f"host {host} left alone: {reason}")
+    for name, reason in layouts.left.items():
+        yield printable(f"node {name} left alone: {reason}")
     rolled = {change.host.node: rollout.views[change.host.node] for change in rollout.nodes}
     views = {**rolled, **{name: layouts.view(name) for name in layouts.names}}
     for name, view in views.items():
         if view.budgets:
             budgets = ", ".join(view.budgets)
             yield printable(f"node {name}: waits until PodDisruptionBudget {budgets} allows it")
-    others = [
+    outside = [
         change.host.name for change in rollout.changes if change.host.node not in rollout.views
     ]
-    if others:
-        yield printable(f"changed immediately, not in the cluster: {', '.join(others)}")
+    if outside:
+        yield printable(f"changed immediately, not in the cluster: {', '.join(outside)}")
 
 
-def _uninspected(inspection: Inspection) -> Iterator[str]:
+def _uninspected_parts(inspection: Inspection) -> Iterator[str]:
     if inspection.unreachable:
         yield inspection.unreachable
     for host, facts in inspection.difference.hosts.unreached.items():
         yield printable(f"host {host}: {facts.error}")
 
 
-def _pods(difference: Difference) -> Iterator[PodChange]:
+def _evicted_pods(difference: Difference) -> Iterator[PodChange]:
     rollout, layouts = difference.rollout, difference.layouts
     rolled = {change.host.node: rollout.views[change.host.node] for change in rollout.nodes}
     views = {**rolled, **{name: layouts.view(name) for name in layouts.names}}
-    named: set[tuple[str, str]] = set()
+    evicted: set[tuple[str, str]] = set()
     for node, view in views.items():
         for pod in view.pods:
-            named.add((pod.namespace, pod.name))
+            evicted.add((pod.namespace, pod.name))
             yield PodChange(
                 namespace=pod.namespace,
                 name=pod.name,
@@ -495,7 +521,7 @@ def _pods(difference: Difference) -> Iterator[PodChange]:
             )
     for lost in difference.losses:
         pod = lost.pod
-        if (pod.namespace, pod.name) not in named:
+        if (pod.namespace, pod.name) not in evicted:
             yield PodChange(
                 namespace=pod.namespace,
                 name=pod.name,
@@ -515,7 +541,7 @@ def _at_most(names: Iterable[str], waves: Iterable[Wave], by_node: Mapping[str, 
     )
 
 
-def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
+def _drain_reasons(change: plan.Change, difference: Difference, driver: str) -> list[str]:
     """Return the reasons to drain a node: a new driver version, and edited settings of its host.
 
     Args:
@@ -524,18 +550,18 @@ def _reasons(change: plan.Change, difference: Difference, driver: str) -> list[s
         driver: Old and new version of the driver. Empty: the driver does not change.
     """
     edits = [
-        _told(_worded(each))
-        for each in difference.hosts.by_host.get(change.host.name, ())
-        if each.kind is Kind.CHANGE and not each.first and each.aspect is not Aspect.STEP
+        _finding_text(_word_finding(finding))
+        for finding in difference.hosts.by_host.get(change.host.name, ())
+        if finding.kind is Kind.CHANGE and not finding.first and finding.aspect is not Aspect.STEP
     ]
     by_driver = [driver] if driver and any(s.step == "driver" for s in change.steps) else []
-    others = [step.text for step in change.steps if step.step != "driver"]
-    if by_driver and not others:
+    other_steps = [step.text for step in change.steps if step.step != "driver"]
+    if by_driver and not other_steps:
         return by_driver
-    return [*by_driver, *(edits[:REASONS] if edits else others)]
+    return [*by_driver, *(edits[:REASONS] if edits else other_steps)]
 
 
-def _driver(driver: DriverSettings, host: DesiredHost | None, chart: str) -> str:
+def _driver_version(driver: DriverSettings, host: DesiredHost | None, chart: str) -> str:
     """Return the version of the driver that the run installs; empty if it installs none."""
     if driver.source is DriverSource.PREINSTALLED or (driver.by_preparation and host is None):
         return ""
@@ -544,48 +570,56 @@ def _driver(driver: DriverSettings, host: DesiredHost | None, chart: str) -> str
     return driver.version or ""
 
 
-def _version(part: str, where: tuple[str, ...], was: str, now: str) -> VersionChange:
+def _version_change(part: str, names: tuple[str, ...], was: str, now: str) -> VersionChange:
     before, after = version(was.removeprefix("v")), version(now.removeprefix("v"))
     direction = Direction.OTHER
     if before and after and before != after:
         direction = Direction.UPGRADE if after > before else Direction.DOWNGRADE
     return VersionChange(
         part=part,
-        where=tuple(map(printable, where)),
+        where=tuple(map(printable, names)),
         was=printable(was),
         now=printable(now),
         direction=direction,
     )
 
 
-def _statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
+def _join_statements(findings: Iterable[Finding]) -> tuple[Statement, ...]:
     """Return one statement for all findings with equal text; digests are replaced by words."""
     names: dict[Finding, list[str]] = {}
-    for finding in map(_worded, _moves(findings)):
-        named = names.setdefault(replace(finding, name=""), [])
-        if finding.name not in named:
-            named.append(finding.name)
+    for finding in map(_word_finding, _join_moves(findings)):
+        subject_names = names.setdefault(replace(finding, name=""), [])
+        if finding.name not in subject_names:
+            subject_names.append(finding.name)
     return tuple(
         Statement(
             subject=finding.subject.value,
-            names=tuple(map(printable, named)),
+            names=tuple(map(printable, subject_names)),
             aspect=finding.aspect,
             key=printable(finding.key),
             was=printable(finding.was),
             now=printable(finding.now),
             first=finding.first,
         )
-        for finding, named in names.items()
+        for finding, subject_names in names.items()
     )
 
 
-def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
+def _join_moves(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Yield findings; join the finding about a node's old pool and that about its new pool."""
-    every = tuple(findings)
-    pools = [each for each in every if (each.subject, each.aspect) == (Subject.NODE, Aspect.POOL)]
-    was = {each.name: each.was.partition(",")[0] for each in pools if each.was}
-    now = {each.name: each.now for each in pools if each.now}
-    for finding in every:
+    all_findings = tuple(findings)
+    pools = [
+        pool_finding
+        for pool_finding in all_findings
+        if (pool_finding.subject, pool_finding.aspect) == (Subject.NODE, Aspect.POOL)
+    ]
+    was = {
+        pool_finding.name: pool_finding.was.partition(",")[0]
+        for pool_finding in pools
+        if pool_finding.was
+    }
+    now = {pool_finding.name: pool_finding.now for pool_finding in pools if pool_finding.now}
+    for finding in all_findings:
         if finding not in pools:
             yield finding
         elif finding.now or finding.name not in now:
@@ -593,14 +627,14 @@ def _moves(findings: Iterable[Finding]) -> Iterator[Finding]:
             yield replace(finding, was=was.get(name, ""), now=now.get(name, ""))
 
 
-def _told(finding: Finding) -> str:
+def _finding_text(finding: Finding) -> str:
     """Return a finding as text without its host or node: `driver.version 570.1 → 580.2`."""
     if not finding.was and not finding.now:
         return finding.what
     return f"{finding.what} {finding.was or 'not declared'} → {finding.now or 'not declared'}"
 
 
-def _worded(finding: Finding) -> Finding:
+def _word_finding(finding: Finding) -> Finding:
     """Return a finding that names the stack file's setting, and words in place of a digest."""
     if finding.aspect is Aspect.SCRIPT:
         return replace(finding, key="", was="", now="")

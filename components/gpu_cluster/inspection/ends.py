@@ -49,65 +49,67 @@ def outlived(
     """
     package = hosts[0].sections.kubernetes_packages.version if hosts else None
     drivers = nodes.driver_versions
-    yield from _ended(f"cluster {context}", "kubernetes", kubernetes, "Kubernetes", today)
+    yield from _warn_of_end(f"cluster {context}", "kubernetes", kubernetes, "Kubernetes", today)
     if package and package != kubernetes.removeprefix("v"):
-        yield from _ended("kubernetesPackages.version", "kubernetes", package, "", today)
-    for version, where in drivers.items():
-        yield from _ended(where, "driver", version, "driver", today)
-    yield from _hosts(facts, drivers, today)
+        yield from _warn_of_end("kubernetesPackages.version", "kubernetes", package, "", today)
+    for version, driver_place in drivers.items():
+        yield from _warn_of_end(driver_place, "driver", version, "driver", today)
+    yield from _check_hosts(facts, drivers, today)
     inspected = {host.node for host in hosts if host.name in facts}
-    yield from _nodes(members, inspected, drivers, today)
+    yield from _check_node_drivers(members, inspected, drivers, today)
 
 
-def _hosts(
+def _check_hosts(
     facts: Mapping[str, HostFacts], declared: Container[str], today: date
 ) -> Iterator[Fault]:
-    found: dict[tuple[str, str], list[str]] = {}
+    hosts_by_version: dict[tuple[str, str], list[str]] = {}
     for name, host in facts.items():
-        for part, version in _versions(host):
-            if part != "driver" or version not in declared:
-                found.setdefault((part, version), []).append(name)
-    for (part, version), names in found.items():
-        yield from _ended(place(names), part, version, part, today)
+        for software, version in _host_versions(host):
+            if software != "driver" or version not in declared:
+                hosts_by_version.setdefault((software, version), []).append(name)
+    for (software, version), names in hosts_by_version.items():
+        yield from _warn_of_end(place(names), software, version, software, today)
 
 
-def _versions(host: HostFacts) -> Iterable[tuple[str, str]]:
+def _host_versions(host: HostFacts) -> Iterable[tuple[str, str]]:
     if host.error or host.simulated:
         return ()
-    found = (
+    versions = (
         (host.os, host.os_version),
         ("containerd", host.containerd),
         ("driver", host.driver),
     )
-    return ((part, version) for part, version in found if version)
+    return ((software, version) for software, version in versions if version)
 
 
-def _nodes(
+def _check_node_drivers(
     members: Members, inspected: set[str], declared: Container[str], today: date
 ) -> Iterator[Fault]:
     """Yield warnings about drivers that labels name, for nodes whose hosts were not inspected."""
-    found: dict[str, set[str]] = {}
+    nodes_by_version: dict[str, set[str]] = {}
     for labels in (labels for pool in members.values() for labels in pool):
         node, version = labels.get(HOSTNAME, ""), labels.get(DRIVER_LABEL, "")
         if node and version and node not in inspected:
-            found.setdefault(version, set()).add(node)
-    for version, nodes in found.items():
-        where = _place(sorted(nodes))
+            nodes_by_version.setdefault(version, set()).add(node)
+    for version, nodes in nodes_by_version.items():
+        node_place = _place(sorted(nodes))
         if border := below(Software.DRIVER, version):
             fixed = wanted(Software.DRIVER, version, border)
             cure = f"install or declare that version: {border}"
-            yield Fault(where, f"driver {version}", fixed, cure, FaultSeverity.WARNING)
+            yield Fault(node_place, f"driver {version}", fixed, cure, FaultSeverity.WARNING)
         if version not in declared:
-            yield from _ended(where, "driver", version, "driver", today)
+            yield from _warn_of_end(node_place, "driver", version, "driver", today)
 
 
 def _place(nodes: list[str]) -> str:
     return f"node{'s' if nodes[1:] else ''} {shortened(nodes, _NAMED)}"
 
 
-def _ended(where: str, part: str, version: str, title: str, today: date) -> Iterator[Fault]:
-    if gone := ended(part, version, today):
-        fixed = f"one that gets fixes: {', '.join(supported(part, today))}"
+def _warn_of_end(
+    place: str, software: str, version: str, title: str, today: date
+) -> Iterator[Fault]:
+    if gone := ended(software, version, today):
+        fixed = f"one that gets fixes: {', '.join(supported(software, today))}"
         found = f"{title} {version}, whose {gone}".lstrip()
-        cure = _CURES.get(part, "upgrade the system")
-        yield Fault(where, found, fixed, cure, FaultSeverity.WARNING)
+        cure = _CURES.get(software, "upgrade the system")
+        yield Fault(place, found, fixed, cure, FaultSeverity.WARNING)

@@ -43,7 +43,7 @@ class Extent(StrEnum):
         Raises:
             FaultError: The variable has an unknown value.
         """
-        found = os.environ.get(EXTENT, cls.ALL)
-        if found not in set(cls):
-            raise FaultError(Fault(EXTENT, repr(found), ", ".join(cls), f"unset {EXTENT}"))
-        return cls(found)
+        value = os.environ.get(EXTENT, cls.ALL)
+        if value not in set(cls):
+            raise FaultError(Fault(EXTENT, repr(value), ", ".join(cls), f"unset {EXTENT}"))
+        return cls(value)

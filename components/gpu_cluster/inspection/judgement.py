@@ -81,15 +81,15 @@ class Inspection:
     health: tuple[NodeHealth, ...] = ()
 
 
-def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspection:
+def judged(desired: Desired, observed: Seen, today: date | None = None) -> Inspection:
     """Check the inspected state against the desired state, and return the inspection's result.
 
     Args:
         desired: Desired state.
-        seen: Inspected state.
+        observed: Inspected state.
         today: Date for end-of-support checks. None: the current date.
     """
-    cluster, facts = seen.cluster, seen.hosts
+    cluster, facts = observed.cluster, observed.hosts
     findings = [
         finding
         for host in desired.hosts
@@ -104,21 +104,23 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
         _kernels_elsewhere(cluster.kernels, desired.hosts, desired.scheduling.pools),
     )
     findings += hardware.warnings(facts)
-    findings += _unreached(desired.registries, desired.hosts, facts)
-    findings += _gone(desired.newcomers, facts, cluster.nodes)
-    findings += _chart(desired.chart, cluster.chart)
-    findings += map(_cordoned, cluster.unschedulable)
+    findings += _check_registries(desired.registries, desired.hosts, facts)
+    findings += _check_lost_nodes(desired.newcomers, facts, cluster.nodes)
+    findings += _check_chart(desired.chart, cluster.chart)
+    findings += map(_cordoned_warning, cluster.unschedulable)
     if desired.has_platform:
         findings += _kept_layouts(cluster.kept_layouts, desired.platform.site.platform)
-    findings += _deferred(cluster.deferred, desired.stack)
+    findings += _warn_of_deferred(cluster.deferred, desired.stack)
     if cluster.surroundings is not None and desired.has_platform:
         findings += validate_cluster(
             desired.platform, cluster.surroundings, cluster.members, facts, desired.wanted
         )
     running = cluster.surroundings.version if cluster.surroundings else ""
     findings += moves.warnings(cluster.validation, running)
-    gone = removed.removed_hosts(seen.recorded, desired.hosts, cluster.prepared)
-    findings += removed.faults(gone, desired.hosts, desired.validation, _names(cluster.members))
+    gone = removed.removed_hosts(observed.recorded, desired.hosts, cluster.prepared)
+    findings += removed.faults(
+        gone, desired.hosts, desired.validation, _member_names(cluster.members)
+    )
     if cluster.scheduling is not None and desired.has_validation:
         pools = desired.platform.site.pools
         findings += surplus.faults(cluster.scheduling.nodes, desired.validation, pools)
@@ -137,10 +139,12 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     undone = {**differing.prepare, **removed.findings(gone)}
     differing = replace(differing, prepare=undone)
     return Inspection(
-        unreachable=printable_lines("; ".join(filter(None, (cluster.unreachable, seen.reasons)))),
+        unreachable=printable_lines(
+            "; ".join(filter(None, (cluster.unreachable, observed.reasons)))
+        ),
         hosts=facts,
-        problems=_printable(*cluster.problems, *seen.problems, *errors),
-        warnings=_printable(*warnings, *unequal(desired.hosts, facts)),
+        problems=_printable_texts(*cluster.problems, *observed.problems, *errors),
+        warnings=_printable_texts(*warnings, *unequal(desired.hosts, facts)),
         drivers={
             labels[HOSTNAME]: labels[DRIVER_LABEL]
             for listed in cluster.members.values()
@@ -153,7 +157,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
             removed=gone,
             engines=replaced_engines(desired.hosts, facts),
             scheduling=cluster.scheduling or declared_gpus(desired.scheduling.pools),
-            validation=_after(
+            validation=_validation_after_reboots(
                 cluster.validation,
                 desired.validation.pools,
                 desired.hosts,
@@ -165,7 +169,7 @@ def judged(desired: Desired, seen: Seen, today: date | None = None) -> Inspectio
     )
 
 
-def _names(members: Mapping[str, list[Mapping[str, str]]]) -> dict[str, set[str]]:
+def _member_names(members: Mapping[str, list[Mapping[str, str]]]) -> dict[str, set[str]]:
     """Return the names of each pool's nodes in the cluster."""
     return {
         pool: {labels[HOSTNAME] for labels in listed if HOSTNAME in labels}
@@ -179,21 +183,21 @@ def _kernels_elsewhere(
     pools: Iterable[PoolScheduling],
 ) -> dict[str, str]:
     """Return the kernels of the nodes of GPU pools that are not declared as hosts of the stack."""
-    own = {host.node for host in hosts}
+    host_nodes = {host.node for host in hosts}
     nodes = {name for pool in pools if pool.gpus for name in pool.nodes or ()}
-    return {name: kernel for name, kernel in kernels.items() if name in nodes - own}
+    return {name: kernel for name, kernel in kernels.items() if name in nodes - host_nodes}
 
 
-def with_losses(inspection: Inspection, seen: LossesSeen, platform: str) -> Inspection:
+def with_losses(inspection: Inspection, observed: LossesSeen, platform: str) -> Inspection:
     """Return the inspection plus the pods that are evicted or lose their GPUs, and their faults.
 
     Args:
-        seen: The pods.
+        observed: The pods.
         platform: Name of the desired platform.
     """
-    difference = replace(inspection.difference, losses=seen.losses)
-    found = (*moves.faults(difference), *moves.unseen(platform, seen.unseen))
-    problems = _printable(*map(str, found))
+    difference = replace(inspection.difference, losses=observed.losses)
+    move_faults = (*moves.faults(difference), *moves.unseen(platform, observed.unseen))
+    problems = _printable_texts(*map(str, move_faults))
     return replace(inspection, difference=difference, problems=(*inspection.problems, *problems))
 
 
@@ -220,11 +224,11 @@ def with_busy(inspection: Inspection, refused: Mapping[str, str]) -> Inspection:
         for node, text in refused.items()
         if node not in drained
     )
-    problems = (*inspection.problems, *_printable(*map(str, faults)))
+    problems = (*inspection.problems, *_printable_texts(*map(str, faults)))
     return replace(inspection, problems=problems)
 
 
-def _gone(
+def _check_lost_nodes(
     newcomers: Iterable[DesiredHost],
     facts: Mapping[str, HostFacts],
     nodes: tuple[str, ...] | None,
@@ -246,22 +250,22 @@ def _gone(
             )
 
 
-def _chart(wanted: WantedChart | None, problem: str) -> Iterator[Fault]:
-    if wanted and problem:
+def _check_chart(desired_chart: WantedChart | None, problem: str) -> Iterator[Fault]:
+    if desired_chart and problem:
         cure = (
             "allow access to it (HTTPS_PROXY is honored), or declare charts.directory or charts.oci"
         )
-        if "://" not in wanted.place:
+        if "://" not in desired_chart.place:
             cure = "correct charts.directory: a folder that has each chart as a folder of its name"
         yield Fault(
-            f"chart {wanted.chart} {wanted.version}",
+            f"chart {desired_chart.chart} {desired_chart.version}",
             problem,
-            f"the chart, from {wanted.place}, before a host is changed",
+            f"the chart, from {desired_chart.place}, before a host is changed",
             f"{cure}; `gpu-cluster images` shows how to compare an archive",
         )
 
 
-def _unreached(
+def _check_registries(
     registries: Iterable[str], declared: Iterable[DesiredHost], facts: Mapping[str, HostFacts]
 ) -> Iterator[Fault]:
     """Yield warnings about registries that hosts can't reach.
@@ -282,7 +286,7 @@ def _unreached(
             )
 
 
-def _cordoned(node: str) -> Fault:
+def _cordoned_warning(node: str) -> Fault:
     """Return a warning about a node that somebody else cordoned; the node stays cordoned."""
     return Fault(
         f"node {node}",
@@ -310,10 +314,10 @@ def _kept_layouts(layouts: Mapping[str, str], platform: str) -> Iterator[Fault]:
         )
 
 
-def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
+def _warn_of_deferred(holders_by_node: Mapping[str, str], stack: str) -> Iterator[Fault]:
     """Yield warnings about nodes that can't be validated because pods hold their GPUs."""
     option = stack_option(stack)
-    for node, text in list(held.items())[:NAMED]:
+    for node, text in list(holders_by_node.items())[:NAMED]:
         yield Fault(
             f"node {node}",
             text,
@@ -321,7 +325,7 @@ def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
             f"when these have ended, run `gpu-cluster validate{option} --nodes {node}`",
             FaultSeverity.WARNING,
         )
-    if (more := len(held) - NAMED) > 0:
+    if (more := len(holders_by_node) - NAMED) > 0:
         yield Fault(
             f"{more} more nodes",
             "GPUs not validated: held by pods",
@@ -331,8 +335,8 @@ def _deferred(held: Mapping[str, str], stack: str) -> Iterator[Fault]:
         )
 
 
-def _after(
-    found: ValidationDifference,
+def _validation_after_reboots(
+    validation: ValidationDifference,
     pools: Iterable[PoolValidation],
     hosts: Iterable[DesiredHost],
     reboots: Container[str],
@@ -348,11 +352,11 @@ def _after(
     return ValidationDifference(
         pools={
             pool: findings
-            for pool in dict.fromkeys((*booted, *found.pools))
-            if (findings := (*booted.get(pool, ()), *found.pools.get(pool, ())))
+            for pool in dict.fromkeys((*booted, *validation.pools))
+            if (findings := (*booted.get(pool, ()), *validation.pools.get(pool, ())))
         }
     )
 
 
-def _printable(*texts: str) -> tuple[str, ...]:
+def _printable_texts(*texts: str) -> tuple[str, ...]:
     return tuple(map(printable_lines, texts))

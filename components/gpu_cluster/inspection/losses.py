@@ -128,7 +128,7 @@ def question(
     """
     reboots = {host.node for host in hosts if boots and host.name in difference.hosts.reboot}
     by_claims = platform == DRA
-    wanted = {pool.pool: pool for pool in pools}
+    pool_of_name = {pool.pool: pool for pool in pools}
     pool_of = {node.node: node.pool for node in difference.scheduling.nodes}
     replaced: dict[str, Cause] = {}
     for finding in difference.validation.findings:
@@ -144,17 +144,17 @@ def question(
         taint = new_taint(finding)
         if taint is not None and taint.evicts:
             edited.setdefault(finding.name, []).append(asdict(taint))
-    found = {}
+    risks = {}
     for node in difference.scheduling.nodes:
         taints = tuple(edited.get(node.node, ()))
         if node.pool and not node.was:
-            taints = wanted[node.pool].of_node(node.node).taints
+            taints = pool_of_name[node.pool].of_node(node.node).taints
         keeps = 0 if node.node in replaced else node.after if node.after < node.before else None
-        other = Cause.FEWER_GPUS if node.pool else Cause.LEAVES_POOL
+        other_cause = Cause.FEWER_GPUS if node.pool else Cause.LEAVES_POOL
         risk = NodeAtRisk(
             taints=taints,
             gpus=keeps,
-            cause=replaced.get(node.node, other),
+            cause=replaced.get(node.node, other_cause),
             drained=node.node in reboots,
             joins=bool(node.pool) and not node.was,
         )
@@ -164,72 +164,76 @@ def question(
             or risk.gpus is not None
             or any(NodeTaint.of(taint).evicts for taint in taints)
         ):
-            found[node.node] = risk
+            risks[node.node] = risk
     claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
     # A removed driver leaves claims with GPUs, and advertises nothing.
-    joining = any(risk.joins for risk in found.values())
+    joining = any(risk.joins for risk in risks.values())
     claims |= joining and not by_claims and "resource.k8s.io" in difference.groups
-    return LossesQuestion(context=context, nodes=found, claims=claims, by_claims=by_claims)
+    return LossesQuestion(context=context, nodes=risks, claims=claims, by_claims=by_claims)
 
 
-async def observe_losses(asked: LossesQuestion) -> LossesSeen:
+async def observe_losses(question: LossesQuestion) -> LossesSeen:
     """Inspect the pods on the nodes whose pods the run may disturb."""
-    if not asked.nodes:
+    if not question.nodes:
         return LossesSeen()
     try:
-        async with connect(asked.context) as client:
-            pods = await pods_by_node(client, asked.nodes)
+        async with connect(question.context) as client:
+            pods = await pods_by_node(client, question.nodes)
             claims: list[Json] = []
-            if asked.claims:
+            if question.claims:
                 claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
     except ClusterError as error:
         return LossesSeen(unreachable=str(error))
-    return LossesSeen(losses=losses(asked, pods, claims), unseen=unseen(asked, pods, claims))
+    return LossesSeen(losses=losses(question, pods, claims), unseen=unseen(question, pods, claims))
 
 
 def losses(
-    asked: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
+    question: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
 ) -> tuple[PodLoss, ...]:
     """Return the pods that would be evicted or would lose their GPUs, by node and name.
 
     Args:
-        asked: The nodes whose pods the run may disturb.
+        question: The nodes whose pods the run may disturb.
         pods: All pods of these nodes, by node.
         claims: ResourceClaims of the cluster.
     """
-    found: list[PodLoss] = []
-    for name, risk in asked.nodes.items():
+    lost_pods: list[PodLoss] = []
+    for name, risk in question.nodes.items():
         listed = pods.get(name, [])
-        evicted, why = not_tolerating(listed, risk.taints), Cause.TAINT
+        evicted, eviction_cause = not_tolerating(listed, risk.taints), Cause.TAINT
         if risk.drained:
-            evicted, why = tuple(map(pod_on_node, to_evict(listed))), Cause.DRAIN
-        found += [PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=why) for pod in evicted]
+            evicted, eviction_cause = tuple(map(pod_on_node, to_evict(listed))), Cause.DRAIN
+        lost_pods += [
+            PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=eviction_cause) for pod in evicted
+        ]
         holders = (*with_gpus(listed), *of_claims(claims, name))
         if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
             gone = {(pod.namespace, pod.name) for pod in evicted}
             loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
             loss = Loss.EVICTED if risk.cause is Cause.DRIVER else loss
-            found += [
+            lost_pods += [
                 PodLoss(node=name, pod=pod, loss=loss, cause=risk.cause)
                 for pod in holders
                 if (pod.namespace, pod.name) not in gone
             ]
-    return tuple(found)
+    return tuple(lost_pods)
 
 
 def unseen(
-    asked: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
+    question: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
 ) -> tuple[UnseenHolder, ...]:
     """Return the pods on joining nodes with GPUs that the stack's platform does not see.
 
     Args:
-        asked: The nodes whose pods the run may disturb.
+        question: The nodes whose pods the run may disturb.
         pods: All pods of these nodes, by node.
         claims: ResourceClaims of the cluster.
     """
     return tuple(
         UnseenHolder(node=name, pod=pod)
-        for name, risk in asked.nodes.items()
+        for name, risk in question.nodes.items()
         if risk.joins
-        for pod in (with_gpus(pods.get(name, [])) if asked.by_claims else of_claims(claims, name))
+        for pod in (
+            with_gpus(pods.get(name, [])) if question.by_claims else of_claims(claims, name)
+        )
     )

@@ -50,8 +50,8 @@ def misfits(
         drivers.setdefault(_in_container(nodes.driver_of(node), platform), {})[node] = kernel
     for driver, booted in drivers.items():
         if driver:
-            yield from _cuda(validation, driver)
-            yield from _kernels(driver, booted)
+            yield from _check_cuda(validation, driver)
+            yield from _check_kernels(driver, booted)
 
 
 def _in_container(driver: DriverSettings, platform: Platform) -> str:
@@ -61,35 +61,35 @@ def _in_container(driver: DriverSettings, platform: Platform) -> str:
     return (driver.version or "") if driver.in_container else ""
 
 
-def _cuda(validation: DesiredValidation, driver: str) -> Iterator[Fault]:
+def _check_cuda(validation: DesiredValidation, driver: str) -> Iterator[Fault]:
     """Yield a fault if the driver can't run the CUDA programs that the stack file names."""
     images = {
         "validation.image": {pool.settings["validation.image"] for pool in validation.pools},
         "validation.tests": {test.image for test in validation.measuring.tests},
     }
     full = driver if len(version(driver)) > 1 else f"{driver}{NEWEST}"
-    for where, listed in images.items():
+    for image_place, listed in images.items():
         for cuda in sorted({cuda_of(image) for image in listed}):
             if not runs(cuda, full):
                 yield Fault(
                     "driver.version",
-                    f"driver {driver} for CUDA {cuda} of {where}",
+                    f"driver {driver} for CUDA {cuda} of {image_place}",
                     f"{shown(driver_for(cuda))} or later",
-                    f"declare that driver, or an older CUDA in {where}",
+                    f"declare that driver, or an older CUDA in {image_place}",
                 )
 
 
-def _kernels(driver: str, kernels: Mapping[str, str]) -> Iterator[Fault]:
+def _check_kernels(driver: str, kernels: Mapping[str, str]) -> Iterator[Fault]:
     """Yield a fault for each kernel for which the driver's modules are known not to build."""
-    found: dict[str, list[str]] = {}
+    nodes_by_kernel: dict[str, list[str]] = {}
     for node, kernel in kernels.items():
-        found.setdefault(kernel, []).append(node)
-    for kernel, nodes in found.items():
-        if why := kernel_refused(driver, kernel):
+        nodes_by_kernel.setdefault(kernel, []).append(node)
+    for kernel, nodes in nodes_by_kernel.items():
+        if refusal := kernel_refused(driver, kernel):
             names = shortened([printable(name, 80) for name in nodes], NAMED)
             yield Fault(
                 f"node{'s' if nodes[1:] else ''} {names}",
-                f"driver {driver} on kernel {printable(kernel, 80)}, {why}",
+                f"driver {driver} on kernel {printable(kernel, 80)}, {refusal}",
                 "a pair that builds",
                 "declare another driver.version, or boot another kernel",
             )

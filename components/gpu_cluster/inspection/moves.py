@@ -40,17 +40,17 @@ def moved(validation: ValidationDifference) -> tuple[Finding, ...]:
 
 def faults(difference: Difference) -> Iterator[Fault]:
     """Yield faults if running pods hold GPUs, or if nodes share GPUs in a way that would end."""
-    found = moved(difference.validation)
-    if not found:
+    moves = moved(difference.validation)
+    if not moves:
         return
-    was, now = found[0].was, found[0].now
-    names = {finding.name for finding in found}
+    was, now = moves[0].was, moves[0].now
+    names = {finding.name for finding in moves}
     place = f"platform {printable(was, 63)} → {printable(now, 63)}"
     holders = [loss for loss in difference.losses if loss.node in names and loss.pod.gpus]
     if holders:
-        yield _holders(place, was, now, holders)
+        yield _holders_fault(place, was, now, holders)
     if now == DRA:
-        yield from _shared(difference, names, place)
+        yield from _check_shared_gpus(difference, names, place)
 
 
 def unseen(platform: str, holders: Sequence[UnseenHolder]) -> Iterator[Fault]:
@@ -59,14 +59,18 @@ def unseen(platform: str, holders: Sequence[UnseenHolder]) -> Iterator[Fault]:
     A cluster may have a stack with a device plugin and one with DRA; a node moves between them.
     """
     if holders:
-        other = "a device plugin" if platform == DRA else "a DRA driver"
-        yield _holders(f"platform {platform}", other, platform, holders)
+        other_software = "a device plugin" if platform == DRA else "a DRA driver"
+        yield _holders_fault(f"platform {platform}", other_software, platform, holders)
 
 
-def _holders(place: str, was: str, now: str, holders: Sequence[PodLoss | UnseenHolder]) -> Fault:
+def _holders_fault(
+    place: str, was: str, now: str, holders: Sequence[PodLoss | UnseenHolder]
+) -> Fault:
     pods = [
-        printable(f"{each.pod.namespace}/{each.pod.name} ({each.node}, {each.pod.gpus})", 380)
-        for each in holders
+        printable(
+            f"{holder.pod.namespace}/{holder.pod.name} ({holder.node}, {holder.pod.gpus})", 380
+        )
+        for holder in holders
     ]
     return Fault(
         place,
@@ -77,7 +81,7 @@ def _holders(place: str, was: str, now: str, holders: Sequence[PodLoss | UnseenH
     )
 
 
-def _shared(difference: Difference, names: set[str], place: str) -> Iterator[Fault]:
+def _check_shared_gpus(difference: Difference, names: set[str], place: str) -> Iterator[Fault]:
     """Yield a fault if nodes advertise shares or parts of GPUs, which no DeviceClass serves."""
     ended: dict[str, list[str]] = {}
     for node in difference.scheduling.nodes:
@@ -86,10 +90,10 @@ def _shared(difference: Difference, names: set[str], place: str) -> Iterator[Fau
             if node.node in names and resource.startswith("nvidia.com/") and amount and not whole:
                 ended.setdefault(resource, []).append(node.node)
     for resource, nodes in sorted(ended.items()):
-        where = shortened([*ranges(nodes)], NAMED)
+        node_ranges = shortened([*ranges(nodes)], NAMED)
         yield Fault(
             place,
-            f"{printable(resource, 120)} on {where}, shared or partitioned GPUs",
+            f"{printable(resource, 120)} on {node_ranges}, shared or partitioned GPUs",
             f"whole GPUs: the driver serves pods that request {GPU}, one GPU each, and no other "
             "resource",
             "take the sharing or partitions out of the old platform's settings and run "
@@ -109,10 +113,10 @@ def warnings(validation: ValidationDifference, version: str) -> Iterator[Fault]:
         validation: Differences of the nodes' validation records.
         version: Version of the API server. Empty: unknown.
     """
-    found = moved(validation)
-    if found and found[0].now == DRA and (0, 0) < numbers(version) < BY_NAME:
+    moves = moved(validation)
+    if moves and moves[0].now == DRA and (0, 0) < numbers(version) < BY_NAME:
         yield Fault(
-            f"platform {printable(found[0].was, 63)} → {DRA}",
+            f"platform {printable(moves[0].was, 63)} → {DRA}",
             f"Kubernetes {printable(version, 63)}, where the feature gate DRAExtendedResource is "
             "off by default",
             f"pods that go on with requests of {GPU}: without the gate they wait for ever",

@@ -63,28 +63,30 @@ def inspect(
         FaultError: No kubeconfig has the context, or the extent of the inspection is unknown.
     """
     extent = Extent.wanted()
-    there = not unknown and (desired.kubeadm is None or is_there(desired.context))
-    if there and extent.has_cluster:
+    exists = not unknown and (desired.kubeadm is None or is_there(desired.context))
+    if exists and extent.has_cluster:
         require_context(desired.context, desired.stack, source)
-    asked = desired.question if there else None
-    seen = observe(desired.hosts, desired.registries, asked, private_key, extent)
-    inspection = judged(desired, replace(seen, recorded=tuple(recorded)))
+    cluster_question = desired.question if exists else None
+    observed = observe(desired.hosts, desired.registries, cluster_question, private_key, extent)
+    inspection = judged(desired, replace(observed, recorded=tuple(recorded)))
     # A run can repair a cluster that the stack makes; any other cluster must answer.
-    must_answer = there and extent.has_cluster and desired.kubeadm is None
-    if is_lost := must_answer and seen.cluster.nodes is None:
-        why = seen.cluster.unreachable or _lost(desired.context, seen.reasons)
-        inspection = replace(inspection, problems=(printable_lines(why), *inspection.problems))
-    reason = "" if there else unknown or UNKNOWN
-    differing = replace(inspection.difference, context=there, unknown=reason)
-    inspection = replace(inspection, difference=differing)
-    if extent is not Extent.OFF and there and not is_lost:
-        ask = nodes_of(desired.rollout)
-        drained = ask if extent is Extent.ALL else _unseen
-        inspection = with_plans(
-            desired.hosts, desired.rollout, inspection, seen.cluster, drained, ask
+    must_answer = exists and extent.has_cluster and desired.kubeadm is None
+    if is_lost := must_answer and observed.cluster.nodes is None:
+        problem = observed.cluster.unreachable or _lost_cluster_fault(
+            desired.context, observed.reasons
         )
-    inspection = with_busy(inspection, seen.cluster.refused)
-    if extent.has_cluster and there and not is_lost:
+        inspection = replace(inspection, problems=(printable_lines(problem), *inspection.problems))
+    reason = "" if exists else unknown or UNKNOWN
+    differing = replace(inspection.difference, context=exists, unknown=reason)
+    inspection = replace(inspection, difference=differing)
+    if extent is not Extent.OFF and exists and not is_lost:
+        ask = nodes_of(desired.rollout)
+        drained = ask if extent is Extent.ALL else _unseen_nodes
+        inspection = with_plans(
+            desired.hosts, desired.rollout, inspection, observed.cluster, drained, ask
+        )
+    inspection = with_busy(inspection, observed.cluster.refused)
+    if extent.has_cluster and exists and not is_lost:
         pods = losses.question(
             desired.context,
             inspection.difference,
@@ -106,8 +108,8 @@ def inspect(
     )
     change = collector.change(name)
     if skipped := extent.skipped:
-        every = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
-        change = change.model_copy(update={"uninspected": every})
+        skipped_parts = (*change.uninspected, f"{skipped} ({EXTENT}={extent})")
+        change = change.model_copy(update={"uninspected": skipped_parts})
     return inspection, change
 
 
@@ -129,7 +131,7 @@ def observe(
         extent: Parts to inspect.
     """
     hosts = working(declared) if extent.has_hosts and private_key is not None else ()
-    asked = question if extent.has_cluster else None
+    cluster_question = question if extent.has_cluster else None
     problems: tuple[str, ...] = ()
     hosts_seen: Coroutine[Any, Any, dict[str, HostFacts]] | None = None
     if hosts:
@@ -146,26 +148,30 @@ def observe(
     logins = 2 * max((host.login_seconds for host in hosts), default=0)
 
     async def every() -> Seen:
-        (found, why), (facts, reason) = await asyncio.gather(
-            bounded("cluster", observe_cluster(asked) if asked else _nothing(), ClusterSeen()),
+        (cluster_seen, cluster_error), (facts, reason) = await asyncio.gather(
+            bounded(
+                "cluster",
+                observe_cluster(cluster_question) if cluster_question else _observe_nothing(),
+                ClusterSeen(),
+            ),
             bounded("hosts", hosts_seen or _no_facts(), {}, logins),
         )
-        reasons = "; ".join(filter(None, (why, reason)))
-        return Seen(hosts=facts, cluster=found, problems=problems, reasons=reasons)
+        reasons = "; ".join(filter(None, (cluster_error, reason)))
+        return Seen(hosts=facts, cluster=cluster_seen, problems=problems, reasons=reasons)
 
     return completed(every())
 
 
-def _lost(context: str, why: str) -> str:
+def _lost_cluster_fault(context: str, reason: str) -> str:
     """Return the fault of a cluster of which nothing was inspected."""
     cure = (
         f"check that its API server answers here: `kubectl --context {context} get nodes`; "
         f"{EXTENT}=hosts leaves the cluster out of a preview"
     )
-    return str(Fault(f"cluster {context}", why, "an answer of its API server", cure))
+    return str(Fault(f"cluster {context}", reason, "an answer of its API server", cure))
 
 
-async def _nothing() -> ClusterSeen:
+async def _observe_nothing() -> ClusterSeen:
     return ClusterSeen()
 
 
@@ -247,7 +253,7 @@ def _with_losses(asked: losses.LossesQuestion, inspection: Inspection, platform:
     )
 
 
-def _unseen(_: list[str]) -> NodesSeen:
+def _unseen_nodes(_: list[str]) -> NodesSeen:
     return NodesSeen(unreachable="the pods of nodes that change were not inspected")
 
 

@@ -129,7 +129,7 @@ def deferrals(seen: Iterable[PoolSeen]) -> dict[str, str]:
     return {node: text for each in seen for node, text in each.deferred.items()}
 
 
-async def _platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
+async def _observe_platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
     """Return the differences of the installed GPU platform's chart; empty if none is installed."""
     if wanted.release is None:
         return missing_objects((await observe_objects(client, wanted)).missing)
@@ -186,7 +186,7 @@ async def _observe(asked: Question) -> ClusterSeen:
             nodes = await with_devices(
                 client, await client.list("nodes"), [p.resources for p in asked.validation]
             )
-            seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned(nodes))
+            seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned_nodes(nodes))
             around = await surroundings(
                 client,
                 nodes,
@@ -197,7 +197,7 @@ async def _observe(asked: Question) -> ClusterSeen:
             )
             seen = with_members(replace(seen, surroundings=around), nodes, asked)
             try:
-                seen = replace(seen, platform=await _platform(client, asked.presence))
+                seen = replace(seen, platform=await _observe_platform(client, asked.presence))
             except grammar.IllFormed as error:
                 problem = f"{asked.presence.release}: {error}"
                 seen = replace(seen, problems=(*seen.problems, problem))
@@ -218,7 +218,7 @@ def _name(node: Json) -> str:
     return str(node["metadata"]["name"])
 
 
-def _cordoned(nodes: list[Json]) -> tuple[str, ...]:
+def _cordoned_nodes(nodes: list[Json]) -> tuple[str, ...]:
     """Return the nodes that this program cordoned for another reason than a MIG layout change."""
     return tuple(
         _name(node)

@@ -106,7 +106,7 @@ def undrained(
         views: Inspected nodes, by name.
     """
     for name, node in removed.items():
-        if pods := _pods(views, node):
+        if pods := _evicted_pods_text(views, node):
             yield Fault(
                 f"host {name}",
                 f"not declared any more, while pods run on its node {node}: {pods}",
@@ -124,7 +124,7 @@ def undrained_engines(
         views: Inspected nodes, by name.
     """
     for change in engines:
-        if pods := _pods(views, change.node):
+        if pods := _evicted_pods_text(views, change.node):
             yield Fault(
                 f"host {change.host}",
                 f"{printable(change.was)}, to be replaced by {change.now} while pods run on its "
@@ -136,7 +136,7 @@ def undrained_engines(
             )
 
 
-def _pods(views: Mapping[str, View], node: str) -> str:
+def _evicted_pods_text(views: Mapping[str, View], node: str) -> str:
     """Return the pods that would be evicted from a node, as text."""
     pods = [f"{pod.namespace}/{pod.name}" for pod in views.get(node, View()).pods]
     return printable(shortened(pods, NAMED)) if pods else ""

@@ -39,7 +39,7 @@ def faults(
     found: dict[tuple[str, int, int], list[str]] = {}
     for node in nodes:
         part = by_node.get(node.node) or by_pool.get(node.pool)
-        if part and node.node not in taken and _keeps(node, part):
+        if part and node.node not in taken and _keeps_share(node, part):
             found.setdefault((node.pool, node.before, node.after), []).append(node.node)
     for (pool, before, after), names in found.items():
         yield Fault(
@@ -54,7 +54,7 @@ def faults(
         )
 
 
-def _keeps(node: NodeGpus, part: PoolValidation) -> bool:
+def _keeps_share(node: NodeGpus, part: PoolValidation) -> bool:
     """Return whether the node would advertise as many devices per GPU as now, on more GPUs."""
     return node.after < node.before and any(
         node.advertised.get(name, 0) > amount

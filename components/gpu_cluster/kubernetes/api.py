@@ -88,7 +88,7 @@ class Refused(ClusterError):
         self.message = message
 
 
-def _refused(request: str, code: int, text: str) -> Refused:
+def _refused_request(request: str, code: int, text: str) -> Refused:
     """Return the error for a response of the API server, or of a proxy in front of it."""
     try:
         status = json.loads(text)
@@ -100,7 +100,7 @@ def _refused(request: str, code: int, text: str) -> Refused:
     return Refused(request, code, str(status.get("reason", "")), printable_lines(message))
 
 
-def _path(method: str, url: str, path: str) -> str:
+def _checked_path(method: str, url: str, path: str) -> str:
     """Return a request's path if each of its parts is a valid name; a fault names `url`."""
     if all(map(_SEGMENT.fullmatch, path.split("/"))):
         return path
@@ -114,12 +114,12 @@ def _path(method: str, url: str, path: str) -> str:
     )
 
 
-def _excessive(request: str, found: str) -> Excessive:
+def _excessive_response(request: str, found: str) -> Excessive:
     cure = "find out which server responds, and who created so much (`kubectl get apiservices`)"
     return Excessive(Fault(request, found, "a shorter response", cure))
 
 
-def _parsed(request: str, text: str) -> Any:
+def _parse_response(request: str, text: str) -> Any:
     """Return the JSON value of a response."""
     try:
         return json.loads(text)
@@ -129,7 +129,7 @@ def _parsed(request: str, text: str) -> Any:
         raise ClusterError(Fault(request, found, "JSON", cure)) from None
 
 
-def _page(request: str, value: Any) -> tuple[list[Json], str]:
+def _read_page(request: str, value: Any) -> tuple[list[Json], str]:
     """Return the objects of a page of a list, and the token of the next page."""
     if isinstance(value, dict):
         items, metadata = value.get("items") or [], value.get("metadata") or {}
@@ -142,7 +142,7 @@ def _page(request: str, value: Any) -> tuple[list[Json], str]:
     raise ClusterError(Fault(request, "a response that is no list", "a list of objects", cure))
 
 
-def _silent(request: str, error: httpx.HTTPError) -> ClusterError:
+def _no_response(request: str, error: httpx.HTTPError) -> ClusterError:
     """Return the error for a request without a response."""
     found = f"no response from the API server ({error or type(error).__name__})"
     return ClusterError(
@@ -171,7 +171,7 @@ class Client:
     async def _log_in_again(self) -> None:
         """Read expired credentials again; a lock prevents parallel logins."""
         async with self._log_in:
-            ended, self._session = self._session, await _session(self._credentials)
+            ended, self._session = self._session, await _open_session(self._credentials)
             await ended.aclose()
 
     async def request(
@@ -194,7 +194,9 @@ class Client:
                 repeated up to `RETRIES` times; a write is not, because it may have been executed.
         """
         base = base or ("/apis" if "/" in version else "/api")
-        path = _path(method, url, "/".join([base, version, url] if version else [base, url]))
+        path = _checked_path(
+            method, url, "/".join([base, version, url] if version else [base, url])
+        )
         try:
             response = await self.ask(
                 method,
@@ -204,10 +206,10 @@ class Client:
                 content=None if body is None else json.dumps(body).encode(),
             )
         except httpx.TransportError as error:
-            raise _silent(f"{method} {url}", error) from error
+            raise _no_response(f"{method} {url}", error) from error
         if not response.is_success:
-            raise _refused(f"{method} {url}", response.status_code, response.text)
-        return _parsed(f"{method} {url}", response.text) if parse else response.text
+            raise _refused_request(f"{method} {url}", response.status_code, response.text)
+        return _parse_response(f"{method} {url}", response.text) if parse else response.text
 
     async def read(self, path: str, most: int) -> bytes:
         """Return the body of a response that the API server may only forward.
@@ -223,13 +225,13 @@ class Client:
             ClusterError: A part of the path is not a valid name, no response came, or the response
                 is longer.
         """
-        path = _path("GET", path, path)
+        path = _checked_path("GET", path, path)
         try:
             response = await self._send("GET", path, most=most)
         except httpx.TransportError as error:
-            raise _silent(f"GET {path}", error) from error
+            raise _no_response(f"GET {path}", error) from error
         if not response.is_success:
-            raise _refused(f"GET {path}", response.status_code, response.text)
+            raise _refused_request(f"GET {path}", response.status_code, response.text)
         return response.content
 
     async def ask(self, method: str, path: str, **sent: Any) -> httpx.Response:
@@ -246,14 +248,14 @@ class Client:
         return await self._repeated(method, path, **sent)
 
     async def _repeated(self, method: str, path: str, **sent: Any) -> httpx.Response:
-        left = RETRIES if method == "GET" else 0
+        retries = RETRIES if method == "GET" else 0
         while True:
             try:
                 return await self._send(method, path, **sent)
             except ENDED:
-                if not left:
+                if not retries:
                     raise
-            left -= 1
+            retries -= 1
             await asyncio.sleep(PAUSE)
 
     async def _send(
@@ -272,7 +274,7 @@ class Client:
             async with asyncio.timeout(LONGEST):
                 response = await self._session.send(request, stream=True)
                 try:
-                    body = await _body(response, most or LARGEST)
+                    body = await _read_body(response, most or LARGEST)
                 finally:
                     await response.aclose()
         except TimeoutError:
@@ -330,13 +332,13 @@ class Client:
                     raise
                 params["limit"] = str(SMALL_PAGE)
                 continue
-            items, token = _page(request, _parsed(request, text))
+            items, token = _read_page(request, _parse_response(request, text))
             number, size = number + len(items), size + len(text)
             if number > MOST_ITEMS or size > MOST_BYTES:
                 found = f"a list of more than {MOST_ITEMS} objects, or of {MOST_BYTES} bytes"
-                raise _excessive(request, found)
+                raise _excessive_response(request, found)
             if asyncio.get_running_loop().time() > latest:
-                raise _excessive(request, f"a list without an end in {LIST_SECONDS:.0f} s")
+                raise _excessive_response(request, f"a list without an end in {LIST_SECONDS:.0f} s")
             yield items
             if not token:
                 return
@@ -355,7 +357,7 @@ class Client:
         return [item async for page in pages for item in page]
 
 
-async def _body(response: httpx.Response, most: int) -> bytes:
+async def _read_body(response: httpx.Response, most: int) -> bytes:
     """Return the body of a response, after decompression.
 
     Raises:
@@ -366,14 +368,14 @@ async def _body(response: httpx.Response, most: int) -> bytes:
     if response.headers.get("content-encoding", "identity").lower() not in ("gzip", "identity"):
         # A few bytes that are compressed twice can be gigabytes in one step.
         raise httpx.DecodingError("a response in an encoding that was not requested")
-    async for part in response.aiter_bytes():
-        body += part
+    async for chunk in response.aiter_bytes():
+        body += chunk
         if len(body) > most:
-            raise _excessive(request, f"more than {most} bytes")
+            raise _excessive_response(request, f"more than {most} bytes")
     return bytes(body)
 
 
-async def _session(credentials: Any) -> httpx.AsyncClient:
+async def _open_session(credentials: Any) -> httpx.AsyncClient:
     """Return an HTTP session after reading the credentials again.
 
     TLS needs keys in files. kr8s writes the keys of the kubeconfig to files that only their owner
@@ -393,11 +395,11 @@ async def _session(credentials: Any) -> httpx.AsyncClient:
             proxy=credentials.proxy,
         )
     finally:
-        for file in _written(credentials):
+        for file in _credential_files(credentials):
             file.unlink(missing_ok=True)
 
 
-def _written(credentials: Any) -> Iterator[Path]:
+def _credential_files(credentials: Any) -> Iterator[Path]:
     """Yield the files in which kr8s stored keys from the kubeconfig or its credential plugin."""
     if not credentials.active_context:
         return
@@ -437,16 +439,16 @@ async def _log_in(context: str | None) -> Client:
     again = f"log in again, and see `kubectl --context {context} auth whoami`"
     # `kr8s.asyncio.api()` is not used, because it keeps its API object for every later caller.
     # Without a namespace, kr8s requires a current context.
-    own = given_kubeconfig()
-    if own is not None and (missing := missing_context(context or "")):
+    given_config = given_kubeconfig()
+    if given_config is not None and (missing := missing_context(context or "")):
         # kr8s would use the machine's own kubeconfig in place of an empty one.
         raise ClusterError(missing)
-    made = kr8s.asyncio.Api(
-        context=context, namespace="default", kubeconfig=own, bypass_factory=True
+    api = kr8s.asyncio.Api(
+        context=context, namespace="default", kubeconfig=given_config, bypass_factory=True
     )
-    credentials = made.auth
+    credentials = api.auth
     try:
-        client = Client(await _session(credentials), credentials)
+        client = Client(await _open_session(credentials), credentials)
         try:
             response = await client.ask("GET", "/version/")
             response.raise_for_status()
@@ -454,7 +456,7 @@ async def _log_in(context: str | None) -> Client:
             await client.aclose()
             raise
     except httpx.HTTPStatusError as error:
-        refused = _refused("GET /version", error.response.status_code, error.response.text)
+        refused = _refused_request("GET /version", error.response.status_code, error.response.text)
         found = f"credentials that the API server rejects ({refused.message})"
         raise ClusterError(fault(found, "a user of the cluster", again)) from error
     except (httpx.HTTPError, OSError) as error:

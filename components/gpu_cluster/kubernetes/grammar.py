@@ -29,11 +29,11 @@ class IllFormed(ClusterError):
     """A name or a Helm release record that was read from the cluster is not valid."""
 
 
-def _checked(value: Any, is_valid: Callable[[str], object], what: str) -> str:
+def _check_value(value: Any, is_valid: Callable[[str], object], subject: str) -> str:
     if isinstance(value, str) and is_valid(value):
         return value
     found, wanted = printable(repr(value), SHOWN), "what Kubernetes takes for it"
-    raise IllFormed(Fault(what, found, wanted, "find out who wrote it, and delete it"))
+    raise IllFormed(Fault(subject, found, wanted, "find out who wrote it, and delete it"))
 
 
 def _is_namespace(text: str) -> bool:
@@ -51,7 +51,7 @@ def name(value: Any) -> str:
     Raises:
         IllFormed: The name is invalid.
     """
-    return _checked(value, _NAME.fullmatch, "name of an object")
+    return _check_value(value, _NAME.fullmatch, "name of an object")
 
 
 def namespace(value: Any) -> str:
@@ -60,7 +60,7 @@ def namespace(value: Any) -> str:
     Raises:
         IllFormed: The name is invalid.
     """
-    return _checked(value, _is_namespace, "namespace of an object")
+    return _check_value(value, _is_namespace, "namespace of an object")
 
 
 def kind(value: Any) -> str:
@@ -69,7 +69,7 @@ def kind(value: Any) -> str:
     Raises:
         IllFormed: The kind is invalid.
     """
-    return _checked(value, _KIND.fullmatch, "kind of an object")
+    return _check_value(value, _KIND.fullmatch, "kind of an object")
 
 
 def api_version(value: Any) -> str:
@@ -78,7 +78,7 @@ def api_version(value: Any) -> str:
     Raises:
         IllFormed: The text is invalid.
     """
-    return _checked(value, _is_api_version, "apiVersion of an object")
+    return _check_value(value, _is_api_version, "apiVersion of an object")
 
 
 def node(value: Any) -> str:
@@ -87,4 +87,4 @@ def node(value: Any) -> str:
     Raises:
         IllFormed: The name is invalid.
     """
-    return _checked(value, is_dns_subdomain, "name of a node")
+    return _check_value(value, is_dns_subdomain, "name of a node")

@@ -39,7 +39,7 @@ def given(kubeconfig: str | None) -> Iterator[None]:
 def given_kubeconfig() -> dict[str, Any] | None:
     """Return the kubeconfig that replaces the machine's own, or None."""
     text = _GIVEN.get()
-    return None if text is None else _content(text)
+    return None if text is None else _read_content(text)
 
 
 def kubeconfig_files() -> list[Path]:
@@ -60,11 +60,11 @@ def contexts(files: list[Path]) -> list[str]:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        names += _names(_content(text))
+        names += _context_names(_read_content(text))
     return list(dict.fromkeys(names))
 
 
-def _content(text: str) -> dict[str, Any]:
+def _read_content(text: str) -> dict[str, Any]:
     """Return the content of a kubeconfig, or an empty mapping if the text is invalid."""
     try:
         bound_depth(text)
@@ -74,7 +74,7 @@ def _content(text: str) -> dict[str, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _names(content: dict[str, Any]) -> list[str]:
+def _context_names(content: dict[str, Any]) -> list[str]:
     listed = content.get("contexts")
     return [
         item["name"]
@@ -90,12 +90,12 @@ def missing_context(context: str, stack_file: str = "the stack file") -> Fault |
         context: Setting `kubernetes.context` of the stack.
         stack_file: Name of the file that sets it.
     """
-    own = given_kubeconfig()
+    kubeconfig = given_kubeconfig()
     files = kubeconfig_files()
-    names = contexts(files) if own is None else _names(own)
+    names = contexts(files) if kubeconfig is None else _context_names(kubeconfig)
     if context in names:
         return None
-    where = ", ".join(map(str, files)) if own is None else "that was given"
+    source = ", ".join(map(str, files)) if kubeconfig is None else "that was given"
     has = (
         f"has {shortened([printable(name, 80) for name in names], NAMED)}"
         if names
@@ -103,12 +103,12 @@ def missing_context(context: str, stack_file: str = "the stack file") -> Fault |
     )
     return Fault(
         f"kubernetes.context of {stack_file}",
-        f"{context}, which is not in the kubeconfig {where}",
+        f"{context}, which is not in the kubeconfig {source}",
         f"one of its contexts; it {has}",
         "correct kubernetes.context, or "
         + (
             "set KUBECONFIG to the file that has"
-            if own is None
+            if kubeconfig is None
             else "give the contents of one with"
         )
         + " this context",

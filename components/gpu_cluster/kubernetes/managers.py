@@ -60,15 +60,17 @@ def daemon_set(item: Json) -> Manager | None:
     """Return the properties of a DaemonSet that allocates GPUs or finds features, else None."""
     metadata, spec = item["metadata"], item["spec"]["template"]["spec"]
     images = [container["image"] for container in spec["containers"]]
-    what = next((name for part, name in MANAGERS.items() for i in images if part in i), None)
-    if what and any(word in metadata["name"] for word in _HELPERS):
+    software = next(
+        (name for image_part, name in MANAGERS.items() for i in images if image_part in i), None
+    )
+    if software and any(word in metadata["name"] for word in _HELPERS):
         return None
-    if what is None and any(_NFD_IMAGE in image for image in images):
-        what = NFD
-    if what is None:
+    if software is None and any(_NFD_IMAGE in image for image in images):
+        software = NFD
+    if software is None:
         return None
     return Manager(
-        what=what,
+        what=software,
         name=metadata["name"],
         namespace=metadata["namespace"],
         selector=spec.get("nodeSelector") or {},

@@ -65,20 +65,20 @@ class Others:
     pools: Sequence[Members] = ()
 
 
-def same_values(recorded: Any, wanted: Any) -> bool:
+def same_values(recorded: Any, desired: Any) -> bool:
     """Return True if two sets of Helm values are equal; absent, null and empty values are equal."""
-    if not recorded and not wanted:
+    if not recorded and not desired:
         return True
-    if isinstance(recorded, dict) and isinstance(wanted, dict):
+    if isinstance(recorded, dict) and isinstance(desired, dict):
         return all(
-            same_values(recorded.get(key), wanted.get(key)) for key in recorded.keys() | wanted
+            same_values(recorded.get(key), desired.get(key)) for key in recorded.keys() | desired
         )
-    if isinstance(recorded, list) and isinstance(wanted, list):
-        return len(recorded) == len(wanted) and all(map(same_values, recorded, wanted))
-    return bool(recorded == wanted)
+    if isinstance(recorded, list) and isinstance(desired, list):
+        return len(recorded) == len(desired) and all(map(same_values, recorded, desired))
+    return bool(recorded == desired)
 
 
-async def release(others: Others, inputs: Json) -> list[str]:
+async def release(other_platforms: Others, inputs: Json) -> list[str]:
     """Wait until no other platform runs on the stack's nodes, and delete an unfinished record.
 
     An interrupted run, or a run that this stack does not know, may have written Helm's record of
@@ -88,7 +88,7 @@ async def release(others: Others, inputs: Json) -> list[str]:
     RuntimeClass.
 
     Args:
-        others: The other platforms.
+        other_platforms: The other platforms.
         inputs: Inputs of the release's Pulumi resource.
 
     Returns:
@@ -99,8 +99,8 @@ async def release(others: Others, inputs: Json) -> list[str]:
             end.
     """
     name, namespace = inputs["name"], inputs["namespace"]
-    async with connect(others.context) as client:
-        await _others_gone(client, name, others)
+    async with connect(other_platforms.context) as client:
+        await _others_gone(client, name, other_platforms)
         if runtime_class_name := (inputs.get("values") or {}).get("runtimeClassName"):
             await runtime_class.settle(client, runtime_class_name)
         records = await secrets_of(client, name, namespace)
@@ -120,7 +120,7 @@ async def release(others: Others, inputs: Json) -> list[str]:
         for url in urls:
             await _delete(client, url, propagation="Background")
         for url in urls:
-            await _gone(client, url)
+            await _wait_until_gone(client, url)
     return [f"record of release {namespace}/{name}"]
 
 
@@ -132,7 +132,7 @@ async def upgrade(context: str, inputs: Json) -> list[str]:
     return [f"{status} of release {namespace}/{name}"] if status else []
 
 
-async def _gone(client: Client, url: str) -> None:
+async def _wait_until_gone(client: Client, url: str) -> None:
     """Wait until a deleted object no longer exists; a finalizer can delay its deletion.
 
     Raises:
@@ -153,7 +153,7 @@ async def _gone(client: Client, url: str) -> None:
         await asyncio.sleep(0.2)
 
 
-def _nodes(nodes: Sequence[Json], pools: Sequence[Members]) -> set[str]:
+def _pool_node_names(nodes: Sequence[Json], pools: Sequence[Members]) -> set[str]:
     """Return the names of the nodes that belong to pools, also of those in maintenance."""
     names = {name for pool in pools for name in (*(pool.nodes or ()), *pool.maintenance)}
     selectors = [pool.selector.items() for pool in pools if pool.nodes is None]
@@ -164,10 +164,10 @@ def _nodes(nodes: Sequence[Json], pools: Sequence[Members]) -> set[str]:
     }
 
 
-async def _others_gone(client: Client, name: str, others: Others) -> None:
+async def _others_gone(client: Client, name: str, other_platforms: Others) -> None:
     """Wait until other platforms' pods are gone; two platforms would allocate a GPU twice."""
-    nodes = _nodes(await client.list("nodes"), others.pools)
-    await _own_servers_gone(client, others.selectors, nodes)
+    nodes = _pool_node_names(await client.list("nodes"), other_platforms.pools)
+    await _own_servers_gone(client, other_platforms.selectors, nodes)
 
     async def left() -> list[str]:
         # Ignore pods of DaemonSets that this program did not create; the inspection reported them.
@@ -180,23 +180,25 @@ async def _others_gone(client: Client, name: str, others: Others) -> None:
             and OWNER not in (daemon_set["metadata"].get("annotations") or {})
         }
         return [
-            _named(pod)
-            for selector in others.selectors
+            _pod_name(pod)
+            for selector in other_platforms.selectors
             for pod in await client.list("pods", labelSelector=selector)
-            if pod["spec"].get("nodeName") in nodes and not living & _owners(pod)
+            if pod["spec"].get("nodeName") in nodes and not living & _owner_uids(pod)
         ]
 
     await _pods_gone(left, f"release {name}", "of another platform")
 
 
-async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, whose: str) -> None:
-    """Wait until the function `left` returns no pods.
+async def _pods_gone(
+    list_pods: Callable[[], Awaitable[list[str]]], subject: str, whose: str
+) -> None:
+    """Wait until the function `list_pods` returns no pods.
 
     Raises:
         ClusterError: Pods remain after `OTHERS_GONE` seconds.
     """
     deadline = time.monotonic() + OTHERS_GONE
-    while pods := await left():
+    while pods := await list_pods():
         if time.monotonic() > deadline:
             raise ClusterError(
                 Fault(
@@ -209,11 +211,11 @@ async def _pods_gone(left: Callable[[], Awaitable[list[str]]], subject: str, who
         await asyncio.sleep(0.5)
 
 
-def _named(pod: Json) -> str:
+def _pod_name(pod: Json) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
-def _owners(pod: Json) -> set[str]:
+def _owner_uids(pod: Json) -> set[str]:
     return {owner["uid"] for owner in pod["metadata"].get("ownerReferences", [])}
 
 
@@ -221,7 +223,7 @@ def _owner_names(pod: Json) -> set[str]:
     return {owner["name"] for owner in pod["metadata"].get("ownerReferences", [])}
 
 
-def _served(inputs: Json) -> set[str]:
+def _served_nodes(inputs: Json) -> set[str]:
     """Return the nodes that a DaemonSet of this program names in its node affinity."""
     return _named_nodes(inputs) if inputs.get("kind") == "DaemonSet" else set()
 
@@ -254,7 +256,7 @@ async def _own_servers_gone(
             await _delete(client, url, base="/apis/apps")
 
 
-async def servers(own: OwnServers, inputs: Json) -> list[str]:
+async def servers(own_servers: OwnServers, inputs: Json) -> list[str]:
     """Delete device plugin DaemonSets that are no longer declared, and wait for the release's pods.
 
     Two device plugins on a node would allocate the same GPU twice. Pulumi would delete the old
@@ -264,7 +266,7 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
     restart (kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/plugin/v1beta1/handler.go, runClient).
 
     Args:
-        own: The DaemonSets of this program.
+        own_servers: The DaemonSets of this program.
         inputs: Inputs of the resource that is about to be created or updated.
 
     Returns:
@@ -273,8 +275,8 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
     Raises:
         ClusterError: Pods don't end in time.
     """
-    path, selector = f"namespaces/{own.namespace}", own.selector
-    async with connect(own.context) as client:
+    path, selector = f"namespaces/{own_servers.namespace}", own_servers.selector
+    async with connect(own_servers.context) as client:
         daemon_sets = await client.list(
             f"{path}/daemonsets",
             base="/apis/apps",
@@ -283,7 +285,7 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
         ended = [
             daemon_set["metadata"]
             for daemon_set in daemon_sets
-            if daemon_set["metadata"]["name"] not in own.declared
+            if daemon_set["metadata"]["name"] not in own_servers.declared
         ]
         for daemon_set in ended:
             await _delete(client, f"{path}/daemonsets/{daemon_set['name']}", base="/apis/apps")
@@ -291,22 +293,23 @@ async def servers(own: OwnServers, inputs: Json) -> list[str]:
 
         async def left() -> list[str]:
             pods = await client.list(f"{path}/pods", labelSelector=selector)
-            return [_named(pod) for pod in pods if owners & _owners(pod)]
+            return [_pod_name(pod) for pod in pods if owners & _owner_uids(pod)]
 
         if owners:
             await _pods_gone(left, "device plugin", "that are no longer declared")
-        if nodes := _served(inputs):
+        if nodes := _served_nodes(inputs):
 
             async def leaving() -> list[str]:
                 pods = await client.list(f"{path}/pods", labelSelector=selector)
                 return [
-                    _named(pod)
+                    _pod_name(pod)
                     for pod in pods
-                    if pod["spec"].get("nodeName") in nodes and own.release in _owner_names(pod)
+                    if pod["spec"].get("nodeName") in nodes
+                    and own_servers.release in _owner_names(pod)
                 ]
 
             await _pods_gone(leaving, "device plugin", "of the release, on nodes that it leaves")
-    return [f"DaemonSet {own.namespace}/{daemon_set['name']}" for daemon_set in ended]
+    return [f"DaemonSet {own_servers.namespace}/{daemon_set['name']}" for daemon_set in ended]
 
 
 async def await_deletions(context: str) -> None:
@@ -321,7 +324,7 @@ async def await_deletions(context: str) -> None:
     async with connect(context) as client:
         for space in await client.list("namespaces"):
             if ours([space]) and space["metadata"].get("deletionTimestamp"):
-                await _gone(client, f"namespaces/{space['metadata']['name']}")
+                await _wait_until_gone(client, f"namespaces/{space['metadata']['name']}")
 
 
 async def _delete(
@@ -349,11 +352,11 @@ async def namespace(context: str, inputs: Json) -> list[str]:
         url = f"namespaces/{name}"
         present = await client.find(url)
         if present and ours([present]) and present["metadata"].get("deletionTimestamp"):
-            await _gone(client, url)
+            await _wait_until_gone(client, url)
             present = None
     if present is not None and not ours([present]):
         raise ClusterError(taken_namespace(name))
-    manager, own = manager_of(present), manager_of(inputs)
-    if manager and own and manager != own:
+    manager, own_manager = manager_of(present), manager_of(inputs)
+    if manager and own_manager and manager != own_manager:
         raise ClusterError(shared_namespace(name, manager))
     return []

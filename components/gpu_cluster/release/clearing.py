@@ -42,10 +42,10 @@ def clearing(
     async def before(args: pulumi.ResourceHookArgs) -> None:
         await _clear(kind, clear(dict(args.new_inputs or {})))
 
-    made = hooks.binding(f"clear-{kind}-{name}", before, updates=updates)
+    clear_hooks = hooks.binding(f"clear-{kind}-{name}", before, updates=updates)
     if not creates:
-        made.before_create = None
-    return made
+        clear_hooks.before_create = None
+    return clear_hooks
 
 
 async def _clear(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> None:

@@ -84,38 +84,38 @@ class GpuPlatform(pulumi.ComponentResource):
         self._name, self._args, self._context = name, args, platform.site.context
         self._made: dict[str, Manifest] = {}
         installation = platform.installation
-        parts = installation.objects
+        extra_objects = installation.objects
         servers = [
-            part.manifest["metadata"]["name"]
-            for part in parts
-            if part.manifest["kind"] == "DaemonSet"
+            extra_object.manifest["metadata"]["name"]
+            for extra_object in extra_objects
+            if extra_object.manifest["kind"] == "DaemonSet"
         ]
         hook = None
         served = installation.servers
         if served.beside:
-            own = clear.OwnServers(
+            own_servers = clear.OwnServers(
                 context=self._context,
                 namespace=installation.namespace,
                 selector=served.pods,
                 declared=servers,
                 release=served.daemon_set,
             )
-            hook = clearing("servers", name, partial(clear.servers, own), updates=True)
+            hook = clearing("servers", name, partial(clear.servers, own_servers), updates=True)
         needed = self._before(platform, installation)
         self.version = pulumi.Output.from_input(installation.version)
         self.revision = pulumi.Output.from_input(0)
         if installation.release is None:
-            for part in parts:
-                self._adopted(part)
+            for extra_object in extra_objects:
+                self._adopted(extra_object)
             self.register_outputs({"version": self.version})
             return
         release = self._release(platform, installation, installation.release, needed, hook)
-        for part in parts:
-            if part.after:
+        for extra_object in extra_objects:
+            if extra_object.after:
                 # Start a device plugin's DaemonSet only after the release's pods left its nodes.
-                server = hook if part.manifest["kind"] == "DaemonSet" else None
-                self._part(part, [*needed, release], server)
-        self.revision = release.status.apply(_revision)
+                server = hook if extra_object.manifest["kind"] == "DaemonSet" else None
+                self._part(extra_object, [*needed, release], server)
+        self.revision = release.status.apply(_release_revision)
         self.register_outputs({"version": self.version})
 
     def _before(self, platform: Platform, installation: Installation) -> list[pulumi.Resource]:
@@ -149,46 +149,48 @@ class GpuPlatform(pulumi.ComponentResource):
             )
         spaces = [manifest for manifest in needed if isinstance(manifest, Manifest)]
         return needed + [
-            made
-            for part in installation.objects
-            if not part.after and installation.release is not None
-            for made in self._part(part, spaces, None)
+            resource
+            for extra_object in installation.objects
+            if not extra_object.after and installation.release is not None
+            for resource in self._part(extra_object, spaces, None)
         ]
 
-    def _adopted(self, part: ExtraObject) -> None:
+    def _adopted(self, extra_object: ExtraObject) -> None:
         """Declare an adopted object, which stays in the cluster if the stack is destroyed."""
-        metadata = part.manifest["metadata"]
+        metadata = extra_object.manifest["metadata"]
         options = pulumi.ResourceOptions(
             parent=self,
             import_=f"{metadata['namespace']}/{metadata['name']}",
             retain_on_delete=True,
         )
-        Manifest(f"{self._name}-{part.key}", part.manifest, options)
+        Manifest(f"{self._name}-{extra_object.key}", extra_object.manifest, options)
 
     def _part(
         self,
-        part: ExtraObject,
+        extra_object: ExtraObject,
         needed: Sequence[pulumi.Resource],
         hooks: pulumi.ResourceHookBinding | None,
     ) -> list[pulumi.Resource]:
-        manifest = dict(part.manifest)
+        manifest = dict(extra_object.manifest)
         options = pulumi.ResourceOptions(parent=self, depends_on=list(needed), hooks=hooks)
-        if part.secret:
-            value = self._args.secrets.get(part.secret)
+        if extra_object.secret:
+            value = self._args.secrets.get(extra_object.secret)
             if value is None:
                 return []
-            manifest["stringData"] = value.apply(part.content)
+            manifest["stringData"] = value.apply(extra_object.content)
             options.additional_secret_outputs = ["data", "stringData"]
-        if part.source:
-            manifest["data"] = self._made[part.source].spec.apply(part.data)
-        self._made[part.key] = Manifest(f"{self._name}-{part.key}", manifest, options)
-        return [self._made[part.key]]
+        if extra_object.source:
+            manifest["data"] = self._made[extra_object.source].spec.apply(extra_object.data)
+        self._made[extra_object.key] = Manifest(
+            f"{self._name}-{extra_object.key}", manifest, options
+        )
+        return [self._made[extra_object.key]]
 
     def _release(
         self,
         platform: Platform,
         installation: Installation,
-        made: HelmRelease,
+        helm_release: HelmRelease,
         needed: Sequence[pulumi.Resource],
         ending: pulumi.ResourceHookBinding | None,
     ) -> k8s.helm.v3.Release:
@@ -199,26 +201,30 @@ class GpuPlatform(pulumi.ComponentResource):
         if the stack is destroyed.
         """
         chart = platform.chart
-        others = clear.Others(
+        other_platforms = clear.Others(
             context=self._context,
-            selectors=[other.servers.pods for other in every() if other.chart != chart],
+            selectors=[
+                other_platform.servers.pods
+                for other_platform in every()
+                if other_platform.chart != chart
+            ],
             pools=self._args.pools,
         )
         name = f"{self._name}-release"
-        hooks = clearing("release", name, partial(clear.release, others))
+        hooks = clearing("release", name, partial(clear.release, other_platforms))
         upgrade = partial(clear.upgrade, self._context)
         before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []
         if installation.is_adopted:
             hooks.before_create = None
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
-        _add(hooks, waiting(self._context, made.namespace, made.name, name))
+        _add(hooks, waiting(self._context, helm_release.namespace, helm_release.name, name))
         unfinished = self._args.unfinished
         source = ChartSource(self._args.charts, chart, platform.repository, installation.version)
         return k8s.helm.v3.Release(
             name,
             k8s.helm.v3.ReleaseArgs(
-                name=made.name,
-                namespace=made.namespace,
+                name=helm_release.name,
+                namespace=helm_release.namespace,
                 create_namespace=False,
                 values=pulumi.Output.secret(installation.values)
                 if self._args.secret_values
@@ -236,7 +242,9 @@ class GpuPlatform(pulumi.ComponentResource):
                 delete_before_replace=True,
                 hooks=hooks,
                 ignore_changes=None if unfinished else ["description"],
-                import_=f"{made.namespace}/{made.name}" if installation.is_adopted else None,
+                import_=f"{helm_release.namespace}/{helm_release.name}"
+                if installation.is_adopted
+                else None,
                 retain_on_delete=installation.is_adopted,
             ),
         )
@@ -250,5 +258,5 @@ def _add(hooks: pulumi.ResourceHookBinding, more: pulumi.ResourceHookBinding) ->
     hooks.on_error = more.on_error
 
 
-def _revision(status: k8s.helm.v3.outputs.ReleaseStatus | None) -> int:
+def _release_revision(status: k8s.helm.v3.outputs.ReleaseStatus | None) -> int:
     return int((status.revision if status else None) or 0)

@@ -21,7 +21,7 @@ from gpu_cluster.requests import previous
 BASE = "/apis/apiextensions.k8s.io"
 
 
-async def _there(client: Client, names: Collection[str]) -> dict[str, Json]:
+async def _existing_definitions(client: Client, names: Collection[str]) -> dict[str, Json]:
     items = await client.list("customresourcedefinitions", base=BASE)
     return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] in names}
 
@@ -30,7 +30,7 @@ async def note(brought: DefinitionsRequest) -> NotedDefinitions:
     """Record the CRDs that existed before the chart's installation, so that `remove` keeps them."""
     noted = previous(NotedDefinitions)
     async with connect(brought.context) as client:
-        present = await _there(client, set(brought.names).difference(noted.names))
+        present = await _existing_definitions(client, set(brought.names).difference(noted.names))
     return NotedDefinitions(
         names=tuple(sorted({*noted.names, *brought.names})),
         foreign=tuple(sorted({*noted.foreign, *present})),
@@ -40,16 +40,16 @@ async def note(brought: DefinitionsRequest) -> NotedDefinitions:
 async def remove(brought: DefinitionsRequest) -> Json:
     """Delete the CRDs that did not exist before the installation and that have no objects left."""
     noted = previous(NotedDefinitions)
-    removed, kept = [], []
+    removed, still_used = [], []
     async with connect(brought.context) as client:
-        for name, definition in (await _there(client, noted.names)).items():
+        for name, definition in (await _existing_definitions(client, noted.names)).items():
             if name in noted.foreign:
                 continue
             spec = definition["spec"]
             version = next(entry["name"] for entry in spec["versions"] if entry["storage"])
             plural, base = spec["names"]["plural"], f"/apis/{spec['group']}"
             if await client.list(plural, base=base, version=version):
-                kept.append(name)
+                still_used.append(name)
                 continue
             try:
                 await client.request("DELETE", f"customresourcedefinitions/{name}", base=BASE)
@@ -57,7 +57,7 @@ async def remove(brought: DefinitionsRequest) -> Json:
                 if error.code != 404:
                     raise
             removed.append(name)
-    return {"removed": removed, "kept": kept}
+    return {"removed": removed, "kept": still_used}
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ FEW = 5
 
 
 async def outdated(
-    client: Client, chart: ChartContents, wanted: WantedChart, release: HelmRelease | None
+    client: Client, chart: ChartContents, desired_chart: WantedChart, release: HelmRelease | None
 ) -> list[Fault]:
     """Return a fault for each CRD in the cluster that lacks fields of the CRD in the chart.
 
@@ -37,20 +37,24 @@ async def outdated(
     (gpu-operator v26.7.0, templates/upgrade_crd.yaml).
 
     Args:
-        wanted: The declared chart with the values of the release.
+        desired_chart: The declared chart with the values of the release.
     """
-    if release and _updates(chart, wanted.values) and await newest(client, release):
+    if (
+        release
+        and _operator_updates_crds(chart, desired_chart.values)
+        and await newest(client, release)
+    ):
         return []
     result = []
     for name, definition in chart.definitions.items():
         live = await _read(client, name)
         lacking = lacking_fields(live, definition) if live else []
         if lacking:
-            result.append(_outdated(name, lacking, wanted))
+            result.append(_outdated_definition(name, lacking, desired_chart))
     return result
 
 
-def _updates(chart: ChartContents, values: Mapping[str, Any]) -> bool:
+def _operator_updates_crds(chart: ChartContents, values: Mapping[str, Any]) -> bool:
     operator = merged(plain(chart.values), values).get("operator")
     declared = operator.get("upgradeCRD") if isinstance(operator, Mapping) else False
     return "operator.upgradeCRD" in chart.read and declared is True
@@ -66,18 +70,18 @@ async def _read(client: Client, name: str) -> Json | None:
         return None
 
 
-def _outdated(name: str, lacking: list[str], wanted: WantedChart) -> Fault:
+def _outdated_definition(name: str, lacking: list[str], chart: WantedChart) -> Fault:
     return Fault(
         f"CustomResourceDefinition {name}",
-        f"it lacks {_few(lacking)}",
-        f"the definition of {wanted.chart} {wanted.version}: the API server drops fields that a "
+        f"it lacks {_few_paths(lacking)}",
+        f"the definition of {chart.chart} {chart.version}: the API server drops fields that a "
         "definition lacks, and Helm updates no definition",
         "apply the definition in the chart's folder crds/ with `kubectl apply --server-side "
         "--force-conflicts -f`, or delete it if the cluster has no object of its kind",
     )
 
 
-def _few(paths: list[str]) -> str:
+def _few_paths(paths: list[str]) -> str:
     more = f" and {len(paths) - FEW} more" if len(paths) > FEW else ""
     return printable(f"{', '.join(paths[:FEW])}{more}", 1000)
 
@@ -94,14 +98,14 @@ async def dropped(client: Client, items: list[Expected], namespace: str) -> list
     for item in items:
         if item.body is None or not _is_custom(item.api_version):
             continue
-        where = await kinds.url(replace(item, namespace=item.namespace or namespace))
-        live = await _live(client, where) if where else None
-        lost = list(lost_fields(_spec(json.loads(item.body)), _spec(live))) if live else []
+        location = await kinds.url(replace(item, namespace=item.namespace or namespace))
+        live = await _read_live(client, location) if location else None
+        lost = list(lost_fields(_spec_of(json.loads(item.body)), _spec_of(live))) if live else []
         if lost:
             result.append(
                 Fault(
                     str(item),
-                    f"it lacks {_few([f'spec.{path}' for path in lost])}, which was applied",
+                    f"it lacks {_few_paths([f'spec.{path}' for path in lost])}, which was applied",
                     "the object as it was applied: its CustomResourceDefinition is of another "
                     "version and has no such field",
                     "apply the chart's own definition (folder crds/), then run again",
@@ -115,16 +119,16 @@ def _is_custom(api_version: str) -> bool:
     return "." in group and not group.endswith(".k8s.io")
 
 
-def _spec(item: Any) -> Any:
+def _spec_of(item: Any) -> Any:
     return item.get("spec") if isinstance(item, Mapping) else None
 
 
-async def _live(client: Client, where: tuple[str, str, str]) -> Json | None:
-    path, base, version = where
+async def _read_live(client: Client, location: tuple[str, str, str]) -> Json | None:
+    path, base, version = location
     try:
-        found: Json = await client.request("GET", path, base=base, version=version)
+        live: Json = await client.request("GET", path, base=base, version=version)
     except Refused as error:
         if error.code not in (403, 404):
             raise
         return None
-    return found
+    return live

@@ -47,7 +47,7 @@ class PlatformDifference:
 
 
 def compare(
-    release: str, record: ReleaseRecord, seen: ObjectsSeen, version: str
+    release: str, record: ReleaseRecord, observed: ObjectsSeen, version: str
 ) -> PlatformDifference:
     """Compare an installed platform with the desired and the last applied platform.
 
@@ -57,13 +57,13 @@ def compare(
     Args:
         release: Name of the release, for messages.
         record: Helm's newest record of the release.
-        seen: Objects that are not as the last run left them.
+        observed: Objects that are not as the last run left them.
         version: Desired version of the chart.
     """
-    noted, found = record.noted, []
-    for item in seen.missing:
+    noted, lost_objects = record.noted, []
+    for item in observed.missing:
         gone = item.body is not None or (noted is not None and str(item) in noted.objects)
-        found.append(
+        lost_objects.append(
             Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", "there", "missing")
             if gone
             else Finding(
@@ -83,31 +83,33 @@ def compare(
             Finding(Kind.CHANGE, Subject.OBJECT, release, Aspect.CHART, "", noted.version, version),
         )
     return PlatformDifference(
-        missing=tuple(found),
-        edited=tuple(_edited(item, edit) for item, edits in seen.edited.items() for edit in edits),
+        missing=tuple(lost_objects),
+        edited=tuple(
+            _edited_field(item, edit) for item, edits in observed.edited.items() for edit in edits
+        ),
         unfinished=() if record.status == DEPLOYED else (unfinished,),
         chart=chart,
     )
 
 
-def _edited(item: Expected, edit: FieldEdit) -> Finding:
+def _edited_field(item: Expected, edit: FieldEdit) -> Finding:
     """Return the finding about an edited field: by whom and when, before and after."""
     by = f" ({', '.join(filter(None, (edit.manager, edit.time)))})" if edit.manager else ""
-    was, now = (_shown(item, value) for value in (edit.was, edit.now))
+    was, now = (_show_value(item, value) for value in (edit.was, edit.now))
     key = f"{edit.field}{by}"
     return Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.FIELD, key, was, now)
 
 
-def _shown(item: Expected, value: Any) -> str:
+def _show_value(item: Expected, value: Any) -> str:
     """Return a field's value as text; a Secret's value is not shown."""
     if value is None:
         return ""
     if item.kind == "Secret":
-        return f"a value with SHA-256 {hashlib.sha256(_text(value).encode()).hexdigest()[:8]}"
-    return printable(_text(value) or EMPTY, SHOWN)
+        return f"a value with SHA-256 {hashlib.sha256(_value_text(value).encode()).hexdigest()[:8]}"
+    return printable(_value_text(value) or EMPTY, SHOWN)
 
 
-def _text(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
 
 

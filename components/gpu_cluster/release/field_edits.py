@@ -95,57 +95,67 @@ def field_edits(rendered: Json, live: Json) -> tuple[FieldEdit, ...]:
         rendered: The manifest in the release's record.
         live: The object in the cluster, with its managed fields.
     """
-    owners = _owners(live)
+    owners = _read_owners(live)
     if not any(owner.is_release for owner in owners):
         return ()
-    found: list[FieldEdit] = []
+    edits: list[FieldEdit] = []
     for key in dict.fromkeys((*rendered, *live)):
         if key in ("apiVersion", "kind", "status"):
             continue
         inner = [owner.below(f"f:{key}") for owner in owners]
         if key == "metadata":
-            for part in sorted(PARTS):
-                deeper = [owner.below(f"f:{part}") for owner in inner]
-                was, now = ((each.get(key) or {}).get(part, _ABSENT) for each in (rendered, live))
-                found += _compare(was, now, (key, part), f"{key}.{part}", deeper)
+            for section in sorted(PARTS):
+                deeper = [owner.below(f"f:{section}") for owner in inner]
+                was, now = (
+                    (manifest.get(key) or {}).get(section, _ABSENT) for manifest in (rendered, live)
+                )
+                edits += _compare(was, now, (key, section), f"{key}.{section}", deeper)
         else:
             was, now = rendered.get(key, _ABSENT), live.get(key, _ABSENT)
-            found += _compare(was, now, (key,), key, inner)
-    return tuple(found[:MOST])
+            edits += _compare(was, now, (key,), key, inner)
+    return tuple(edits[:MOST])
 
 
 def release_manager(live: Json) -> str:
     """Return the field manager of an object's release; empty if the object does not show it."""
-    return next((owner.manager for owner in _owners(live) if owner.is_release), "")
+    return next((owner.manager for owner in _read_owners(live) if owner.is_release), "")
 
 
 def repaired(live: Json, edits: Iterable[FieldEdit]) -> Json:
     """Return an object with the rendered values in place of the edited values."""
-    made: Json = json.loads(json.dumps(live))
-    every = list(edits)
-    for edit in (each for each in every if each.was is not None and not _is_inserted(made, each)):
-        _holder(made, edit.path)[edit.path[-1]] = edit.was
+    repaired_object: Json = json.loads(json.dumps(live))
+    all_edits = list(edits)
+    for edit in (
+        field_edit
+        for field_edit in all_edits
+        if field_edit.was is not None and not _is_inserted(repaired_object, field_edit)
+    ):
+        _holder_of_step(repaired_object, edit.path)[edit.path[-1]] = edit.was
     # From the end, so that an index stays that of the same element.
-    for edit in sorted((each for each in every if each.was is None), key=_place, reverse=True):
-        del _holder(made, edit.path)[edit.path[-1]]
-    for edit in (each for each in every if _is_inserted(made, each)):
-        _holder(made, edit.path).insert(edit.path[-1], edit.was)
-    return made
+    for edit in sorted(
+        (field_edit for field_edit in all_edits if field_edit.was is None), key=_place, reverse=True
+    ):
+        del _holder_of_step(repaired_object, edit.path)[edit.path[-1]]
+    for edit in (
+        field_edit for field_edit in all_edits if _is_inserted(repaired_object, field_edit)
+    ):
+        _holder_of_step(repaired_object, edit.path).insert(edit.path[-1], edit.was)
+    return repaired_object
 
 
-def merge_patch(live: Json, wanted: Json) -> Json:
+def merge_patch(live: Json, desired: Json) -> Json:
     """Return the JSON merge patch (RFC 7386) that makes one object of the other.
 
     The API server refuses the patch if the object has changed since it was read.
     """
-    patch = _merge_patch(live, wanted)
+    patch = _merge_patch(live, desired)
     patch.setdefault("metadata", {})["resourceVersion"] = live["metadata"]["resourceVersion"]
     return patch
 
 
-def _merge_patch(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
-    patch: Json = {key: None for key in live if key not in wanted}
-    for key, value in wanted.items():
+def _merge_patch(live: Mapping[str, Any], desired: Mapping[str, Any]) -> Json:
+    patch: Json = {key: None for key in live if key not in desired}
+    for key, value in desired.items():
         was = live.get(key)
         if isinstance(value, Mapping) and isinstance(was, Mapping):
             if inner := _merge_patch(was, value):
@@ -158,7 +168,7 @@ def _merge_patch(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> Json:
 def _is_inserted(item: Json, edit: FieldEdit) -> bool:
     """Return whether an edit removed an element of a list, so that a repair inserts it again."""
     is_gone = edit.was is not None and edit.now is None
-    return is_gone and isinstance(_holder(item, edit.path), list)
+    return is_gone and isinstance(_holder_of_step(item, edit.path), list)
 
 
 def _place(edit: FieldEdit) -> list[tuple[bool, int, str]]:
@@ -169,7 +179,7 @@ def _place(edit: FieldEdit) -> list[tuple[bool, int, str]]:
     ]
 
 
-def _holder(item: Any, path: Sequence[Step]) -> Any:
+def _holder_of_step(item: Any, path: Sequence[Step]) -> Any:
     """Return the mapping or list that holds the last step of a path; create missing mappings."""
     for step in path[:-1]:
         item = item.setdefault(step, {}) if isinstance(item, dict) else item[step]
@@ -183,13 +193,13 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def _owners(live: Json) -> list[_Owner]:
-    found = []
+def _read_owners(live: Json) -> list[_Owner]:
+    owners = []
     for entry in (live.get("metadata") or {}).get("managedFields") or ():
         fields = entry.get("fieldsV1") or {}
         annotations = (fields.get("f:metadata") or {}).get("f:annotations") or {}
         manager = str(entry.get("manager", ""))
-        found.append(
+        owners.append(
             _Owner(
                 manager=manager,
                 time=str(entry.get("time", "")),
@@ -198,7 +208,7 @@ def _owners(live: Json) -> list[_Owner]:
                 fields=fields,
             )
         )
-    return found
+    return owners
 
 
 def _compare(
@@ -207,7 +217,7 @@ def _compare(
     """Yield the edits at a place and below it."""
     if rendered is _ABSENT or rendered is None:
         if live is not _ABSENT and live is not None:
-            yield from _added(live, path, field, owners)
+            yield from _added_fields(live, path, field, owners)
     elif live is _ABSENT:
         if not _is_zero(rendered) and not _has_release(owners):
             yield FieldEdit(path=path, field=field, was=rendered, now=None)
@@ -215,27 +225,31 @@ def _compare(
         for key in dict.fromkeys((*rendered, *live)):
             inner = [owner.below(f"f:{key}") for owner in owners]
             was, now = rendered.get(key, _ABSENT), live.get(key, _ABSENT)
-            yield from _compare(was, now, (*path, key), _joined(field, key), inner)
+            yield from _compare(was, now, (*path, key), _join_field(field, key), inner)
     elif isinstance(rendered, list) and isinstance(live, list) and (keys := _merge_keys(owners)):
-        yield from _elements(rendered, live, path, field, owners, keys)
+        yield from _compare_elements(rendered, live, path, field, owners, keys)
     elif not _is_same(rendered, live):
-        yield from _changed(rendered, live, path, field, owners)
+        yield from _changed_fields(rendered, live, path, field, owners)
 
 
-def _changed(
+def _changed_fields(
     rendered: Any, live: Any, path: tuple[Step, ...], field: str, owners: Sequence[_Owner]
 ) -> Iterator[FieldEdit]:
     writers = [owner for owner in owners if owner.fields is not None]
-    others = [owner for owner in writers if not owner.is_release]
-    if not others or _has_release(owners) or any(owner.is_controller for owner in others):
+    other_writers = [owner for owner in writers if not owner.is_release]
+    if (
+        not other_writers
+        or _has_release(owners)
+        or any(owner.is_controller for owner in other_writers)
+    ):
         return
-    last = max(others, key=lambda owner: owner.time)
+    last = max(other_writers, key=lambda owner: owner.time)
     yield FieldEdit(
         path=path, field=field, was=rendered, now=live, manager=last.manager, time=last.time
     )
 
 
-def _added(
+def _added_fields(
     live: Any, path: tuple[Step, ...], field: str, owners: Sequence[_Owner]
 ) -> Iterator[FieldEdit]:
     """Yield what people added; a part is one edit if they wrote the whole of it."""
@@ -251,10 +265,10 @@ def _added(
     elif isinstance(live, Mapping):
         for key, value in live.items():
             inner = [owner.below(f"f:{key}") for owner in owners]
-            yield from _added(value, (*path, key), _joined(field, key), inner)
+            yield from _added_fields(value, (*path, key), _join_field(field, key), inner)
 
 
-def _elements(
+def _compare_elements(
     rendered: Sequence[Any],
     live: Sequence[Any],
     path: tuple[Step, ...],
@@ -263,37 +277,48 @@ def _elements(
     keys: Sequence[str],
 ) -> Iterator[FieldEdit]:
     """Yield the edits of a list whose elements the API server tells apart by some of their keys."""
-    places = {_identity(each, keys): index for index, each in enumerate(live)}
-    known = set()
-    for number, each in enumerate(rendered):
+    places = {_element_identity(element, keys): index for index, element in enumerate(live)}
+    rendered_identities = set()
+    for number, element in enumerate(rendered):
         # The API server adds defaults, such as a port's protocol, to the keys of an element.
-        identity = next((one for one in places if _is_part(_identity(each, keys), one)), None)
+        identity = next(
+            (
+                live_identity
+                for live_identity in places
+                if _is_part(_element_identity(element, keys), live_identity)
+            ),
+            None,
+        )
         if identity is None:
-            shown = _shown(_identity(each, keys))
-            yield FieldEdit(path=(*path, number), field=f"{field}[{shown}]", was=each, now=None)
+            identity_text = _identity_text(_element_identity(element, keys))
+            yield FieldEdit(
+                path=(*path, number), field=f"{field}[{identity_text}]", was=element, now=None
+            )
             continue
-        known.add(identity)
+        rendered_identities.add(identity)
         index = places[identity]
         inner = [_of_element(owner, live[index]) for owner in owners]
         yield from _compare(
-            each, live[index], (*path, index), f"{field}[{_shown(identity)}]", inner
+            element, live[index], (*path, index), f"{field}[{_identity_text(identity)}]", inner
         )
     for identity, index in places.items():
-        if identity not in known:
+        if identity not in rendered_identities:
             inner = [_of_element(owner, live[index]) for owner in owners]
-            yield from _added(live[index], (*path, index), f"{field}[{_shown(identity)}]", inner)
+            yield from _added_fields(
+                live[index], (*path, index), f"{field}[{_identity_text(identity)}]", inner
+            )
 
 
-def _identity(element: Any, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _element_identity(element: Any, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
     values = element if isinstance(element, Mapping) else {}
     return tuple((key, str(values[key])) for key in keys if key in values)
 
 
-def _is_part(one: tuple[tuple[str, str], ...], other: tuple[tuple[str, str], ...]) -> bool:
-    return bool(one) and set(one) <= set(other)
+def _is_part(subset: tuple[tuple[str, str], ...], superset: tuple[tuple[str, str], ...]) -> bool:
+    return bool(subset) and set(subset) <= set(superset)
 
 
-def _shown(identity: tuple[tuple[str, str], ...]) -> str:
+def _identity_text(identity: tuple[tuple[str, str], ...]) -> str:
     return "/".join(value for _, value in identity)
 
 
@@ -341,5 +366,5 @@ def _is_zero(value: Any) -> bool:
     return not value
 
 
-def _joined(field: str, key: str) -> str:
+def _join_field(field: str, key: str) -> str:
     return f"{field}[{key}]" if "." in key or "/" in key else f"{field}.{key}"

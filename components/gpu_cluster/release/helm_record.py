@@ -154,7 +154,7 @@ def expected(manifest: str) -> list[Expected]:
     """
     try:
         bound_depth(manifest)
-        return _objects(manifest)
+        return _load_objects(manifest)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         found = printable(str(error), grammar.SHOWN)
         wanted = f"YAML of at most {NODE_LIMIT} values, aliases written out"
@@ -163,21 +163,21 @@ def expected(manifest: str) -> list[Expected]:
         ) from None
 
 
-def _objects(manifest: str) -> list[Expected]:
+def _load_objects(manifest: str) -> list[Expected]:
     loader, objects, room = LOADER(manifest), [], NODE_LIMIT
     try:
         while loader.check_node():
             node = loader.get_node()
-            room = _counted(node, room)
+            room = _count_values(node, room)
             body = loader.construct_document(node)
             if isinstance(body, dict) and "kind" in body:
-                objects.append(_object(body))
+                objects.append(_expected_object(body))
     finally:
         loader.dispose()
     return objects
 
 
-def _counted(node: yaml.Node, room: int) -> int:
+def _count_values(node: yaml.Node, room: int) -> int:
     """Return `room` minus the number of values in a YAML node.
 
     An alias counts as many values as the node that it refers to.
@@ -190,14 +190,14 @@ def _counted(node: yaml.Node, room: int) -> int:
         raise ValueError("too many values")
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            room = _counted(value, _counted(key, room))
+            room = _count_values(value, _count_values(key, room))
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
-            room = _counted(value, room)
+            room = _count_values(value, room)
     return room
 
 
-def _object(body: Json) -> Expected:
+def _expected_object(body: Json) -> Expected:
     metadata = body.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     return Expected(
@@ -209,7 +209,7 @@ def _object(body: Json) -> Expected:
     )
 
 
-def _revision(secret: Json, name: str) -> int | None:
+def _record_revision(secret: Json, name: str) -> int | None:
     """Return the revision in the name of a release's Secret; None if it isn't Helm's Secret."""
     match = _KEY.fullmatch(secret["metadata"]["name"])
     if secret.get("type") != TYPE or match is None or match["name"] != name:
@@ -225,7 +225,7 @@ async def secrets_of(client: Client, name: str, namespace: str) -> list[Json]:
     records = [
         (revision, secret)
         for secret in secrets
-        if (revision := _revision(secret, name)) is not None
+        if (revision := _record_revision(secret, name)) is not None
     ]
     return [secret for _, secret in sorted(records, key=lambda pair: pair[0])]
 
@@ -244,14 +244,14 @@ async def newest(client: Client, release: HelmRelease) -> ReleaseRecord | None:
     if not isinstance(manifest, str):
         raise _ill_formed(secrets[-1], "a record without a manifest")
     return ReleaseRecord(
-        _revision(secrets[-1], release.name) or 0,
+        _record_revision(secrets[-1], release.name) or 0,
         manifest,
         status_of(recorded),
-        _noted(secrets[-1]),
+        _read_note(secrets[-1]),
     )
 
 
-def _noted(secret: Json) -> Noted | None:
+def _read_note(secret: Json) -> Noted | None:
     text = (secret["metadata"].get("annotations") or {}).get(NOTED)
     if not text or len(text) > LONGEST:
         return None
@@ -268,7 +268,7 @@ async def note(client: Client, release: HelmRelease, noted: Noted) -> None:
         Refused: The API server rejected the change.
     """
     secrets = await secrets_of(client, release.name, release.namespace)
-    if secrets and _noted(secrets[-1]) != noted:
+    if secrets and _read_note(secrets[-1]) != noted:
         text = "\n".join((noted.version, *sorted(noted.objects)))
         body = {"metadata": {"annotations": {NOTED: text}}}
         url = f"namespaces/{release.namespace}/secrets/{secrets[-1]['metadata']['name']}"

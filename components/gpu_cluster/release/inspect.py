@@ -44,7 +44,7 @@ def manager_of(item: Json | None) -> str:
     return str((metadata.get("annotations") or {}).get(MANAGER) or "")
 
 
-async def _endpoint(address: str) -> str:
+async def _check_endpoint(address: str) -> str:
     """Return the reason why a connection to `host:port` fails; empty if it succeeds."""
     host, _, port = address.rpartition(":")
     try:
@@ -60,7 +60,7 @@ async def _endpoint(address: str) -> str:
     return ""
 
 
-async def _services(client: Client, address: str) -> tuple[tuple[str, ...], str]:
+async def _read_services(client: Client, address: str) -> tuple[tuple[str, ...], str]:
     """Return the address ranges of Services, and the Service that has an address.
 
     Both are empty if the API server does not serve them, or does not show them to this user.
@@ -72,12 +72,15 @@ async def _services(client: Client, address: str) -> tuple[tuple[str, ...], str]
         return (), ""
     reader = Reader(client)
     ranges = await reader.listed("servicecidrs", base=NETWORKING)
-    named = f"metadata.name={address}"
-    owners = await reader.listed("ipaddresses", base=NETWORKING, fieldSelector=named)
+    selector = f"metadata.name={address}"
+    owners = await reader.listed("ipaddresses", base=NETWORKING, fieldSelector=selector)
     references = [owner["spec"]["parentRef"] for owner in owners]
     return (
         tuple(cidr for item in ranges for cidr in item["spec"].get("cidrs") or ()),
-        next((f"{each.get('namespace')}/{each.get('name')}" for each in references), ""),
+        next(
+            (f"{reference.get('namespace')}/{reference.get('name')}" for reference in references),
+            "",
+        ),
     )
 
 
@@ -85,7 +88,7 @@ async def surroundings(
     client: Client,
     nodes: list[Json],
     endpoints: list[str],
-    own: list[str],
+    declared: list[str],
     address: str = "",
     manager: str = "",
 ) -> Surroundings:
@@ -94,7 +97,7 @@ async def surroundings(
     Args:
         nodes: Node objects of the cluster.
         endpoints: Endpoints that must be reachable, as `host:port`.
-        own: Namespaces that the stack creates.
+        declared: Namespaces that the stack creates.
         address: Declared IP address of the platform's Service. Empty: it has none.
         manager: Name of the field manager of the stack's objects. Empty: it is not known.
     """
@@ -104,11 +107,11 @@ async def surroundings(
         client.list("namespaces"),
         client.list("daemonsets", base="/apis/apps"),
         client.list("deployments", base="/apis/apps", labelSelector=FEATURES),
-        asyncio.gather(*map(_endpoint, endpoints)),
-        _services(client, address),
+        asyncio.gather(*map(_check_endpoint, endpoints)),
+        _read_services(client, address),
     )
-    made = ours(namespaces)
-    there = {item["metadata"]["name"] for item in namespaces}
+    own_namespaces = ours(namespaces)
+    existing = {item["metadata"]["name"] for item in namespaces}
     real = {node["metadata"]["name"]: node for node in nodes if not simulated(node)}
     return Surroundings(
         version=version["gitVersion"],
@@ -116,13 +119,13 @@ async def surroundings(
             group["name"]: [version["version"] for version in group["versions"]]
             for group in groups["groups"]
         },
-        namespaces=tuple(made),
-        taken=tuple(sorted(there.intersection(own).difference(made))),
+        namespaces=tuple(own_namespaces),
+        taken=tuple(sorted(existing.intersection(declared).difference(own_namespaces))),
         shared={
-            item["metadata"]["name"]: other
+            item["metadata"]["name"]: other_manager
             for item in namespaces
-            if item["metadata"]["name"] in set(own).intersection(made)
-            if (other := manager_of(item)) and manager and other != manager
+            if item["metadata"]["name"] in set(declared).intersection(own_namespaces)
+            if (other_manager := manager_of(item)) and manager and other_manager != manager
         },
         managers=tuple(filter(None, map(daemon_set, sets))),
         tainting=any(TAINTING in str(master["spec"]) for master in masters),

@@ -50,7 +50,7 @@ def own_namespace(
     Returns:
         The resources that pods in the namespace depend on.
     """
-    made = Manifest(
+    space = Manifest(
         f"{name}-namespace",
         {
             "apiVersion": "v1",
@@ -68,7 +68,7 @@ def own_namespace(
         ),
     )
     if args.pull_secret is None or args.credentials is None:
-        return [made]
+        return [space]
     content = pulumi.Output.secret(args.credentials)
     secret = Manifest(
         f"{name}-pull-secret",
@@ -81,8 +81,8 @@ def own_namespace(
         },
         pulumi.ResourceOptions(
             parent=parent,
-            depends_on=[made],
+            depends_on=[space],
             additional_secret_outputs=["data", "stringData"],
         ),
     )
-    return [made, secret]
+    return [space, secret]

@@ -51,14 +51,14 @@ class Kinds:
         base = f"/apis/{group}" if group else ""
         if item.api_version not in self._known:
             try:
-                answer = await self._client.request("GET", "", base=base, version=version)
+                discovery = await self._client.request("GET", "", base=base, version=version)
             except Refused as error:
                 if error.code != 404:
                     raise
-                answer = {"resources": []}
+                discovery = {"resources": []}
             self._known[item.api_version] = {
                 resource["kind"]: (resource["name"], resource["namespaced"])
-                for resource in answer["resources"]
+                for resource in discovery["resources"]
                 if "/" not in resource["name"]
             }
         served = self._known[item.api_version].get(item.kind)
@@ -69,16 +69,16 @@ class Kinds:
         return path if collection else f"{path}/{item.name}", base, version
 
 
-async def observe_objects(client: Client, wanted: PresenceRequest) -> ObjectsSeen:
+async def observe_objects(client: Client, request: PresenceRequest) -> ObjectsSeen:
     """Return the objects that are missing in the cluster, and the edits of the others.
 
     Args:
-        wanted: Objects that must exist.
+        request: Objects that must exist.
 
     Raises:
         ClusterError: Helm has no record of the release.
     """
-    release = wanted.release
+    release = request.release
     record = await newest(client, release) if release else None
     if release and record is None:
         raise ClusterError(
@@ -86,24 +86,26 @@ async def observe_objects(client: Client, wanted: PresenceRequest) -> ObjectsSee
                 str(release), "no record of it", "the platform's release", "`pulumi up --refresh`"
             )
         )
-    items = [*(record.objects() if record else ()), *wanted.objects]
+    items = [*(record.objects() if record else ()), *request.objects]
     kinds = Kinds(client)
     # The loop is sequential, so that only the first object of an API version causes a request.
     for item in items:
         await kinds.url(item)
 
     async def read(item: Expected) -> Json | None:
-        where = await kinds.url(placed(item, release))
-        return await _live(client, where) if where else None
+        location = await kinds.url(placed(item, release))
+        return await _read_live(client, location) if location else None
 
-    found = dict(zip(items, await gather(read, items), strict=True))
+    live_objects = dict(zip(items, await gather(read, items), strict=True))
     edits = {
         item: edited
-        for item, live in found.items()
+        for item, live in live_objects.items()
         if live is not None and item.body is not None
         if (edited := field_edits(json.loads(item.body), live))
     }
-    return ObjectsSeen(missing=tuple(i for i, live in found.items() if live is None), edited=edits)
+    return ObjectsSeen(
+        missing=tuple(i for i, live in live_objects.items() if live is None), edited=edits
+    )
 
 
 def placed(item: Expected, release: HelmRelease | None) -> Expected:
@@ -111,12 +113,12 @@ def placed(item: Expected, release: HelmRelease | None) -> Expected:
     return replace(item, namespace=item.namespace or (release.namespace if release else ""))
 
 
-async def _live(client: Client, where: tuple[str, str, str]) -> Json | None:
-    path, base, version = where
+async def _read_live(client: Client, location: tuple[str, str, str]) -> Json | None:
+    path, base, version = location
     try:
-        found: Json = await client.request("GET", path, base=base, version=version)
+        live: Json = await client.request("GET", path, base=base, version=version)
     except Refused as error:
         if error.code != 404:
             raise
         return None
-    return found
+    return live

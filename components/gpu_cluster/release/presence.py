@@ -34,17 +34,17 @@ ATTEMPTS = 5
 """Maximum number of writes of an object that others change, too."""
 
 
-async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
-    missing = (await observe_objects(client, wanted)).missing
+async def _check(client: Client, request: PresenceRequest) -> PresenceResult:
+    missing = (await observe_objects(client, request)).missing
     if missing:
-        place, made = f"platform {wanted.platform}", "what the release and this program made"
+        place, source = f"platform {request.platform}", "what the release and this program made"
         cure = "`pulumi up` (`--refresh` for what is not of the release)"
         raise ClusterError(
-            *(Fault(place, f"no {item}", made, cure) for item in sorted(missing, key=str))
+            *(Fault(place, f"no {item}", source, cure) for item in sorted(missing, key=str))
         )
-    release = wanted.release
+    release = request.release
     if release is None:
-        return PresenceResult(platform=wanted.platform)
+        return PresenceResult(platform=request.platform)
     record = await newest(client, release)
     if record and record.status != DEPLOYED:
         raise ClusterError(
@@ -58,12 +58,12 @@ async def _check(client: Client, wanted: PresenceRequest) -> PresenceResult:
     if record and (lost := await dropped(client, record.objects(), release.namespace)):
         raise ClusterError(*lost)
     if record:
-        noted = Noted(version=wanted.version, objects=frozenset(map(str, wanted.objects)))
+        noted = Noted(version=request.version, objects=frozenset(map(str, request.objects)))
         await note(client, release, noted)
-    return PresenceResult(platform=wanted.platform, record=record.of(release) if record else None)
+    return PresenceResult(platform=request.platform, record=record.of(release) if record else None)
 
 
-async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
+async def _is_vouched(client: Client, request: PresenceRequest) -> bool:
     """Return True if Helm's record of the release is the one that the last run verified.
 
     Return False if Pulumi has upgraded the release since then, or has installed it in place of
@@ -72,13 +72,13 @@ async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
     Raises:
         ClusterError: The record comes neither from the last run nor from Pulumi.
     """
-    release, last = wanted.release, previous(PresenceResult).record
+    release, last = request.release, previous(PresenceResult).record
     if release is None:
         return False
     record = await newest(client, release)
-    fresh = (release.namespace, release.name, wanted.revision)
-    known = last is not None and (last.namespace, last.name, last.revision) == fresh
-    if record is None or (record.revision == wanted.revision and not known):
+    fresh = (release.namespace, release.name, request.revision)
+    is_same_release = last is not None and (last.namespace, last.name, last.revision) == fresh
+    if record is None or (record.revision == request.revision and not is_same_release):
         return False
     if record.of(release) != last:
         raise ClusterError(
@@ -96,8 +96,8 @@ async def _vouched(client: Client, wanted: PresenceRequest) -> bool:
 async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRelease) -> None:
     body: Json = json.loads(item.body or "{}")
     namespace = item.namespace or release.namespace
-    where = await kinds.url(replace(item, namespace=namespace), collection=True)
-    if where is None:
+    location = await kinds.url(replace(item, namespace=namespace), collection=True)
+    if location is None:
         return
     metadata = body["metadata"]
     metadata["labels"] = {
@@ -109,7 +109,7 @@ async def _restore(client: Client, kinds: Kinds, item: Expected, release: HelmRe
         HELM_RELEASE: release.name,
         HELM_NAMESPACE: release.namespace,
     }
-    path, base, version = where
+    path, base, version = location
     await client.request("POST", path, base=base, version=version, body=body)
 
 
@@ -119,10 +119,10 @@ async def _repair(client: Client, kinds: Kinds, item: Expected) -> None:
     Raises:
         Refused: The API server rejected the object, or others changed it each time.
     """
-    where = await kinds.url(item)
-    if where is None:
+    location = await kinds.url(item)
+    if location is None:
         return
-    path, base, version = where
+    path, base, version = location
     for attempt in range(ATTEMPTS):
         live = await client.request("GET", path, base=base, version=version)
         edits = field_edits(json.loads(item.body or "{}"), live)
@@ -143,39 +143,39 @@ async def _repair(client: Client, kinds: Kinds, item: Expected) -> None:
                 raise
 
 
-async def check(wanted: PresenceRequest) -> PresenceResult:
+async def check(request: PresenceRequest) -> PresenceResult:
     """Check that all objects exist.
 
     Raises:
         ClusterError: Objects are missing or lack applied fields; the error names each of them.
     """
-    async with connect(wanted.context) as client:
-        return await _check(client, wanted)
+    async with connect(request.context) as client:
+        return await _check(client, request)
 
 
-async def restore(wanted: PresenceRequest) -> PresenceResult:
+async def restore(request: PresenceRequest) -> PresenceResult:
     """Create missing objects of the release again, and repair edited objects; then check all.
 
     Raises:
         ClusterError: An object can't be restored, or the record has an unknown digest.
     """
     restored = []
-    async with connect(wanted.context) as client:
+    async with connect(request.context) as client:
         kinds = Kinds(client)
-        vouched = await _vouched(client, wanted)
-        seen = await observe_objects(client, wanted)
-        for item in seen.missing:
-            if item.body is not None and vouched and wanted.release:
-                await _restore(client, kinds, item, wanted.release)
+        vouched = await _is_vouched(client, request)
+        observed = await observe_objects(client, request)
+        for item in observed.missing:
+            if item.body is not None and vouched and request.release:
+                await _restore(client, kinds, item, request.release)
                 restored.append(str(item))
             elif item.kind == "RuntimeClass":
                 await runtime_class.settle(client, item.name)
                 restored.append(str(item))
-        if vouched and wanted.release:
-            for item in seen.edited:
-                await _repair(client, kinds, placed(item, wanted.release))
+        if vouched and request.release:
+            for item in observed.edited:
+                await _repair(client, kinds, placed(item, request.release))
                 restored.append(str(item))
-        result = await _check(client, wanted)
+        result = await _check(client, request)
     return replace(result, restored=tuple(sorted(restored)))
 
 

@@ -51,14 +51,14 @@ def policy(runtime_class: Json) -> Json | None:
     return next((owner for owner in owners if owner["kind"] == OPERATOR), None)
 
 
-async def own(wanted: RuntimeClassRequest) -> NotedRuntimeClass:
+async def own(desired: RuntimeClassRequest) -> NotedRuntimeClass:
     """Create the RuntimeClass if it is missing.
 
     Raises:
         ClusterError: A RuntimeClass of this name has another handler.
     """
-    name = wanted.name
-    async with connect(wanted.context) as client:
+    name = desired.name
+    async with connect(desired.context) as client:
         runtime_class = await client.find(f"runtimeclasses/{name}", base=BASE)
         if runtime_class is None:
             await client.request("POST", "runtimeclasses", base=BASE, body=manifest(name))
@@ -117,13 +117,13 @@ async def settle(client: Client, name: str) -> None:
         await asyncio.sleep(0.2)
 
 
-async def remove(wanted: RuntimeClassRequest) -> Json:
+async def remove(desired: RuntimeClassRequest) -> Json:
     """Delete the RuntimeClass if this program created it and it has no other owner."""
-    name, url = wanted.name, f"runtimeclasses/{wanted.name}"
-    made = previous(NotedRuntimeClass).made
-    async with connect(wanted.context) as client:
+    name, url = desired.name, f"runtimeclasses/{desired.name}"
+    is_created = previous(NotedRuntimeClass).made
+    async with connect(desired.context) as client:
         runtime_class = await client.find(url, base=BASE)
-        if not made or runtime_class is None or not is_ours(runtime_class):
+        if not is_created or runtime_class is None or not is_ours(runtime_class):
             return {"removed": []}
         try:
             await client.request("DELETE", url, base=BASE)

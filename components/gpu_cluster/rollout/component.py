@@ -79,9 +79,9 @@ class RolloutArgs:
         scripts = {}
         for change in self.plan.changes:
             host = change.host
-            found = scripts[host.name] = {"prepare": prepare_script(host, self.join_token)}
+            host_scripts = scripts[host.name] = {"prepare": prepare_script(host, self.join_token)}
             if host.configures_runtime or change.undoes_runtime:
-                found["runtime"] = runtime_script(host)
+                host_scripts["runtime"] = runtime_script(host)
         return scripts
 
 
@@ -108,8 +108,8 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
                 undoes_runtime=host.name in undone,
                 refused=refused[host.name],
                 pool=pool_of[host.node].pool if host.node in pool_of else "",
-                layouts=_layouts(args.layouts, host.node),
-                **_phases(host, args.scripts[host.name]),
+                layouts=_allowed_layouts(args.layouts, host.node),
+                **_phases_of_host(host, args.scripts[host.name]),
             )
             for host in hosts
         ),
@@ -122,7 +122,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
     )
 
 
-def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
+def _allowed_layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
     """Return the MIG layouts that a node may have when it is validated; empty if all may."""
     for pool in layouts.pools:
         if node in (pool.nodes or ()):
@@ -130,7 +130,7 @@ def _layouts(layouts: DesiredMigLayouts, node: str) -> tuple[str, ...]:
     return ()
 
 
-def _phases(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
+def _phases_of_host(host: DesiredHost, scripts: Mapping[str, Declaration]) -> dict[str, Any]:
     """Return the phases of a host's change: the script of each, and the shell lines that run it."""
     limits = {"prepare": preparation_seconds(host), "runtime": runtime_seconds(host)}
 

@@ -58,10 +58,10 @@ def selector(labels: Json) -> str:
 
     Source: Kubernetes documentation, "Labels and Selectors".
     """
-    parts = [f"{key}={value}" for key, value in (labels.get("matchLabels") or {}).items()]
+    terms = [f"{key}={value}" for key, value in (labels.get("matchLabels") or {}).items()]
     for term in labels.get("matchExpressions") or []:
         key, values = term["key"], ",".join(term.get("values") or [])
-        parts.append(
+        terms.append(
             {
                 "In": f"{key} in ({values})",
                 "NotIn": f"{key} notin ({values})",
@@ -69,7 +69,7 @@ def selector(labels: Json) -> str:
                 "DoesNotExist": f"!{key}",
             }[term["operator"]]
         )
-    return ",".join(parts)
+    return ",".join(terms)
 
 
 async def exhausted(client: Client, spaces: set[str]) -> Held:
@@ -93,21 +93,21 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
         pods = await client.list(f"namespaces/{space}/pods", **query)
         return {(space, pod["metadata"]["name"]): name for pod in pods}
 
-    held: Held = {}
+    budgets: Held = {}
     for pods in await gather(covered, tight):
-        held |= pods
-    return held
+        budgets |= pods
+    return budgets
 
 
 def view(
-    node: Json, pods: list[Json], held: dict[tuple[str, str], str], consent: Sequence[str]
+    node: Json, pods: list[Json], budget_of: dict[tuple[str, str], str], consent: Sequence[str]
 ) -> View:
     """Inspect one node that a rollout would change: obstacles, and pods to evict."""
     going = drain.to_evict(pods)
     budgets = {
-        f"{pod['metadata']['namespace']}/{held[key]}"
+        f"{pod['metadata']['namespace']}/{budget_of[key]}"
         for pod in going
-        if (key := (pod["metadata"]["namespace"], pod["metadata"]["name"])) in held
+        if (key := (pod["metadata"]["namespace"], pod["metadata"]["name"])) in budget_of
     }
     return View(
         left=left_alone(node),
@@ -128,10 +128,16 @@ async def views(client: Client, names: list[str], consent: Sequence[str]) -> dic
         query = {"fieldSelector": f"spec.nodeName={name}"}
         return name, node, await client.list("pods", **query) if node else []
 
-    seen = await gather(inspected, names)
-    spaces = {pod["metadata"]["namespace"] for _, _, pods in seen for pod in drain.to_evict(pods)}
-    held = await exhausted(client, spaces) if spaces else {}
-    return {name: view(node, pods, held, consent) for name, node, pods in seen if node is not None}
+    inspections = await gather(inspected, names)
+    spaces = {
+        pod["metadata"]["namespace"] for _, _, pods in inspections for pod in drain.to_evict(pods)
+    }
+    budgets = await exhausted(client, spaces) if spaces else {}
+    return {
+        name: view(node, pods, budgets, consent)
+        for name, node, pods in inspections
+        if node is not None
+    }
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) 
     try:
         async with connect(context) as client:
             version = await client.request("GET", "", base="/version", version="")
-            found = await views(client, names, consent)
-        return NodesSeen(found, str(version["gitVersion"]))
+            node_views = await views(client, names, consent)
+        return NodesSeen(node_views, str(version["gitVersion"]))
     except ClusterError as error:
         return NodesSeen(unreachable=str(error))

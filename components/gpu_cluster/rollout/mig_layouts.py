@@ -45,9 +45,9 @@ class MigLayoutsRun:
         self.busy: list[str] = []
         """Nodes that got pods between the inspection and the cordon."""
 
-    def tell(self, name: str, what: str) -> None:
+    def tell(self, name: str, message: str) -> None:
         """Print a line of progress on standard error."""
-        print(f"layouts: {name} {what}", file=sys.stderr, flush=True)
+        print(f"layouts: {name} {message}", file=sys.stderr, flush=True)
 
     async def node(self, name: str) -> Json:
         """Return the Node object.
@@ -55,8 +55,8 @@ class MigLayoutsRun:
         Raises:
             ClusterError: The node no longer exists.
         """
-        found: Json = await self.client.request("GET", f"nodes/{name}")
-        return found
+        node_object: Json = await self.client.request("GET", f"nodes/{name}")
+        return node_object
 
     async def cordon(self, name: str) -> None:
         """Cordon a node, unless an administrator or another program is working on the node.
@@ -65,10 +65,10 @@ class MigLayoutsRun:
             ClusterError: Somebody else is working on the node.
         """
         node = await self.node(name)
-        if why := left_alone(node):
+        if reason := left_alone(node):
             cure = "run `up` again when the work on it is done"
             raise ClusterError(
-                Fault(f"node {name}", printable(why), "a node that no other run changes", cure)
+                Fault(f"node {name}", printable(reason), "a node that no other run changes", cure)
             )
         await drain.cordon(self.client, node, mig_targets.MARK)
         self.tell(name, "cordoned")
@@ -126,8 +126,10 @@ class MigLayoutsRun:
         if await self.outcome(name) == mig_targets.FAILED:
             self.tell(name, "MIG manager failed, tried again")
             await self.restart(name)
-        if (found := await self.outcome(name)) != mig_targets.SUCCESS:
-            raise self.fault(name, f"{MIG_STATE}: {found or 'not set'}", f"layout {layout} applied")
+        if (last_state := await self.outcome(name)) != mig_targets.SUCCESS:
+            raise self.fault(
+                name, f"{MIG_STATE}: {last_state or 'not set'}", f"layout {layout} applied"
+            )
 
     def fault(self, name: str, found: str, wanted: str) -> ClusterError:
         """Return the error to raise for a MIG layout that MIG manager did not apply."""
@@ -152,8 +154,8 @@ class MigLayoutsRun:
             return mig_targets.state(node) not in mig_targets.PENDING
 
         if not await drain.until(step, self.limit):
-            found = f"{MIG_STATE}: {mig_targets.state(node)} for {self.limit:.0f} s"
-            raise self.fault(name, found, "success or failed")
+            unsettled = f"{MIG_STATE}: {mig_targets.state(node)} for {self.limit:.0f} s"
+            raise self.fault(name, unsettled, "success or failed")
         return node
 
     async def outcome(self, name: str) -> str:
@@ -161,15 +163,15 @@ class MigLayoutsRun:
 
         After the time limit the result is the state at that time, which may be empty.
         """
-        said = ""
+        label = ""
 
         async def step() -> bool:
-            nonlocal said
-            said = mig_targets.state(await self.node(name))
-            return said in (mig_targets.SUCCESS, mig_targets.FAILED)
+            nonlocal label
+            label = mig_targets.state(await self.node(name))
+            return label in (mig_targets.SUCCESS, mig_targets.FAILED)
 
         await drain.until(step, self.limit)
-        return said
+        return label
 
     async def forget(self, name: str) -> None:
         """Remove the state label of the previous layout change, so that a new state is noticed."""
@@ -232,22 +234,25 @@ async def apply(request: MigLayoutsRequest) -> Json:
     async with connect(rollout.context) as client:
         nodes = await client.list("nodes")
         differing = mig_targets.differences(nodes, request.layouts)
-        seen = await views(client, list(differing), rollout.consent) if differing else {}
-        left = {name: view.left for name, view in seen.items() if view.left}
+        node_views = await views(client, list(differing), rollout.consent) if differing else {}
+        left_alone = {name: view.left for name, view in node_views.items() if view.left}
         # Nodes whose MIG layout an interrupted run started to change come first.
-        names = sorted(seen.keys() - left.keys(), key=lambda name: (not seen[name].begun, name))
-        if faults := [fault for name in names for fault in lost(name, seen[name])]:
+        names = sorted(
+            node_views.keys() - left_alone.keys(),
+            key=lambda name: (not node_views[name].begun, name),
+        )
+        if faults := [fault for name in names for fault in lost(name, node_views[name])]:
             raise ClusterError(*faults)
         targets = mig_targets.targets(nodes, request.layouts)
         run = MigLayoutsRun(client, request, {name: targets[name] for name in names})
-        idle = [name for name in names if not seen[name].evicts]
-        rest = [name for name in names if seen[name].evicts]
+        idle = [name for name in names if not node_views[name].evicts]
+        with_pods = [name for name in names if node_views[name].evicts]
         try:
             await in_waves([], idle, CONCURRENCY, run.at_once, str)
         except ClusterError as error:
-            raise ClusterError(*error.faults, *not_begun([*run.busy, *rest])) from error
-        await in_waves([], [*run.busy, *rest], rollout.max_unavailable, run.in_turn, str)
-    return {"changed": run.changed, "left": left}
+            raise ClusterError(*error.faults, *not_begun([*run.busy, *with_pods])) from error
+        await in_waves([], [*run.busy, *with_pods], rollout.max_unavailable, run.in_turn, str)
+    return {"changed": run.changed, "left": left_alone}
 
 
 if __name__ == "__main__":

@@ -69,9 +69,9 @@ class MigLayouts(pulumi.ComponentResource):
     ) -> None:
         """Declare the Command that changes the nodes' MIG layouts."""
         super().__init__(self.TYPE, name, None, opts)
-        found = "; ".join(words(args.plan)) if args.plan.names else ""
+        plan_text = "; ".join(words(args.plan)) if args.plan.names else ""
         # Without hosts there is no SSH private key, so the Command's input need not be a secret.
-        given = (
+        kubeconfig_text = (
             pulumi.Output.secret(args.private_key)
             if args.has_hosts
             else pulumi.Output.from_input("")
@@ -80,9 +80,9 @@ class MigLayouts(pulumi.ComponentResource):
             name,
             "mig-layouts",
             "apply",
-            given.apply(lambda text: write(mig_layouts_request(args, text))),
+            kubeconfig_text.apply(lambda text: write(mig_layouts_request(args, text))),
             pulumi.ResourceOptions(parent=self),
-            environment={FINDING: dated(found)} if found else {},
-            ignored=() if found else ("environment",),
+            environment={FINDING: dated(plan_text)} if plan_text else {},
+            ignored=() if plan_text else ("environment",),
         )
         self.register_outputs({})

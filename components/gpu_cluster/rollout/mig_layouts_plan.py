@@ -52,30 +52,30 @@ class MigLayoutsPlan:
         return self.views.get(name, View())
 
 
-def words(made: MigLayoutsPlan) -> Iterable[str]:
+def words(layouts_plan: MigLayoutsPlan) -> Iterable[str]:
     """Yield the lines of the plan for the preview."""
-    for name, why in made.left.items():
-        yield f"node {name} left alone: {printable(why)}"
-    if not made.names:
+    for name, reason in layouts_plan.left.items():
+        yield f"node {name} left alone: {printable(reason)}"
+    if not layouts_plan.names:
         return
-    idle = [name for name in made.names if not made.view(name).evicts]
-    rest = [name for name in made.names if made.view(name).evicts]
-    pods = sum(sum(made.view(name).evicts.values()) for name in rest)
+    idle = [name for name in layouts_plan.names if not layouts_plan.view(name).evicts]
+    busy = [name for name in layouts_plan.names if layouts_plan.view(name).evicts]
+    pods = sum(sum(layouts_plan.view(name).evicts.values()) for name in busy)
     yield (
-        f"MIG layout of {counted(len(made.names), 'node')}: {len(idle)} without pods, "
-        f"{len(rest)} in waves, {counted(pods, 'pod')} evicted"
+        f"MIG layout of {counted(len(layouts_plan.names), 'node')}: {len(idle)} without pods, "
+        f"{len(busy)} in waves, {counted(pods, 'pod')} evicted"
     )
     by_change: dict[str, list[str]] = {}
     for name in idle:
-        by_change.setdefault(made.changes[name].text, []).append(name)
+        by_change.setdefault(layouts_plan.changes[name].text, []).append(name)
     for change, names in by_change.items():
         yield f"without pods, {printable(change)}: {shortened(names, NAMED)}"
-    yield from wave_words(list(filter(None, (rest[:1], rest[1:]))), made.at_once)
-    for name in rest:
-        yield from node_words(name, made.changes[name].text, made.view(name))
+    yield from wave_words(list(filter(None, (busy[:1], busy[1:]))), layouts_plan.at_once)
+    for name in busy:
+        yield from node_words(name, layouts_plan.changes[name].text, layouts_plan.view(name))
 
 
-def blockers(made: MigLayoutsPlan) -> Iterable[str]:
+def blockers(layouts_plan: MigLayoutsPlan) -> Iterable[str]:
     """Yield the reasons why the run that changes MIG layouts can't start."""
-    for name in made.names:
-        yield from blocked(name, made.view(name))
+    for name in layouts_plan.names:
+        yield from blocked(name, layouts_plan.view(name))

@@ -41,12 +41,12 @@ class MigTarget:
 
     def difference(self, node: Json) -> Finding | None:
         """Return the finding that the node's MIG layout must change; None if it need not."""
-        name, found, kept = str(node["metadata"]["name"]), layout(node), applied(node)
+        name, observed, recorded = str(node["metadata"]["name"]), layout(node), applied(node)
         about = (Subject.NODE, name, Aspect.LAYOUT)
-        if found != self.layout and self.declared and kept == self.layout:
-            return Finding(Kind.DRIFT, *about, "", kept, found)
-        if found != self.layout:
-            return Finding(Kind.CHANGE, *about, "", kept or found, self.layout)
+        if observed != self.layout and self.declared and recorded == self.layout:
+            return Finding(Kind.DRIFT, *about, "", recorded, observed)
+        if observed != self.layout:
+            return Finding(Kind.CHANGE, *about, "", recorded or observed, self.layout)
         if state(node) == FAILED:
             return Finding(Kind.DUE, *about, f" {self.layout} {FAILED}")
         if begun(node) or not self.declared:
@@ -69,18 +69,23 @@ def targets(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, MigTarge
     """
     if not layouts.selector:
         return {}
-    found = {
+    pool_targets = {
         node["metadata"]["name"]: MigTarget(pool.layout)
         for pool in layouts.pools
         if pool.layout
         for node in pool_members(nodes, pool)
         if node["metadata"]["name"] not in pool.excluded
     }
-    left = {node["metadata"]["name"] for node in nodes if managed_by(node, layouts.manager)} - {
-        *found,
+    left_nodes = {
+        node["metadata"]["name"] for node in nodes if managed_by(node, layouts.manager)
+    } - {
+        *pool_targets,
         *layouts.maintenance,
     }
-    return {**found, **{name: MigTarget(ALL_DISABLED, declared=False) for name in left}}
+    return {
+        **pool_targets,
+        **{name: MigTarget(ALL_DISABLED, declared=False) for name in left_nodes},
+    }
 
 
 def kept(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, str]:
@@ -119,10 +124,10 @@ def begun(node: Json) -> bool:
 
 def differences(nodes: list[Json], layouts: DesiredMigLayouts) -> dict[str, Finding]:
     """Return the findings about nodes whose layout must change, by node name."""
-    wanted = targets(nodes, layouts)
-    found = {
-        name: wanted[name].difference(node)
+    target_of = targets(nodes, layouts)
+    findings = {
+        name: target_of[name].difference(node)
         for node in nodes
-        if (name := node["metadata"]["name"]) in wanted
+        if (name := node["metadata"]["name"]) in target_of
     }
-    return {name: finding for name, finding in found.items() if finding}
+    return {name: finding for name, finding in findings.items() if finding}

@@ -71,8 +71,10 @@ def _with_gpus(container: Json) -> bool:
     limits = (container.get("resources") or {}).get("limits") or {}
     if any(name.startswith(GPU_DOMAINS) and str(amount) != "0" for name, amount in limits.items()):
         return True
-    visible = (each for each in container.get("env") or [] if each.get("name") == VISIBLE)
-    return any(each.get("value") not in ("", "none", "void") for each in visible)
+    visible = (
+        variable for variable in container.get("env") or [] if variable.get("name") == VISIBLE
+    )
+    return any(variable.get("value") not in ("", "none", "void") for variable in visible)
 
 
 async def off(client: Client, name: str, operands: Operands, limit: float) -> None:
@@ -114,7 +116,7 @@ async def on(client: Client, name: str) -> None:
     await _write(client, name, [TAINT], [])
 
 
-async def _write(client: Client, name: str, recorded: list[Json], wanted: list[Json]) -> None:
+async def _write(client: Client, name: str, recorded: list[Json], taints: list[Json]) -> None:
     node = await drain.node_of(client, name)
     if node is not None:
-        await write_taints(client, node, lambda _: recorded, wanted, MANAGER)
+        await write_taints(client, node, lambda _: recorded, taints, MANAGER)

@@ -39,24 +39,29 @@ def changes(
         facts: Facts that the hosts reported, by host name.
         cordoned: Names of the nodes that this program cordoned.
     """
-    found = []
+    pending = []
     for host in working(hosts):
-        seen = facts.get(host.name)
-        if seen is None or seen.refused:
+        host_facts = facts.get(host.name)
+        if host_facts is None or host_facts.refused:
             continue
         by_phase: dict[str, tuple[StepChange, ...]] = {}
-        if not seen.error:
+        if not host_facts.error:
             for phase, after in disruptive_settings(host).items():
-                before = seen.disrupts.get(phase)
-                if changed := _changed(phase, before, after, host.sections.runtime.engine):
+                before = host_facts.disrupts.get(phase)
+                if changed := _changed_steps(phase, before, after, host.sections.runtime.engine):
                     by_phase[phase] = changed
         steps = tuple(step for steps in by_phase.values() for step in steps)
         if steps or host.node in cordoned:
             # A run that was interrupted may have applied the first of a new host's phases only.
-            first = not seen.error and not (by_phase or seen.disrupts).keys() & seen.disrupts.keys()
+            first = (
+                not host_facts.error
+                and not (by_phase or host_facts.disrupts).keys() & host_facts.disrupts.keys()
+            )
             undoes = "runtime" in by_phase and not host.configures_runtime
-            found.append(Change(host, steps, first, _boot(host, seen, steps), undoes))
-    return tuple(found)
+            pending.append(
+                Change(host, steps, first, _reboot_reason(host, host_facts, steps), undoes)
+            )
+    return tuple(pending)
 
 
 def replaced_engines(
@@ -67,23 +72,23 @@ def replaced_engines(
     Args:
         facts: Facts that the hosts reported, by host name.
     """
-    found = []
+    engine_changes = []
     for host in working(hosts):
-        seen, engine = facts.get(host.name), host.sections.runtime.engine.value
-        if seen is None or seen.error or not host.configures_runtime:
+        host_facts, engine = facts.get(host.name), host.sections.runtime.engine.value
+        if host_facts is None or host_facts.error or not host.configures_runtime:
             continue
-        old = _engine(seen.disrupts.get("runtime"))
+        old = _recorded_engine(host_facts.disrupts.get("runtime"))
         if old and old != engine:
-            found.append(EngineChange(host.name, host.node, old, engine))
-    return tuple(found)
+            engine_changes.append(EngineChange(host.name, host.node, old, engine))
+    return tuple(engine_changes)
 
 
-def _engine(recorded: str | None) -> str:
+def _recorded_engine(recorded: str | None) -> str:
     """Return the container engine in a host's recorded settings; empty if there is none."""
     return next(iter(disruption.steps(recorded or "").get("runtime", ())), "")
 
 
-def _boot(host: DesiredHost, seen: HostFacts, steps: tuple[StepChange, ...]) -> str:
+def _reboot_reason(host: DesiredHost, facts: HostFacts, steps: tuple[StepChange, ...]) -> str:
     """Return what makes a reboot of a changed host necessary, as far as its facts show it.
 
     A driver from packages is loaded by a reboot (`driver.sh`, driver_load); a runfile's installer
@@ -95,15 +100,17 @@ def _boot(host: DesiredHost, seen: HostFacts, steps: tuple[StepChange, ...]) -> 
     if (
         driver_of(host)
         and driver.source is DriverSource.PACKAGE
-        and not seen.driver_container
+        and not facts.driver_container
         and driver.version
-        and seen.driver not in (None, driver.version)
+        and facts.driver not in (None, driver.version)
     ):
-        return f"driver {seen.driver} loaded, which packages of {driver.version} do not unload"
-    return f"a reboot pending ({'; '.join(seen.reboot)})" if seen.reboot else ""
+        return f"driver {facts.driver} loaded, which packages of {driver.version} do not unload"
+    return f"a reboot pending ({'; '.join(facts.reboot)})" if facts.reboot else ""
 
 
-def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[StepChange, ...]:
+def _changed_steps(
+    phase: str, before: str | None, after: str, engine: str
+) -> tuple[StepChange, ...]:
     """Return the changes of one phase that disrupt pods and thus must be made in waves.
 
     If another container engine replaces the old one, nothing is returned: the program undoes the
@@ -111,7 +118,7 @@ def _changed(phase: str, before: str | None, after: str, engine: str) -> tuple[S
     """
     if before == after or not (before or after):
         return ()
-    old = _engine(before)
+    old = _recorded_engine(before)
     if phase == "runtime" and old and old != engine:
         return ()
     return disruption.changes(before or "", after)

@@ -124,9 +124,15 @@ class Plan:
     @property
     def upgraded(self) -> ControlPlane | None:
         """Return the control plane that this rollout upgrades, or None."""
-        made = self.made
-        rolled = made and made.host in (change.host.name for change in self.changes)
-        return made if made and rolled and made.is_newer(self.server) else None
+        control_plane = self.made
+        rolled = control_plane and control_plane.host in (
+            change.host.name for change in self.changes
+        )
+        return (
+            control_plane
+            if control_plane and rolled and control_plane.is_newer(self.server)
+            else None
+        )
 
     def refusal(self, change: Change) -> str:
         """Return the reasons why a host's change must not be started; empty if it may start."""
@@ -171,25 +177,25 @@ class Plan:
 
 
 def plan(
-    found: Iterable[Change],
+    changes: Iterable[Change],
     views: Mapping[str, View],
     at_once: int = 1,
     may_boot: bool = True,
     server: str = "",
-    made: ControlPlane | None = None,
+    control_plane: ControlPlane | None = None,
 ) -> Plan:
     """Return the rollout plan: control plane first, then interrupted changes, then all others.
 
     A host on which nothing was ever applied is included only if pods run on its node; a new host is
     prepared together with all other new hosts.
     """
-    rolled, left = [], {}
-    for change in found:
+    rolled, left_alone = [], {}
+    for change in changes:
         view = views.get(change.host.node)
         if change.first and not (view and (view.evicts or view.begun)):
             continue
         if view and view.left:
-            left[change.host.name] = view.left
+            left_alone[change.host.name] = view.left
         else:
             rolled.append(change)
 
@@ -197,56 +203,68 @@ def plan(
         view = views.get(change.host.node, View())
         return not change.host.role.is_control_plane, not view.begun
 
-    return Plan(tuple(sorted(rolled, key=order)), left, views, at_once, may_boot, server, made)
+    return Plan(
+        tuple(sorted(rolled, key=order)),
+        left_alone,
+        views,
+        at_once,
+        may_boot,
+        server,
+        control_plane,
+    )
 
 
-def waves(made: Plan) -> list[list[str]]:
+def waves(rollout: Plan) -> list[list[str]]:
     """Return the nodes of each wave: single control plane nodes, a canary worker, then the rest."""
-    alone = [change.host.node for change in made.nodes if change.host.role.is_control_plane]
-    rest = [change.host.node for change in made.nodes if not change.host.role.is_control_plane]
-    return [*([name] for name in alone), *filter(None, (rest[:1], rest[1:]))]
+    alone = [change.host.node for change in rollout.nodes if change.host.role.is_control_plane]
+    workers = [
+        change.host.node for change in rollout.nodes if not change.host.role.is_control_plane
+    ]
+    return [*([name] for name in alone), *filter(None, (workers[:1], workers[1:]))]
 
 
-def words(made: Plan) -> Iterable[str]:
+def words(rollout: Plan) -> Iterable[str]:
     """Yield the lines of the plan for the preview."""
-    nodes = made.nodes
-    for host, why in made.left.items():
-        yield f"host {host} left alone: {why}"
-    others = [change.host.name for change in made.changes if change.host.node not in made.views]
-    if others:
-        yield f"changed immediately, not in the cluster: {', '.join(others)}"
+    nodes = rollout.nodes
+    for host, reason in rollout.left.items():
+        yield f"host {host} left alone: {reason}"
+    outside = [
+        change.host.name for change in rollout.changes if change.host.node not in rollout.views
+    ]
+    if outside:
+        yield f"changed immediately, not in the cluster: {', '.join(outside)}"
     if not nodes:
         return
-    pods = sum(sum(made.views[change.host.node].evicts.values()) for change in nodes)
+    pods = sum(sum(rollout.views[change.host.node].evicts.values()) for change in nodes)
     yield (
         f"{counted(len(nodes), 'node')} changed in waves, {counted(pods, 'pod')} evicted; "
         f"all of it is fetched before the first node is touched"
     )
-    yield from wave_words(waves(made), made.at_once)
-    if made.upgraded:
+    yield from wave_words(waves(rollout), rollout.at_once)
+    if upgraded := rollout.upgraded:
         yield (
-            f"control plane {printable(made.server.removeprefix('v'))} → {made.upgraded.version} "
-            f"by kubeadm upgrade on host {made.upgraded.host}, before its node is drained"
+            f"control plane {printable(rollout.server.removeprefix('v'))} → {upgraded.version} "
+            f"by kubeadm upgrade on host {upgraded.host}, before its node is drained"
         )
     for change in nodes:
         name = change.host.node
-        yield from node_words(name, change.text, made.views[name])
-        if made.views[name].daemons:
-            yield f"node {name}: stops pods with GPUs, {_owners(made.views[name].daemons)}"
+        yield from node_words(name, change.text, rollout.views[name])
+        if rollout.views[name].daemons:
+            yield f"node {name}: stops pods with GPUs, {_owners_text(rollout.views[name].daemons)}"
 
 
-def wave_words(made: list[list[str]], at_once: int) -> Iterable[str]:
+def wave_words(waves_of_nodes: list[list[str]], at_once: int) -> Iterable[str]:
     """Yield one numbered line of the preview per wave."""
-    for number, wave in enumerate(made, 1):
+    for number, wave in enumerate(waves_of_nodes, 1):
         kind = "" if len(wave) == 1 else f" (at most {at_once} at once)"
         yield f"wave {number}{kind}: {', '.join(wave)}"
 
 
-def node_words(name: str, what: str, view: View) -> Iterable[str]:
+def node_words(name: str, change: str, view: View) -> Iterable[str]:
     """Yield the preview's lines about a node that the rollout drains."""
-    yield f"node {name}: {printable(what)}"
+    yield f"node {name}: {printable(change)}"
     if view.evicts:
-        yield f"node {name}: evicts {_owners(view.evicts)}"
+        yield f"node {name}: evicts {_owners_text(view.evicts)}"
     if view.budgets:
         yield (
             f"node {name}: waits while PodDisruptionBudgets allow no disruption: "
@@ -254,13 +272,13 @@ def node_words(name: str, what: str, view: View) -> Iterable[str]:
         )
 
 
-def blockers(made: Plan) -> Iterable[str]:
+def blockers(rollout: Plan) -> Iterable[str]:
     """Yield the reasons why the rollout can't start."""
-    for change in made.changes:
-        view = made.views.get(change.host.node)
+    for change in rollout.changes:
+        view = rollout.views.get(change.host.node)
         if view:
             yield from blocked(change.host.node, view)
-        if refusal := made.refusal(change):
+        if refusal := rollout.refusal(change):
             yield f"rollout: host {change.host.name}: {refusal}"
 
 
@@ -273,11 +291,11 @@ def blocked(name: str, view: View) -> Iterable[str]:
         )
 
 
-def _owners(evicts: Mapping[str, int]) -> str:
-    shown = sorted(evicts.items(), key=lambda item: (-item[1], item[0]))
-    rest = sum(number for _, number in shown[OWNERS:])
-    text = ", ".join(f"{number} of {printable(name)}" for name, number in shown[:OWNERS])
-    return f"{text} and {rest} more" if rest else text
+def _owners_text(evicts: Mapping[str, int]) -> str:
+    largest_first = sorted(evicts.items(), key=lambda item: (-item[1], item[0]))
+    remaining = sum(number for _, number in largest_first[OWNERS:])
+    text = ", ".join(f"{number} of {printable(name)}" for name, number in largest_first[:OWNERS])
+    return f"{text} and {remaining} more" if remaining else text
 
 
 def counted(number: int, noun: str) -> str:

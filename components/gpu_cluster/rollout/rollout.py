@@ -57,9 +57,9 @@ class RolloutRun:
         self.limit: float = request.rollout.boot_timeout_seconds
         self.rolled: list[str] = []
 
-    def tell(self, host: RolledHost, what: str) -> None:
+    def tell(self, host: RolledHost, message: str) -> None:
         """Print a line of progress on standard error."""
-        print(f"rollout: {host.target.name} {what}", file=sys.stderr, flush=True)
+        print(f"rollout: {host.target.name} {message}", file=sys.stderr, flush=True)
 
     async def script(self, host: RolledHost, phase: Phase, action: str) -> None:
         """Run one of a host's scripts.
@@ -71,15 +71,18 @@ class RolloutRun:
         try:
             async with reached(host.target, self.key) as connection:
                 text = f"GC_ROLLOUT=1\n{phase.script}"
-                answer = await run(connection, phase.lines[action], text, NOTHING)
+                result = await run(connection, phase.lines[action], text, NOTHING)
         except LoginFailed as error:
-            why = error.failure
+            step_failure = error.failure
             raise fault(
-                host, f"no end of {phase.name}: {why.found}", why.wanted, why.cure
+                host,
+                f"no end of {phase.name}: {step_failure.found}",
+                step_failure.wanted,
+                step_failure.cure,
             ) from error
-        if answer.status != 0:
-            shown = "\n".join(answer.errors[-TAIL:]) or "no message"
-            found = f"{phase.name} ended with status {answer.status}: {shown}"
+        if result.status != 0:
+            output = "\n".join(result.errors[-TAIL:]) or "no message"
+            found = f"{phase.name} ended with status {result.status}: {output}"
             raise fault(host, found, "status 0", "see what it names")
 
     async def again(self, step: Callable[[], Awaitable[None]], host: RolledHost) -> None:
@@ -124,9 +127,9 @@ class RolloutRun:
         node = await drain.node_of(self.client, name)
         if node is None:
             return
-        if why := left_alone(node):
+        if reason := left_alone(node):
             cure = "run `up` again when the work on it is done"
-            raise fault(host, f"its node {why}", "a node that no other run changes", cure)
+            raise fault(host, f"its node {reason}", "a node that no other run changes", cure)
         await drain.cordon(self.client, node, MARK)
         self.tell(host, "cordoned")
         bounds = self.request.rollout
@@ -170,11 +173,11 @@ class RolloutRun:
             raise fault(host, facts.error, facts.wanted, facts.cure)
         if not facts.reboot:
             return False
-        why = printable("; ".join(facts.reboot))
+        reasons = printable("; ".join(facts.reboot))
         if not self.request.rollout.boots:
             cure = "declare reboot.when: required, then run `up` again; its node stays cordoned"
-            raise fault(host, f"a reboot needed ({why})", "leave to reboot it", cure)
-        self.tell(host, f"reboots: {why}")
+            raise fault(host, f"a reboot needed ({reasons})", "leave to reboot it", cure)
+        self.tell(host, f"reboots: {reasons}")
         await reboot.restart(target, self.key, facts.boot_id, self.limit)
         return True
 
@@ -199,9 +202,9 @@ class RolloutRun:
 
     async def can_validate(self, host: RolledHost, pool: PoolValidation) -> bool:
         """Return whether validation pods can run and the node already has its MIG layout."""
-        wanted = host.layouts
+        allowed = host.layouts
         node = await drain.node_of(self.client, host.target.node)
-        if wanted and node and layout(node) not in wanted:
+        if allowed and node and layout(node) not in allowed:
             return False
         return await can_validate(self.client, pool)
 
@@ -247,16 +250,16 @@ async def roll(request: RolloutRequest) -> Json:
     hosts, bounds = request.hosts, request.rollout
     async with connect(bounds.context) as client:
         rollout = RolloutRun(client, request)
-        seen = await views(client, [host.target.node for host in hosts], bounds.consent)
-        refuse(hosts, seen)
+        node_views = await views(client, [host.target.node for host in hosts], bounds.consent)
+        refuse(hosts, node_views)
         await gather(rollout.fetch, hosts)
-        joined = [host for host in hosts if host.target.node in seen]
+        joined = [host for host in hosts if host.target.node in node_views]
         # Hosts whose nodes are not in the cluster run no pods, so they are changed in parallel.
         await gather(rollout.roll, [host for host in hosts if host not in joined])
         alone = [host for host in joined if host.target.role.is_control_plane]
-        rest = [host for host in joined if not host.target.role.is_control_plane]
+        workers = [host for host in joined if not host.target.role.is_control_plane]
         at_once = bounds.max_unavailable
-        await in_waves(alone, rest, at_once, rollout.roll, lambda host: host.target.name)
+        await in_waves(alone, workers, at_once, rollout.roll, lambda host: host.target.name)
     return {"rolled": rollout.rolled}
 
 

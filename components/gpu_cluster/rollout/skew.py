@@ -36,7 +36,9 @@ class ControlPlane:
     def refusal(self, server: str) -> str:
         """Return why the API server can't be upgraded to the declared version; empty if it can."""
         return (
-            "" if _follows(server, self.version) else _skips("an API server", server, self.version)
+            ""
+            if _is_next_minor(server, self.version)
+            else _skipped_version_text("an API server", server, self.version)
         )
 
 
@@ -55,8 +57,8 @@ def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:
         server: Version that the API server will have. Empty if unknown.
         cure: How to upgrade an API server that is too old, for the message.
     """
-    if not _follows(old, new):
-        return _skips("kubelet", old, new)
+    if not _is_next_minor(old, new):
+        return _skipped_version_text("kubelet", old, new)
     if server and numbers(server)[:2] < numbers(new)[:2]:
         return (
             f"found an API server {printable(server)} and kubelet {new}; wanted a control plane "
@@ -65,13 +67,13 @@ def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:
     return ""
 
 
-def _follows(old: str, new: str) -> bool:
+def _is_next_minor(old: str, new: str) -> bool:
     before, after = numbers(old), numbers(new)
     return after >= before and after[1] - before[1] <= 1
 
 
-def _skips(what: str, old: str, new: str) -> str:
+def _skipped_version_text(component: str, old: str, new: str) -> str:
     return (
-        f"found {what} {printable(old)} → {new}; wanted one minor version forward at a time; "
+        f"found {component} {printable(old)} → {new}; wanted one minor version forward at a time; "
         "declare the next one first"
     )

@@ -27,7 +27,7 @@ def lost(name: str, view: View) -> list[Fault]:
     return [Fault(f"node {name}", view.lost, "none, or your consent", cure)]
 
 
-def refuse(hosts: Iterable[RolledHost], seen: dict[str, View]) -> None:
+def refuse(hosts: Iterable[RolledHost], node_views: dict[str, View]) -> None:
     """Stop the rollout before anything is changed if a known problem would stop it later.
 
     Raises:
@@ -37,7 +37,7 @@ def refuse(hosts: Iterable[RolledHost], seen: dict[str, View]) -> None:
     faults: list[Fault] = []
     for host in hosts:
         name = host.target.node
-        faults += lost(name, seen.get(name, View()))
+        faults += lost(name, node_views.get(name, View()))
         if host.refused:
             cure = "declare it otherwise"
             faults.append(

@@ -18,7 +18,7 @@ NAMED = 10
 
 async def in_waves(
     alone: Sequence[T],
-    rest: Sequence[T],
+    items: Sequence[T],
     at_once: int,
     change: Callable[[T], Awaitable[None]],
     name: Callable[[T], str],
@@ -29,8 +29,8 @@ async def in_waves(
 
     Args:
         alone: Items that are changed one at a time, before all others.
-        rest: All other items; the first of them is the canary.
-        at_once: Maximum number of items of `rest` that are changed at the same time.
+        items: All other items; the first of them is the canary.
+        at_once: Maximum number of items of `items` that are changed at the same time.
         change: Changes one item.
         name: Returns an item's name for errors.
 
@@ -38,7 +38,7 @@ async def in_waves(
         ClusterError: An item failed; the error also names the items that were not started. Items in
             progress have finished by then.
     """
-    waiting = [*alone, *rest]
+    waiting = [*alone, *items]
     faults: list[Fault] = []
 
     async def work(until: int) -> None:
@@ -49,7 +49,7 @@ async def in_waves(
             except ClusterError as error:
                 faults.extend(error.faults)
 
-    await work(until=max(0, len(rest) - 1))
+    await work(until=max(0, len(items) - 1))
     await asyncio.gather(*(work(until=0) for _ in range(min(at_once, len(waiting)))))
     if faults:
         raise ClusterError(*faults, *not_begun([name(item) for item in waiting]))

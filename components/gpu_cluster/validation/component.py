@@ -150,14 +150,14 @@ class Validation(pulumi.ComponentResource):
         """
         validation = args.validation
         space = validation.namespace
-        given = NamespaceArgs(
+        namespace_args = NamespaceArgs(
             context=validation.context,
             namespace=space,
             security="baseline",
             pull_secret=validation.registry.pull_secret,
             credentials=args.registry_credentials,
         )
-        needed = own_namespace(self, name, given)
+        needed = own_namespace(self, name, namespace_args)
         child = pulumi.ResourceOptions(parent=self, depends_on=[*needed])
         needed.append(Manifest(f"{name}-priority", priority_class(space), child))
         if validation.claim:

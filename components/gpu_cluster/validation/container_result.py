@@ -97,23 +97,23 @@ def read_result(status: Json, log: str) -> ContainerResult:
     instances = [match[1] for line in lines if (match := _MIG.match(line))]
     name = status["name"]
     simulated = bool(lines) and lines[0].startswith(SIMULATED)
-    seen = instances or gpus
-    if len(seen) != 1 or len(gpus) != 1:
-        problem = f"its container sees {len(seen)} devices; wanted: 1, by `nvidia-smi -L`"
-        if not seen:
-            problem = f"`nvidia-smi -L` shows no device; {_last(lines)}"
+    devices = instances or gpus
+    if len(devices) != 1 or len(gpus) != 1:
+        problem = f"its container sees {len(devices)} devices; wanted: 1, by `nvidia-smi -L`"
+        if not devices:
+            problem = f"`nvidia-smi -L` shows no device; {_last_line_text(lines)}"
         return ContainerResult(name, problem=problem, simulated=simulated)
     problem = ""
     ended = status["state"].get("terminated") or {}
     if code := ended.get("exitCode", 0):
-        problem = f"exit code {code}; {_last(lines)}"
+        problem = f"exit code {code}; {_last_line_text(lines)}"
     elif PASSED not in [line.strip() for line in lines]:
-        problem = f"its log has no line {PASSED!r}; {_last(lines)}"
+        problem = f"its log has no line {PASSED!r}; {_last_line_text(lines)}"
     instance = instances[0] if instances else ""
     return ContainerResult(name, gpus[0], instance, problem, simulated)
 
 
-def _last(lines: list[str]) -> str:
+def _last_line_text(lines: list[str]) -> str:
     filled = [line for line in lines if line.strip()]
     return f"its last line: {printable(filled[-1], SHOWN) if filled else 'no output'}"
 

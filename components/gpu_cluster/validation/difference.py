@@ -29,7 +29,7 @@ class ValidationDifference:
     @property
     def findings(self) -> Findings:
         """Return the findings of all pools."""
-        return tuple(finding for found in self.pools.values() for finding in found)
+        return tuple(finding for pool_findings in self.pools.values() for finding in pool_findings)
 
 
 def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findings:
@@ -39,20 +39,22 @@ def compare(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> Findin
     another pool keeps its validation, because its new pool takes over this record. No finding is
     reported as drift, because an interrupted run of this stack may have caused the change.
     """
-    name, kept = str(node["metadata"]["name"]), record.decode(node)
-    if kept is None:
+    name, validation = str(node["metadata"]["name"]), record.decode(node)
+    if validation is None:
         return (due(name, "not validated", first=True),)
-    found = [*_facts(name, kept, record.facts(node, pool, daemon_sets))]
-    is_edited = any(finding.kind is Kind.CHANGE for finding in found)
+    findings = [*_compare_facts(name, validation, record.facts(node, pool, daemon_sets))]
+    is_edited = any(finding.kind is Kind.CHANGE for finding in findings)
     if not is_edited and (short := shortfall(node, pool.gpus, pool.resources)):
-        found.append(due(name, f"validated with other GPUs: {short}", aspect=Aspect.REASON))
-    if not found and is_asked(name):
-        found.append(due(name, "validation asked for"))
-    return tuple(found)
+        findings.append(due(name, f"validated with other GPUs: {short}", aspect=Aspect.REASON))
+    if not findings and is_asked(name):
+        findings.append(due(name, "validation asked for"))
+    return tuple(findings)
 
 
-def _facts(name: str, kept: record.ValidationRecord, facts: dict[str, str]) -> Iterator[Finding]:
-    for fact, was, now in record.changes(kept, facts):
+def _compare_facts(
+    name: str, validation: record.ValidationRecord, facts: dict[str, str]
+) -> Iterator[Finding]:
+    for fact, was, now in record.changes(validation, facts):
         setting = fact.removeprefix(record.SETTINGS)
         if setting != fact:
             aspect, key, kind = Aspect.SETTING, setting, Kind.CHANGE
@@ -69,13 +71,15 @@ def _facts(name: str, kept: record.ValidationRecord, facts: dict[str, str]) -> I
         )
 
 
-def due(node: str, why: str, *, first: bool = False, aspect: Aspect = Aspect.VALIDATION) -> Finding:
+def due(
+    node: str, reason: str, *, first: bool = False, aspect: Aspect = Aspect.VALIDATION
+) -> Finding:
     """Return the finding that a node must be validated."""
     return Finding(
         kind=Kind.DUE,
         subject=Subject.NODE,
         name=node,
         aspect=aspect,
-        key=why,
+        key=reason,
         first=first,
     )

@@ -45,22 +45,25 @@ def health(node: Json, pool: PoolValidation, *, is_edited: bool) -> NodeHealth:
         pool: The node's pool; GPUs that the stack file takes out are not declared in it.
         is_edited: Whether the stack file was edited since the node's last validation.
     """
-    kept = record.decode(node)
-    before = kept.declared if kept else 0
-    declared = before if kept and is_edited else pool.gpus
-    wanted = pool.resources
-    if kept and is_edited:
-        wanted = {name: gpus(node, "capacity", name) for name in advertised(node)}
-    usable, there = (_part(node, declared, wanted, kind) for kind in ("allocatable", "capacity"))
-    why = "not advertised" if there < declared else "unhealthy or withdrawn"
+    validation = record.decode(node)
+    before = validation.declared if validation else 0
+    declared = before if validation and is_edited else pool.gpus
+    expected = pool.resources
+    if validation and is_edited:
+        expected = {name: gpus(node, "capacity", name) for name in advertised(node)}
+    usable, present = (
+        _count_advertised_gpus(node, declared, expected, kind)
+        for kind in ("allocatable", "capacity")
+    )
+    reason = "not advertised" if present < declared else "unhealthy or withdrawn"
     if not is_ready(node):
-        usable, why = 0, "on a node that is not ready"
+        usable, reason = 0, "on a node that is not ready"
     return NodeHealth(
         node=str(node["metadata"]["name"]),
         declared=declared,
         usable=usable,
         lost=max(0, min(before, declared) - usable),
-        why=why if usable < declared else "",
+        why=reason if usable < declared else "",
         simulated=simulated(node),
     )
 
@@ -68,10 +71,18 @@ def health(node: Json, pool: PoolValidation, *, is_edited: bool) -> NodeHealth:
 def is_ready(node: Json) -> bool:
     """Return whether no condition says that the node's kubelet is not ready."""
     conditions = node.get("status", {}).get("conditions") or []
-    return all(each.get("status") == "True" for each in conditions if each.get("type") == "Ready")
+    return all(
+        condition.get("status") == "True"
+        for condition in conditions
+        if condition.get("type") == "Ready"
+    )
 
 
-def _part(node: Json, declared: int, wanted: Mapping[str, int], kind: str) -> int:
+def _count_advertised_gpus(
+    node: Json, declared: int, resources: Mapping[str, int], kind: str
+) -> int:
     """Return the number of declared GPUs of which all wanted resources are advertised."""
-    parts = [declared * gpus(node, kind, name) // count for name, count in wanted.items() if count]
-    return min(declared, *parts) if parts else 0
+    counts = [
+        declared * gpus(node, kind, name) // count for name, count in resources.items() if count
+    ]
+    return min(declared, *counts) if counts else 0

@@ -34,20 +34,20 @@ class PoolSeen:
     @property
     def findings(self) -> Findings:
         """Return findings for the nodes that must be validated; empty if there are none."""
-        found: list[Finding] = []
+        due_nodes: list[Finding] = []
         for node in self.members:
-            every = compare(node, self.pool, self.daemon_sets)
-            if not every and self._may_be_free(node):
-                every = (due(_name(node), "GPUs that other pods used may be free"),)
-            found += every
-        return tuple(found)
+            node_findings = compare(node, self.pool, self.daemon_sets)
+            if not node_findings and self._may_be_free(node):
+                node_findings = (due(_name(node), "GPUs that other pods used may be free"),)
+            due_nodes += node_findings
+        return tuple(due_nodes)
 
     @property
     def health(self) -> Iterator[NodeHealth]:
         """Yield the GPUs of each node."""
         for node in self.members:
-            found = compare(node, self.pool, self.daemon_sets)
-            is_edited = any(finding.kind is Kind.CHANGE for finding in found)
+            findings = compare(node, self.pool, self.daemon_sets)
+            is_edited = any(finding.kind is Kind.CHANGE for finding in findings)
             yield health(node, self.pool, is_edited=is_edited)
 
     @property
@@ -56,26 +56,28 @@ class PoolSeen:
 
         Nodes that this run validates are left out.
         """
-        found = {}
+        reasons = {}
         for node in self.members:
-            kept = record.decode(node)
-            holders = [one for one in self.holders.get(_name(node), ()) if one.amounts]
-            if kept is None or not holders or self._may_be_free(node):
+            validation = record.decode(node)
+            holders = [holder for holder in self.holders.get(_name(node), ()) if holder.amounts]
+            if validation is None or not holders or self._may_be_free(node):
                 continue
             if not compare(node, self.pool, self.daemon_sets):
-                count = f"{kept.missing} GPU{'s' * (kept.missing > 1)}"
+                count = f"{validation.missing} GPU{'s' * (validation.missing > 1)}"
                 holding = gpu_holders.named(holders)
-                found[_name(node)] = f"{count} not validated: held by {holding}"
-        return found
+                reasons[_name(node)] = f"{count} not validated: held by {holding}"
+        return reasons
 
     @property
     def refused(self) -> dict[str, str]:
         """Return, by node, the pods because of which the node's validation would fail."""
-        held = {
+        holders_by_node = {
             node: [holder for holder in holders if holder.amounts]
             for node, holders in self.in_use.items()
         }
-        return {node: gpu_holders.named(holders) for node, holders in held.items() if holders}
+        return {
+            node: gpu_holders.named(holders) for node, holders in holders_by_node.items() if holders
+        }
 
     def _may_be_free(self, node: Json) -> bool:
         """Return whether GPUs that other pods used may be free now.
@@ -83,18 +85,22 @@ class PoolSeen:
         That is false as long as the same pods use the GPUs, because another validation could not
         reach these GPUs.
         """
-        kept, holders = record.decode(node), self.holders.get(_name(node))
-        if kept is None or holders is None:
+        validation, holders = record.decode(node), self.holders.get(_name(node))
+        if validation is None or holders is None:
             return False
         free = gpu_holders.free(node, self.pool.offers, holders)
-        return any(free.values()) and gpu_holders.digest(holders) != kept.holders
+        return any(free.values()) and gpu_holders.digest(holders) != validation.holders
 
 
 async def observe_pool(
     client: Client, members: Sequence[Json], pool: PoolValidation, daemon_sets: list[Json]
 ) -> PoolSeen:
     """Read which pods or claims hold the GPUs that no run has validated."""
-    names = [_name(node) for node in members if (kept := record.decode(node)) and kept.missing]
+    names = [
+        _name(node)
+        for node in members
+        if (validation := record.decode(node)) and validation.missing
+    ]
     holders = await gpu_holders.holders_by_node(client, names, pool.resources, pool.namespace)
     unproven = [_name(node) for node in members if compare(node, pool, daemon_sets)]
     if pool.busy != Busy.FAIL or not unproven:

@@ -113,10 +113,10 @@ def observed(
     for pod in pods:
         owned.setdefault((owner_of(pod) or {}).get("uid", ""), []).append(pod)
     return {
-        each["metadata"]["name"]: ObservedJob(
-            job=each,
-            pods=tuple(owned.get(each["metadata"]["uid"], ())),
-            refusal=refusals.get(each["metadata"]["uid"], ""),
+        validation_job["metadata"]["name"]: ObservedJob(
+            job=validation_job,
+            pods=tuple(owned.get(validation_job["metadata"]["uid"], ())),
+            refusal=refusals.get(validation_job["metadata"]["uid"], ""),
         )
-        for each in jobs
+        for validation_job in jobs
     }

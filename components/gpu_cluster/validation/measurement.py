@@ -48,9 +48,9 @@ class Outcome:
 
     def __str__(self) -> str:
         """Return the node's name with the measured value, the problem or why it was skipped."""
-        said = self.problem or self.skipped
-        shown = f"{self.figure:g}" if self.figure is not None else "passed"
-        return f"{self.node} {said or shown}"
+        failure = self.problem or self.skipped
+        result = f"{self.figure:g}" if self.figure is not None else "passed"
+        return f"{self.node} {failure or result}"
 
 
 def slowest_first(outcomes: list[Outcome]) -> list[Outcome]:

@@ -89,11 +89,11 @@ class NodeCheck:
 
     def __post_init__(self) -> None:
         """Take over validated devices from the node's record if its facts are unchanged."""
-        kept = record.decode(self.node)
-        if kept and not record.changes(kept, self.facts):
+        validation = record.decode(self.node)
+        if validation and not record.changes(validation, self.facts):
             # Recorded devices stay validated, so the Job requests only the others.
-            self.devices = {} if not kept.missing else dict(kept.devices)
-            self.simulated = kept.simulated and bool(self.devices)
+            self.devices = {} if not validation.missing else dict(validation.devices)
+            self.simulated = validation.simulated and bool(self.devices)
 
     @property
     def name(self) -> str:
@@ -126,33 +126,33 @@ class NodeCheck:
         late = time.monotonic() - self.since > REFUSED_SECONDS
         return bool(self.asked) and self.pod is None and late
 
-    async def step(self, found: ObservedJob) -> None:
+    async def step(self, observed: ObservedJob) -> None:
         """Check the node's Job once and take the next step."""
-        if found.job and found.job["metadata"].get("deletionTimestamp"):
+        if observed.job and observed.job["metadata"].get("deletionTimestamp"):
             return
         if not self.asked:
-            if found.job:
+            if observed.job:
                 # A Job of a killed run, or of the last run that failed, is deleted.
                 await self._remove()
             elif short := shortfall(self.node, self.pool.gpus, self.pool.resources):
                 self.waits = short
             else:
                 await self._ask()
-        elif found.job is None or found.job["metadata"]["uid"] != self.uid:
+        elif observed.job is None or observed.job["metadata"]["uid"] != self.uid:
             # The Job is gone, or another Job has its name; the next step deletes that other Job.
             self.asked = {}
         else:
-            await self._follow(found.job, found)
+            await self._follow(observed.job, observed)
 
-    async def _follow(self, job: Json, found: ObservedJob) -> None:
+    async def _follow(self, job: Json, observed: ObservedJob) -> None:
         """Evaluate the Job's pod if the pod has ended, else record what the pod waits for."""
-        living = found.living
-        known = self.pod["metadata"]["uid"] if self.pod else ""
-        if not found.pods and not known:
-            self.waits = waiting.reason_without_pod(job, found.refusal)
-            if found.refusal and self.is_without_pod:
-                self._fail(f"its validation pod was rejected: {found.refusal}")
-        elif len(living) != 1 or known not in ("", living[0]["metadata"]["uid"]):
+        living = observed.living
+        pod_uid = self.pod["metadata"]["uid"] if self.pod else ""
+        if not observed.pods and not pod_uid:
+            self.waits = waiting.reason_without_pod(job, observed.refusal)
+            if observed.refusal and self.is_without_pod:
+                self._fail(f"its validation pod was rejected: {observed.refusal}")
+        elif len(living) != 1 or pod_uid not in ("", living[0]["metadata"]["uid"]):
             # Either the pod was preempted or evicted, so the next step checks again which pods use
             # the GPUs. Or a pod that the Job's controller did not create names the Job as its
             # owner; then no pod is evaluated.
@@ -180,8 +180,10 @@ class NodeCheck:
             needed = dict.fromkeys(needed, WIDE)
         ask = {name: min(number, free[name]) for name, number in needed.items()}
         short = any(ask[offer.resource] < offer.devices for offer in self.pool.offers)
-        if short and (held := gpu_holders.named([holder for holder in holders if holder.amounts])):
-            self.waits = f"{sum(free.values())} of {self.wanted} devices free; {held}"
+        if short and (
+            holders_text := gpu_holders.named([holder for holder in holders if holder.amounts])
+        ):
+            self.waits = f"{sum(free.values())} of {self.wanted} devices free; {holders_text}"
             if self.pool.busy == "wait":
                 return
             if self.pool.busy == "fail":
@@ -194,11 +196,11 @@ class NodeCheck:
             return
         body = job(self.pool, self.node, ask)
         try:
-            made = await self.client.request("POST", self._jobs, base=JOBS, body=body)
+            created = await self.client.request("POST", self._jobs, base=JOBS, body=body)
         except Refused as error:
             self._fail(f"its validation Job was rejected: {printable(error.message)}")
             return
-        self.asked, self.uid, self.pod = ask, made["metadata"]["uid"], None
+        self.asked, self.uid, self.pod = ask, created["metadata"]["uid"], None
         self.since = time.monotonic()
         self.rounds += 1
 
@@ -228,12 +230,12 @@ class NodeCheck:
         if failed := "; ".join(filter(None, (failures(results), wrong))):
             self._fail(failed)
             if any(result.is_share and result.problem for result in results):
-                self.cure = "; ".join(each.share.cure for each in self.pool.offers if each.share)
+                self.cure = "; ".join(offer.share.cure for offer in self.pool.offers if offer.share)
             return
         for result in results:
-            known = self.devices.setdefault(result.gpu, [])
-            if result.instance and result.instance not in known:
-                known.append(result.instance)
+            instances = self.devices.setdefault(result.gpu, [])
+            if result.instance and result.instance not in instances:
+                instances.append(result.instance)
         await self._remove()
         before, self.asked = sum(self.asked.values()), {}
         again = self.pool.is_shared and self.rounds < ROUNDS and before < WIDE
@@ -252,9 +254,9 @@ class NodeCheck:
     async def _finish(self, holders: list[gpu_holders.GpuHolder]) -> None:
         """Record the result on the Node; a later run validates GPUs that other pods use."""
         self.done = True
-        held = [holder for holder in holders if holder.amounts]
-        kept = record.decode(self.node)
-        if self.missing > 0 and not held:
+        holding = [holder for holder in holders if holder.amounts]
+        validation = record.decode(self.node)
+        if self.missing > 0 and not holding:
             self.problem = (
                 f"{self.wanted - self.missing} of {self.wanted} devices ran a kernel, and no pod "
                 "uses the others"
@@ -271,10 +273,12 @@ class NodeCheck:
             record.ValidationRecord(
                 facts=self.facts,
                 devices=self.devices,
-                since=kept.since if kept and kept.devices == self.devices and not self.ran else now,
+                since=validation.since
+                if validation and validation.devices == self.devices and not self.ran
+                else now,
                 missing=max(0, self.missing),
-                holders=gpu_holders.digest(held) if self.missing > 0 else "",
-                held=gpu_holders.named(held) if self.missing > 0 else "",
+                holders=gpu_holders.digest(holding) if self.missing > 0 else "",
+                held=gpu_holders.named(holding) if self.missing > 0 else "",
                 simulated=self.simulated,
                 manager=self.pool.manager,
                 host=self.pool.hosts[self.name].name if self.name in self.pool.hosts else "",
@@ -304,15 +308,15 @@ class NodeCheck:
         text = await self.explained() or "its validation pod did not end"
         await self._remove()
         holders = await self._holders()
-        held = [holder for holder in holders if holder.amounts]
-        if held and self.asked and self.pool.busy == "defer":
+        holding = [holder for holder in holders if holder.amounts]
+        if holding and self.asked and self.pool.busy == "defer":
             await self._finish(holders)
             return
         finished = [holder for holder in holders if not holder.amounts]
         if finished and self.asked:
             text += f"; pods that requested GPUs: {gpu_holders.named(finished)}"
         self._fail(text)
-        if held:
+        if holding:
             self.cure = self._when_free
 
     @property

@@ -18,9 +18,9 @@ applyJSPatch.
 """
 
 
-async def annotate(client: Client, name: str, kept: record.ValidationRecord | None) -> None:
+async def annotate(client: Client, name: str, validation: record.ValidationRecord | None) -> None:
     """Write or remove the annotation with a node's validation record; ignore a deleted node."""
-    value = record.encode(kept) if kept else None
+    value = record.encode(validation) if validation else None
     body = {"metadata": {"annotations": {record.RECORD: value}}}
     try:
         await client.request("PATCH", f"nodes/{name}", body=body, content_type=MERGE)
@@ -29,7 +29,7 @@ async def annotate(client: Client, name: str, kept: record.ValidationRecord | No
             raise
 
 
-async def exchange(client: Client, node: Json, kept: record.ValidationRecord | None) -> bool:
+async def exchange(client: Client, node: Json, validation: record.ValidationRecord | None) -> bool:
     """Replace or remove a node's validation record, unless it has changed since it was read.
 
     Commands of several pools run in parallel. When a node moves from one pool to another, the
@@ -38,7 +38,7 @@ async def exchange(client: Client, node: Json, kept: record.ValidationRecord | N
 
     Args:
         node: The Node as it was read, with a record.
-        kept: The new record. None removes the record.
+        validation: The new record. None removes the record.
 
     Returns:
         Whether the node still had the record.
@@ -46,8 +46,8 @@ async def exchange(client: Client, node: Json, kept: record.ValidationRecord | N
     path = f"/metadata/annotations/{record.RECORD.replace('/', '~1')}"
     test = {"op": "test", "path": path, "value": node["metadata"]["annotations"][record.RECORD]}
     change = (
-        {"op": "replace", "path": path, "value": record.encode(kept)}
-        if kept
+        {"op": "replace", "path": path, "value": record.encode(validation)}
+        if validation
         else {"op": "remove", "path": path}
     )
     name = node["metadata"]["name"]

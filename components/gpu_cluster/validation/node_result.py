@@ -22,18 +22,18 @@ def instances(pool: Advertised) -> int:
 
 def of_node(pool: Advertised, node: Json) -> Json:
     """Return a node's numbers of GPUs: declared, advertised, validated, simulated and deferred."""
-    kept = record.decode(node) or record.ValidationRecord()
-    ran = min(kept.gpus(instances(pool)), pool.gpus)
+    validation = record.decode(node) or record.ValidationRecord()
+    ran = min(validation.gpus(instances(pool)), pool.gpus)
     return {
         "name": node["metadata"]["name"],
         "declared": pool.gpus,
         "offered": {name: amount(node, resource=name) for name in pool.resources},
-        "computed": 0 if kept.simulated else ran,
-        "simulated": ran if kept.simulated else 0,
+        "computed": 0 if validation.simulated else ran,
+        "simulated": ran if validation.simulated else 0,
         "deferred": pool.gpus - ran,
-        "held": printable(kept.held) if ran < pool.gpus else "",
-        "since": kept.since,
-        "devices": kept.devices,
+        "held": printable(validation.held) if ran < pool.gpus else "",
+        "since": validation.since,
+        "devices": validation.devices,
     }
 
 

@@ -39,7 +39,9 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
         ask: Number of devices to request, by resource. Each device gets a container.
     """
     offers = {offer.resource: offer for offer in pool.offers}
-    limits = [each for name, number in ask.items() for each in _limits(offers[name], number)]
+    limits = [
+        limit for name, number in ask.items() for limit in _container_limits(offers[name], number)
+    ]
     common, claim = pool.pod, pool.pod["claimTemplate"]
     containers = []
     for index, (suffix, amounts) in enumerate(limits):
@@ -70,7 +72,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
         "containers": containers,
     }
     if claim:
-        names = [each["name"] for each in containers]
+        names = [container["name"] for container in containers]
         spec["resourceClaims"] = [{"name": n, "resourceClaimTemplateName": claim} for n in names]
     return {
         "metadata": {
@@ -81,7 +83,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     }
 
 
-def _limits(offer: Offer, number: int) -> Iterator[tuple[str, dict[str, str]]]:
+def _container_limits(offer: Offer, number: int) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield each container's name suffix and the resource limits that request one device."""
     share = offer.share
     if share and number:

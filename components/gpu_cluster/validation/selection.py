@@ -13,13 +13,13 @@ TESTS = "GPU_CLUSTER_TESTS"
 
 def is_asked(name: str) -> bool:
     """Return True if the user requests a node's validation, even if the last one is valid."""
-    asked = [name.strip() for name in os.environ.get(ASKED, "").split(",")]
-    return name in asked or ALL in asked
+    requested = [name.strip() for name in os.environ.get(ASKED, "").split(",")]
+    return name in requested or ALL in requested
 
 
 def tests() -> list[str]:
     """Return the names of the tests to run; empty if the variable is not set."""
-    return [name for part in os.environ.get(TESTS, "").split(",") if (name := part.strip())]
+    return [name for item in os.environ.get(TESTS, "").split(",") if (name := item.strip())]
 
 
 def is_tested(name: str) -> bool:

@@ -71,13 +71,13 @@ class Trial:
 
     async def run(self) -> Outcome:
         """Run the test once its GPUs are free, and delete its pod afterwards."""
-        if why := await self._without():
-            return self._skipped(why)
-        while held := await self._held():
-            self.waits = held
+        if reason := await self._without():
+            return self._skipped(reason)
+        while holders := await self._held():
+            self.waits = holders
             if self.request.busy != "wait" or self._late():
                 failed = self.request.busy != "defer"
-                return self._failed(held) if failed else self._skipped(held)
+                return self._failed(holders) if failed else self._skipped(holders)
             await asyncio.sleep(INTERVAL)
         await self._remove()
         await self._is_gone()
@@ -106,11 +106,11 @@ class Trial:
         free = sum(gpu_holders.free(self.node, self.pool.offers, holders).values())
         if free >= self.test.gpus:
             return ""
-        held = (
+        holders_text = (
             gpu_holders.named([holder for holder in holders if holder.amounts])
             or "no pod uses them"
         )
-        return f"{free} GPUs free; wanted: {self.test.gpus}; {held}"
+        return f"{free} GPUs free; wanted: {self.test.gpus}; {holders_text}"
 
     async def _ended(self) -> Outcome:
         while not self._late():
@@ -121,8 +121,8 @@ class Trial:
                 return await self._judge(pod)
             self.waits = waiting.reason(pod, measurement.CONTAINER)
             await asyncio.sleep(INTERVAL)
-        why = await self.explained()
-        return self._failed(f"no end after {self.test.timeout_seconds} s: {why}")
+        explanation = await self.explained()
+        return self._failed(f"no end after {self.test.timeout_seconds} s: {explanation}")
 
     async def _judge(self, pod: Json) -> Outcome:
         ended = [
@@ -131,8 +131,8 @@ class Trial:
             if status["name"] == measurement.CONTAINER and status.get("state", {}).get("terminated")
         ]
         if not ended:
-            why = printable(str(pod["status"].get("message") or "no message"), SHOWN)
-            return self._failed(f"its container did not run: {why}")
+            message = printable(str(pod["status"].get("message") or "no message"), SHOWN)
+            return self._failed(f"its container did not run: {message}")
         params = {
             "container": measurement.CONTAINER,
             "tailLines": str(LOG_LINES),
@@ -154,8 +154,8 @@ class Trial:
         least = self.test.minimum
         return Outcome(self.test.name, self.name, self.pool.pool, None, least, problem, at=now())
 
-    def _skipped(self, why: str) -> Outcome:
-        return Outcome(self.test.name, self.name, self.pool.pool, skipped=why, at=now())
+    def _skipped(self, reason: str) -> Outcome:
+        return Outcome(self.test.name, self.name, self.pool.pool, skipped=reason, at=now())
 
     @property
     def _pods(self) -> str:
@@ -177,18 +177,20 @@ class Trial:
             await asyncio.sleep(INTERVAL)
 
 
-async def _told(trials: list[Trial], running: asyncio.Future[list[Outcome]]) -> list[Outcome]:
+async def _report_waits(
+    trials: list[Trial], running: asyncio.Future[list[Outcome]]
+) -> list[Outcome]:
     """Wait for the results and return them; print regularly what the tests are waiting for."""
     while not (await asyncio.wait([running], timeout=TOLD))[0]:
-        open_trials = [one for one in trials if one.waits]
-        shown = open_trials[:NAMED]
-        causes = await gather(lambda one: one.explained(), shown)
-        for one, cause in zip(shown, causes, strict=True):
-            print(f"test {one.test.name} on {one.name}: {cause}", file=sys.stderr)
+        open_trials = [trial for trial in trials if trial.waits]
+        first_trials = open_trials[:NAMED]
+        causes = await gather(lambda trial: trial.explained(), first_trials)
+        for trial, cause in zip(first_trials, causes, strict=True):
+            print(f"test {trial.test.name} on {trial.name}: {cause}", file=sys.stderr)
     return running.result()
 
 
-async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[Outcome]:
+async def _run_test(client: Client, request: Measuring, test: MeasuredTest) -> list[Outcome]:
     """Run one test on all selected nodes in parallel; each node has its own GPUs."""
     nodes = await with_devices(
         client, await client.list("nodes"), [pool.resources for pool in request.pools]
@@ -199,10 +201,12 @@ async def _one(client: Client, request: Measuring, test: MeasuredTest) -> list[O
         for node in pool_members(nodes, pool)
         if selection.is_tested(node["metadata"]["name"])
     ]
-    return await _told(trials, asyncio.ensure_future(gather(lambda one: one.run(), trials)))
+    return await _report_waits(
+        trials, asyncio.ensure_future(gather(lambda trial: trial.run(), trials))
+    )
 
 
-def _earlier(request: Measuring) -> list[Outcome]:
+def _earlier_results(request: Measuring) -> list[Outcome]:
     """Return earlier results of tests and nodes that are still declared."""
     try:
         outcomes = previous(TestsResult).tests
@@ -218,7 +222,7 @@ def _earlier(request: Measuring) -> list[Outcome]:
     ]
 
 
-def _failure(failed: list[Outcome], ran: int) -> Iterator[Fault]:
+def _failed_tests(failed: list[Outcome], ran: int) -> Iterator[Fault]:
     for outcome in failed[:NAMED]:
         least = "" if outcome.minimum is None else f", with {outcome.minimum:g} at least"
         place, wanted = f"test {outcome.test} on node {outcome.node}", f"exit code 0{least}"
@@ -234,20 +238,27 @@ async def measure(request: Measuring) -> Json:
     Raises:
         ClusterError: A test failed, or a requested name is not a test.
     """
-    wanted = selection.tests()
+    selected = selection.tests()
     tests = {test.name: test for test in request.tests}
-    if strange := [name for name in wanted if name not in tests]:
-        known, cure = f"of {', '.join(tests)}", "correct the name, or add it to `validation.tests`"
-        raise ClusterError(Fault(selection.TESTS, ", ".join(strange), known, cure))
+    if strange := [name for name in selected if name not in tests]:
+        known_tests, cure = (
+            f"of {', '.join(tests)}",
+            "correct the name, or add it to `validation.tests`",
+        )
+        raise ClusterError(Fault(selection.TESTS, ", ".join(strange), known_tests, cure))
     ran: list[Outcome] = []
-    if wanted:
+    if selected:
         async with connect(request.context) as client:
-            for name in dict.fromkeys(wanted):
-                ran += await _one(client, request, tests[name])
+            for name in dict.fromkeys(selected):
+                ran += await _run_test(client, request, tests[name])
     if failed := [outcome for outcome in measurement.slowest_first(ran) if outcome.problem]:
-        raise ClusterError(*_failure(failed, len(ran)))
+        raise ClusterError(*_failed_tests(failed, len(ran)))
     again = {(outcome.test, outcome.node) for outcome in ran}
-    earlier = [one for one in _earlier(request) if (one.test, one.node) not in again]
+    earlier = [
+        outcome
+        for outcome in _earlier_results(request)
+        if (outcome.test, outcome.node) not in again
+    ]
     return {"tests": measurement.plain(measurement.slowest_first([*ran, *earlier])[:KEPT])}
 
 

@@ -43,12 +43,12 @@ EXPLAINED = 10
 
 def due(node: Json, pool: PoolValidation, facts: dict[str, str]) -> bool:
     """Return True if a node must be validated in this run."""
-    kept = record.decode(node)
+    validation = record.decode(node)
     return (
-        kept is None
-        or kept.manager != pool.manager
-        or kept.missing > 0
-        or bool(record.changes(kept, facts))
+        validation is None
+        or validation.manager != pool.manager
+        or validation.missing > 0
+        or bool(record.changes(validation, facts))
         or bool(shortfall(node, pool.gpus, pool.resources))
         or is_asked(node["metadata"]["name"])
     )
@@ -112,12 +112,12 @@ class _Run:
             return
         self.surplus_told = self.surplus_told or first
         self.told = time.monotonic()
-        shown = waiting[:EXPLAINED]
+        first_checks = waiting[:EXPLAINED]
         reports = await xid.lines(
-            self.pool.hosts, self.pool.private_key, [check.name for check in shown]
+            self.pool.hosts, self.pool.private_key, [check.name for check in first_checks]
         )
-        causes = await gather(lambda check: check.explained(), shown)
-        for check, cause in zip(shown, causes, strict=True):
+        causes = await gather(lambda check: check.explained(), first_checks)
+        for check, cause in zip(first_checks, causes, strict=True):
             report = f"; {reports[check.name]}" if check.name in reports else ""
             print(f"node {check.name}: waits: {cause}{report}", file=sys.stderr)
         if (more := len(waiting) - EXPLAINED) > 0:
@@ -128,7 +128,7 @@ async def _daemon_sets(client: Client) -> list[Json]:
     return await client.list("daemonsets", base="/apis/apps")
 
 
-def _failure(
+def _failed_nodes(
     checks: list[NodeCheck], pool: PoolValidation, total: int, reports: Mapping[str, str]
 ) -> Iterator[Fault]:
     failed = [check for check in checks if check.problem]
@@ -136,13 +136,13 @@ def _failure(
     again = f"gpu-cluster validate{stack_option(pool.stack)}"
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
-        parts = (check.problem, reports.get(check.name, ""), closed)
+        reasons = (check.problem, reports.get(check.name, ""), closed)
         cure = check.cure or f"repair the node, then run `{again} NODES={check.name}`"
-        yield Fault(f"node {check.name}", "; ".join(filter(None, parts)), wanted, cure)
+        yield Fault(f"node {check.name}", "; ".join(filter(None, reasons)), wanted, cure)
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:
-        rest = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
-        found += f", {len(failed) - EXPLAINED} more than above: {rest}"
+        further_nodes = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
+        found += f", {len(failed) - EXPLAINED} more than above: {further_nodes}"
     wanted, cure = f"all {pool.gpus} GPUs of each", "repair these nodes, then run again"
     yield Fault(f"pool {pool.pool}", found, wanted, cure)
 
@@ -169,12 +169,12 @@ async def validate(pool: PoolValidation) -> Json:
             failed = [check.name for check in run.checks if check.problem]
             await gather(lambda name: annotate(client, name, None), failed)
             members = await run.nodes()
-        own = {node["metadata"]["name"] for node in members}
-        await _forget_others(client, pool, lambda node: _keeps_record(node, pool, own))
+        member_names = {node["metadata"]["name"] for node in members}
+        await _forget_others(client, pool, lambda node: _keeps_record(node, pool, member_names))
         if any(check.problem for check in run.checks):
             names = [check.name for check in run.checks if check.problem][:EXPLAINED]
             reports = await xid.lines(pool.hosts, pool.private_key, names)
-            raise ClusterError(*_failure(run.checks, pool, len(members), reports))
+            raise ClusterError(*_failed_nodes(run.checks, pool, len(members), reports))
         return output(pool, members)
 
 
@@ -187,12 +187,12 @@ async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[
     pool = run.pool
     moved = {}
     for node in members:
-        kept = record.decode(node)
-        if kept and kept.manager != pool.manager:
-            own = replace(kept, manager=pool.manager)
-            node = _with_record(node, own)
+        validation = record.decode(node)
+        if validation and validation.manager != pool.manager:
+            taken_over = replace(validation, manager=pool.manager)
+            node = _with_record(node, taken_over)
             if not due(node, pool, record.facts(node, pool, daemon_sets)):
-                moved[node["metadata"]["name"]] = own
+                moved[node["metadata"]["name"]] = taken_over
     if not moved:
         return members
     coming = [node for node in members if node["metadata"]["name"] in moved]
@@ -200,8 +200,8 @@ async def _own(run: _Run, members: list[Json], daemon_sets: list[Json]) -> list[
     return await run.nodes()
 
 
-def _with_record(node: Json, kept: record.ValidationRecord) -> Json:
-    annotations = {**node["metadata"]["annotations"], record.RECORD: record.encode(kept)}
+def _with_record(node: Json, validation: record.ValidationRecord) -> Json:
+    annotations = {**node["metadata"]["annotations"], record.RECORD: record.encode(validation)}
     return {**node, "metadata": {**node["metadata"], "annotations": annotations}}
 
 
@@ -223,7 +223,7 @@ async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) 
     await gather(lambda name: annotate(client, name, None), failed)
     if failed:
         reports = await xid.lines(pool.hosts, pool.private_key, failed[:EXPLAINED])
-        raise ClusterError(*_failure(run.checks, pool, len(run.checks), reports))
+        raise ClusterError(*_failed_nodes(run.checks, pool, len(run.checks), reports))
 
 
 async def _forget_others(
@@ -237,8 +237,8 @@ async def _forget_others(
         stays: Function that returns whether a node keeps its record.
     """
     for node in await client.list("nodes"):
-        kept = record.decode(node)
-        if kept is None or kept.manager != pool.manager or stays(node):
+        validation = record.decode(node)
+        if validation is None or validation.manager != pool.manager or stays(node):
             continue
         if node["metadata"]["name"] not in pool.maintenance:
             await exchange(client, node, None)

@@ -26,19 +26,19 @@ LIMIT = 10.0
 """Maximum number of seconds to read the log of one host."""
 
 
-def _lines(text: str) -> list[str]:
+def _parse_xid_lines(text: str) -> list[str]:
     """Parse output of `SCRIPT`: return the XID lines, made safe to display.
 
     Raises:
         Unreadable: The output contains other lines, or too many.
     """
-    found = text.splitlines()
-    if len(found) > LINES or not all(MARK in line for line in found):
+    log_lines = text.splitlines()
+    if len(log_lines) > LINES or not all(MARK in line for line in log_lines):
         raise Unreadable(f"xid: found other lines; wanted: at most {LINES} with {MARK!r}")
-    return [printable(line.strip(), SHOWN) for line in found]
+    return [printable(line.strip(), SHOWN) for line in log_lines]
 
 
-XID = Channel("xid", LINES * SHORT, _lines)
+XID = Channel("xid", LINES * SHORT, _parse_xid_lines)
 
 
 async def lines(hosts: Mapping[str, Target], key: str, nodes: list[str]) -> dict[str, str]:
@@ -49,15 +49,15 @@ async def lines(hosts: Mapping[str, Target], key: str, nodes: list[str]) -> dict
         key: SSH private key of the hosts. Empty: no host is read.
         nodes: Names of the nodes.
     """
-    asked = [name for name in nodes if name in hosts] if key else []
-    found = await gather(lambda name: _of_host(hosts[name], key), asked)
-    return {name: text for name, text in zip(asked, found, strict=True) if text}
+    readable = [name for name in nodes if name in hosts] if key else []
+    texts = await gather(lambda name: _of_host(hosts[name], key), readable)
+    return {name: text for name, text in zip(readable, texts, strict=True) if text}
 
 
 async def _of_host(host: Target, key: str) -> str:
     try:
-        found = await printed(host, key, SCRIPT, LIMIT, XID)
+        xid_lines = await printed(host, key, SCRIPT, LIMIT, XID)
     except (LoginFailed, Unreadable) as error:
-        why = printable(str(error), SHOWN)
-        return f"host {host.name}: its kernel's log can't be read: {why}"
-    return f"host {host.name}: {' / '.join(found)}" if found else ""
+        reason = printable(str(error), SHOWN)
+        return f"host {host.name}: its kernel's log can't be read: {reason}"
+    return f"host {host.name}: {' / '.join(xid_lines)}" if xid_lines else ""

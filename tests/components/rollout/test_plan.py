@@ -317,7 +317,7 @@ def upgrading(
         for each in made(hosts=hosts).hosts
     ]
     views = {"cp-1": view(left=left), "gpu-1": view()}
-    return plan(found, views, server=server, made=ControlPlane("cp-1", version))
+    return plan(found, views, server=server, control_plane=ControlPlane("cp-1", version))
 
 
 def test_a_control_plane_that_the_stack_made_is_upgraded_before_its_workers() -> None:

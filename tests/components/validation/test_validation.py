@@ -11,7 +11,7 @@ from gpu_cluster.commands.up import summary_of
 from gpu_cluster.commands.validate import chosen
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.validation import PoolValidation
-from gpu_cluster.inspection.judgement import _after
+from gpu_cluster.inspection.judgement import _validation_after_reboots
 from gpu_cluster.loading.loader import load
 from gpu_cluster.nodes import gpu_holders, record
 from gpu_cluster.nodes.inspect import shortfall
@@ -420,6 +420,6 @@ def test_a_node_that_a_run_reboots_is_validated_by_the_same_run() -> None:
     key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
     host = {"name": "one", "node": "gpu-1", "address": "192.0.2.1", "hostKey": key}
     desired, none = resolve(cluster(hosts=[host]), "dev"), ValidationDifference()
-    booted = _after(none, desired.validation.pools, desired.hosts, {"one"})
+    booted = _validation_after_reboots(none, desired.validation.pools, desired.hosts, {"one"})
     assert booted.findings == (found("due: node gpu-1: rebooted by this run"),)
-    assert _after(none, desired.validation.pools, desired.hosts, set()) == none
+    assert _validation_after_reboots(none, desired.validation.pools, desired.hosts, set()) == none

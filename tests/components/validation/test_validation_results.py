@@ -54,7 +54,7 @@ def test_an_error_says_what_the_driver_wrote_into_the_hosts_log() -> None:
     ]
     reports = {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
     faults = list(
-        validation._failure(failed, resolve(cluster(), "test").validation.pools[0], 2, reports)
+        validation._failed_nodes(failed, resolve(cluster(), "test").validation.pools[0], 2, reports)
     )
     assert [(fault.place, fault.found) for fault in faults[:2]] == [
         ("node gpu-1", "exit code 1; host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"),

@@ -124,9 +124,9 @@ def test_the_history_holds_no_secret() -> None:
 def test_an_audit_that_can_t_look_says_so_and_finds_nothing(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unreached = audit._program("a", ["sh", "-c", "echo dial tcp: lookup failed >&2; exit 1"])
-    missing = audit._program("b", ["no-such-program"])
-    finding = audit._program("c", ["sh", "-c", "printf 'CVE-1\\033[2J'; exit 1"])
+    unreached = audit._run_scanner("a", ["sh", "-c", "echo dial tcp: lookup failed >&2; exit 1"])
+    missing = audit._run_scanner("b", ["no-such-program"])
+    finding = audit._run_scanner("c", ["sh", "-c", "printf 'CVE-1\\033[2J'; exit 1"])
     assert [(part.judged, part.clean) for part in (unreached, missing, finding)] == [
         (False, False),
         (False, False),
@@ -154,7 +154,9 @@ def test_only_the_exit_code_for_findings_is_a_finding(
     go.write_text(f"#!/bin/sh\necho 'no packages' >&2\necho 'exit status {status}' >&2\nexit 1\n")
     go.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    result = audit._go(ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go" / "actionlint")
+    result = audit._scan_go(
+        ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "go" / "actionlint"
+    )
     assert (result.judged, result.clean) == (judged, False)
 
 
@@ -162,9 +164,11 @@ def test_the_audit_looks_at_every_lock_of_python_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(audit, "_program", lambda name, command: (name, command[-1]))
-    found = {part.args[0] for part in audit.parts() if getattr(part, "func", None) is audit._python}
+    found = {
+        part.args[0] for part in audit.parts() if getattr(part, "func", None) is audit._scan_python
+    }
     assert found == {path.name for path in ROOT.glob("*.lock")}
-    assert audit._python("a.lock") == ("pip-audit (a.lock)", "a.lock")
+    assert audit._scan_python("a.lock") == ("pip-audit (a.lock)", "a.lock")
 
 
 def test_the_audit_looks_at_every_program_that_is_built() -> None:

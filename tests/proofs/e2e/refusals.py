@@ -199,7 +199,7 @@ CHANGED = section(system={"sysctl": {"vm.max_map_count": "262144"}})
 ROLLED = section(runtime={"devicesByEnvironment": True})
 """Edit for which nodes are drained."""
 UNREACHED = "hosts.unreached.unreached_changes"
-BLOCKERS = "inspection.document._blockers"
+BLOCKERS = "inspection.document._drain_blockers"
 SURROUNDINGS = "platforms.validate_cluster.validate_cluster"
 LISTED = "inspection.observed_cluster"
 """Reader whose own errors are faults: a missing node, and an ill-formed record."""
@@ -296,13 +296,13 @@ REFUSALS: dict[str, Refusal] = {
     "a cluster that gives no answer": Refusal(
         CHANGED,
         "found no response from the API server",
-        "inspection.observe._lost",
+        "inspection.observe._lost_cluster_fault",
         variables=kubeconfig(unreachable),
     ),
     "a cluster that refuses the user": Refusal(
         CHANGED,
         "Unauthorized|not accept",
-        "inspection.observe._lost",
+        "inspection.observe._lost_cluster_fault",
         variables=kubeconfig(forbidden),
     ),
     "a namespace of somebody else": Refusal(
@@ -330,12 +330,12 @@ REFUSALS: dict[str, Refusal] = {
     "a chart that does not exist": Refusal(
         lambda cluster: cluster.update(devicePlugin={"version": "0.99.9"}),
         "0.99.9",
-        "inspection.judgement._chart",
+        "inspection.judgement._check_chart",
     ),
     "a folder without charts": Refusal(
         CHANGED,
         "chart nvidia-device-plugin",
-        "inspection.judgement._chart",
+        "inspection.judgement._check_chart",
         variables=lambda _: {"GPU_CHARTS": "docs"},
     ),
 }
@@ -343,10 +343,10 @@ REFUSALS: dict[str, Refusal] = {
 WARNING = (
     "hosts.observed.hardware.warnings",
     "inspection.ends.outlived",
-    "inspection.judgement._cordoned",
-    "inspection.judgement._deferred",
+    "inspection.judgement._cordoned_warning",
+    "inspection.judgement._warn_of_deferred",
     "inspection.judgement._kept_layouts",
-    "inspection.judgement._unreached",
+    "inspection.judgement._check_registries",
     "inspection.moves.warnings",
     "loading.warnings.warnings",
 )
@@ -355,7 +355,7 @@ WARNING = (
 ELSEWHERE = {
     "cluster._check": "components/hosts/kubeadm/test_kubeadm_cluster.py",
     "driver_daemonset.container.judge_all": "components/driver_daemonset/test_driver_container.py",
-    "inspection.judgement._gone": "components/desired/test_newcomers.py",
+    "inspection.judgement._check_lost_nodes": "components/desired/test_newcomers.py",
     "inspection.misfits.misfits": "components/change/test_document.py",
     "inspection.moves.unseen": "components/inspection/test_moves.py",
     "inspection.removed.undrained_engines": "components/inspection/test_removed.py",

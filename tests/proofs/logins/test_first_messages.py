@@ -12,7 +12,7 @@ import pytest
 from gpu_cluster.charts.availability import WantedChart
 from gpu_cluster.host_facts import UNREAD
 from gpu_cluster.hosts.preflight import validate_host
-from gpu_cluster.inspection.judgement import _chart
+from gpu_cluster.inspection.judgement import _check_chart
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_rules.faults import ConfigError, FaultError, FaultSeverity
 from tests.desired_host import desired_host
@@ -163,5 +163,5 @@ def test_a_corrupted_inforom_stops_no_run() -> None:
 @pytest.mark.logins("message", "no folder of charts")
 def test_a_missing_folder_of_charts_has_no_cure_of_the_network() -> None:
     wanted = WantedChart(chart="gpu-operator", version="v1", place="no-such-folder/gpu-operator")
-    (fault,) = _chart(wanted, "no such folder")
+    (fault,) = _check_chart(wanted, "no such folder")
     assert lines_before("found no such folder; .*cure: correct charts.directory", str(fault)) == 0

@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from gpu_cluster.findings import lines
-from gpu_cluster.inspection.observed_cluster import _platform
+from gpu_cluster.inspection.observed_cluster import _observe_platform
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
 from gpu_cluster.platforms.requests import HelmRelease, PresenceRequest
@@ -323,7 +323,7 @@ def test_a_run_names_each_edit_as_drift_and_repairs_it(
     def drift() -> list[str]:
         async def ask() -> list[str]:
             async with connect(recorded.context) as client:
-                return lines((await _platform(client, recorded)).findings)
+                return lines((await _observe_platform(client, recorded)).findings)
 
         return asyncio.run(ask())
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from gpu_cluster.findings import Finding, Findings
-from gpu_cluster.inspection.observed_cluster import _platform
+from gpu_cluster.inspection.observed_cluster import _observe_platform
 from gpu_cluster.kubernetes.api import ClusterError, connect
 from gpu_cluster.kubernetes.labels import LABELS, MANAGER
 from gpu_cluster.platforms.requests import HelmRelease, PresenceRequest
@@ -88,7 +88,7 @@ def inspected() -> Findings:
 
     async def ask() -> Findings:
         async with connect(CONTEXT) as client:
-            return (await _platform(client, WANTED)).findings
+            return (await _observe_platform(client, WANTED)).findings
 
     return asyncio.run(ask())
 
