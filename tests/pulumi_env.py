@@ -33,6 +33,7 @@ def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         **{key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)},
         "PATH": os.pathsep.join([*path, os.environ["PATH"]]),
         "GPU_CLUSTER_HOME": str(ROOT),
+        "GPU_CLUSTER_PYTHON": sys.executable,
         "PULUMI_BACKEND_URL": f"file://{folder}/state",
         "PULUMI_CONFIG_PASSPHRASE": "for tests only",
         "PULUMI_HOME": str(folder / "home"),

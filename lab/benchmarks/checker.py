@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from gpu_cluster_lab.toolchain import ToolchainError
+from gpu_cluster.machine.tool import ToolchainError
 from lab.benchmarks.measure import BenchmarkError, Sample, ratio, timed
 from lab.benchmarks.peers import PEERS, tool
 from lab.benchmarks.project import ROOT

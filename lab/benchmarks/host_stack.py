@@ -86,6 +86,7 @@ class HostStack:
             **kept,
             "PATH": os.pathsep.join([*dict.fromkeys(folders), kept.get("PATH", "")]),
             "GPU_CLUSTER_HOME": str(ROOT),
+            "GPU_CLUSTER_PYTHON": sys.executable,
             "PYTHONPATH": str(ROOT),
             "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
             "PULUMI_SKIP_UPDATE_CHECK": "true",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpu_cluster.commands.environment import local_backend
-from gpu_cluster_lab.toolchain.plugins.command_provider.values import SIGNATURE
+from gpu_cluster.property_values import SIGNATURE
 from lab.benchmarks.project import Project
 
 BARE = Path(__file__).parent / "bare"

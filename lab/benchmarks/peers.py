@@ -10,7 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_cluster_lab.toolchain import cache_dir, golang
+from gpu_cluster.machine.folders import cache_dir
+from gpu_cluster_lab.toolchain import golang
 from lab.benchmarks.measure import BenchmarkError
 
 BUILD_LIMIT = 3600

@@ -100,6 +100,7 @@ def _environment(folder: Path) -> dict[str, str]:
         **{key: value for key, value in os.environ.items() if not key.startswith(OWN)},
         **toolchain.environment(),
         "GPU_CLUSTER_HOME": str(ROOT),
+        "GPU_CLUSTER_PYTHON": sys.executable,
         "PULUMI_BACKEND_URL": f"file://{folder}/state",
         "PULUMI_CONFIG_PASSPHRASE": "of a benchmark",
         "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-SOURCES = ("components", "policies", "")
+SOURCES = ("components", "embedded", "policies", "")
 """Folders that hold packages, relative to the root folder."""
 
 

@@ -14,9 +14,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from gpu_cluster_lab.toolchain import cache_dir, golang
+from gpu_cluster.machine.folders import cache_dir
+from gpu_cluster.machine.tool import Tool
+from gpu_cluster_lab.toolchain import golang
 from gpu_cluster_lab.toolchain.cache import Store, digest
-from gpu_cluster_lab.toolchain.tool import Tool
 from lab.real.parts import (
     ARITHMETIC,
     CRI_O,

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
+from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster_lab import simulator
 from gpu_cluster_lab.simulator import api, hosts
@@ -21,7 +22,6 @@ from gpu_cluster_lab.simulator.hardware import hardware_of
 from gpu_cluster_lab.simulator.hosts import rootfs
 from gpu_cluster_lab.simulator.hosts.locks import locked
 from gpu_cluster_lab.simulator.ports import free_ports
-from gpu_cluster_lab.toolchain import cache_dir
 from lab.real import build, cgroups, image, objects
 from lab.real.mock import Mock
 from lab.real.node import Node, RealError

@@ -25,7 +25,7 @@ from gpu_cluster.commands.support_bundle import (
     stack_text,
     without_marked,
 )
-from gpu_cluster_lab.toolchain.plugins.command_provider.values import SECRET, SIGNATURE
+from gpu_cluster.property_values import SECRET, SIGNATURE
 from gpu_rules.faults import ConfigError
 from tests.commands.unwritable import assert_refused, read_nothing
 

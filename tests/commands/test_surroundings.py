@@ -15,8 +15,8 @@ import pytest
 from gpu_cluster.commands import environment, lock
 from gpu_cluster.commands.environment import unproxied
 from gpu_cluster.commands.output import answering
+from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster_lab.simulator import ports, proxies
-from gpu_cluster_lab.toolchain import ToolchainError
 
 ROOT = Path(__file__).parents[2]
 PRODUCT = ("components", "embedded/gpu_cluster_lab/toolchain", "maintenance", "policies")

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from gpu_cluster.machine.tool import RELEASE
 from gpu_cluster_lab.toolchain.archive import extract
 from gpu_cluster_lab.toolchain.machine import Platform
 from gpu_cluster_lab.toolchain.maker import Maker
@@ -23,7 +24,6 @@ from gpu_cluster_lab.toolchain.pins import PINS
 from gpu_cluster_lab.toolchain.progress import Steps
 from gpu_cluster_lab.toolchain.releases import Asset, Downloads, ReleaseError, asset, published
 from gpu_cluster_lab.toolchain.resolve import Toolchain
-from gpu_cluster_lab.toolchain.tool import RELEASE
 
 LINUX = Platform("linux", "amd64")
 BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"

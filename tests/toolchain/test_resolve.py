@@ -5,23 +5,23 @@ from __future__ import annotations
 import io
 import os
 import re
-import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from gpu_cluster.machine.tool import GO_MODULE, ON_PATH, OWN, Tool, ToolchainError
 from gpu_cluster_lab.toolchain import __main__ as command
-from gpu_cluster_lab.toolchain import golang, launcher
+from gpu_cluster_lab.toolchain import golang
 from gpu_cluster_lab.toolchain.machine import Platform
 from gpu_cluster_lab.toolchain.maker import Maker
 from gpu_cluster_lab.toolchain.pins import PINS, GoPackage
 from gpu_cluster_lab.toolchain.progress import Steps, clock, left
 from gpu_cluster_lab.toolchain.releases import Downloads
 from gpu_cluster_lab.toolchain.resolve import Toolchain
-from gpu_cluster_lab.toolchain.tool import GO_MODULE, ON_PATH, OWN, Tool, ToolchainError
 
 LINUX = Platform("linux", "amd64")
 NOWHERE = {"github": "http://127.0.0.1:1", "kubernetes": "http://127.0.0.1:1"}
@@ -47,21 +47,8 @@ def offline(chain: Toolchain) -> Maker:
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Path:
-    """Return a clone of the project with fake plugins that print how they were started."""
-    clone = tmp_path / "clone"
-    plugins = clone / launcher.PLUGINS
-    plugins.mkdir(parents=True)
-    for name in ("pulumi-language-python", "pulumi-resource-command"):
-        (plugins / name).write_text("import sys\nprint(__file__, sys.argv[1:])\n")
-    (clone / "venv" / "bin").mkdir(parents=True)
-    (clone / "venv" / "bin" / "python").symlink_to(shutil.which("python3") or "/usr/bin/python3")
-    return clone
-
-
-@pytest.fixture
-def chain(tmp_path: Path, home: Path) -> Toolchain:
-    return Toolchain(tmp_path / "cache", "", PINS, LINUX, home, quiet(), offline)
+def chain(tmp_path: Path) -> Toolchain:
+    return Toolchain(tmp_path / "cache", "", PINS, LINUX, quiet(), offline)
 
 
 def test_without_releases_the_projects_own_plugins_are_used_and_the_run_says_so(
@@ -121,10 +108,10 @@ def test_a_fitting_tool_on_path_comes_first_and_is_reachable_in_our_folder(
     assert (chain.bin / "etcd").readlink() == etcd
 
 
-def test_the_environment_puts_our_folder_first_and_names_the_clone(chain: Toolchain) -> None:
+def test_the_environment_puts_our_folder_first_and_names_this_python(chain: Toolchain) -> None:
     values = replace(chain, search_path="/usr/bin").environment()
     assert values["PATH"] == f"{chain.bin}{os.pathsep}/usr/bin"
-    assert values["GPU_CLUSTER_HOME"] == str(chain.home)
+    assert values["GPU_CLUSTER_PYTHON"] == sys.executable
 
 
 def launch(path: Path, folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
@@ -140,21 +127,27 @@ def launch(path: Path, folder: Path, **values: str) -> subprocess.CompletedProce
     )
 
 
-def test_a_launcher_starts_the_plugin_of_the_clone_that_is_meant(
-    chain: Toolchain, home: Path, tmp_path: Path
+def test_a_launcher_starts_the_plugin_of_the_environment_that_is_meant(
+    chain: Toolchain, tmp_path: Path
 ) -> None:
     path = chain.ensure("pulumi-language-python")["pulumi-language-python"].path
-    below = home / "policies" / "gpu_rules" / "rules"
+    pythons = []
+    for folder in ("site/venv", "other site/.venv"):
+        python = tmp_path / folder / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text('#!/bin/sh\necho "$0 $*"\n')
+        python.chmod(0o755)
+        pythons.append(python)
+    first, other = pythons
+    module = "-P -u -m gpu_cluster_lab.toolchain.plugins pulumi-language-python 127.0.0.1:4\n"
+    below = tmp_path / "site" / "some" / "folder"
     below.mkdir(parents=True)
-    wanted = f"{home / launcher.PLUGINS / path.name} ['127.0.0.1:4']\n"
-    assert launch(path, below).stdout == wanted
-    assert launch(path, tmp_path, GPU_CLUSTER_HOME=str(home)).stdout == wanted
-    other = tmp_path / "other clone"
-    shutil.copytree(home, other, symlinks=True)
-    assert launch(path, below, GPU_CLUSTER_HOME=str(other)).stdout.startswith(str(other))
+    assert launch(path, below).stdout == f"{first} {module}"
+    assert launch(path, tmp_path / "other site").stdout == f"{other} {module}"
+    assert launch(path, below, GPU_CLUSTER_PYTHON=str(other)).stdout == f"{other} {module}"
     lost = launch(path, tmp_path)
     assert lost.returncode == 1
-    assert 'cure: eval "$(gpu-cluster env)" in the clone' in lost.stderr
+    assert 'cure: eval "$(gpu-cluster env)"' in lost.stderr
     assert lost.stdout == ""
 
 

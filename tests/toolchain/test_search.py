@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.machine.tool import ON_PATH, Tool
 from gpu_cluster_lab.toolchain import versions
 from gpu_cluster_lab.toolchain.pins import PINS, Pin
 from gpu_cluster_lab.toolchain.search import PathSearch, ask
-from gpu_cluster_lab.toolchain.tool import ON_PATH, Tool
 
 ETCD = PINS["etcd"]
 

@@ -16,13 +16,14 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.machine.folders import cache_dir
+from gpu_cluster.machine.tool import GO_MODULE, Tool, ToolchainError
 from gpu_cluster_lab.toolchain import modules
-from gpu_cluster_lab.toolchain.cache import Store, cache_dir, digest, link
+from gpu_cluster_lab.toolchain.cache import Store, digest, link
 from gpu_cluster_lab.toolchain.machine import Platform
 from gpu_cluster_lab.toolchain.modules import MODULES, UNLISTED
 from gpu_cluster_lab.toolchain.pins import PINS
 from gpu_cluster_lab.toolchain.resolve import Toolchain
-from gpu_cluster_lab.toolchain.tool import GO_MODULE, Tool, ToolchainError
 
 LINUX = Platform("linux", "amd64")
 PROCESS_LIMIT = 60
@@ -119,7 +120,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from gpu_cluster_lab.toolchain import cache
-from gpu_cluster_lab.toolchain.tool import Tool
+from gpu_cluster.machine.tool import Tool
 store = cache.Store(Path(sys.argv[1]))
 entry = store.entry("etcd", "3.6.5", "key")
 def kill(*_): os.kill(os.getpid(), signal.SIGKILL)
@@ -161,7 +162,7 @@ TWO_RUNS = """
 import sys
 from pathlib import Path
 from gpu_cluster_lab.toolchain.resolve import Toolchain
-from gpu_cluster_lab.toolchain.tool import GO_MODULE, Tool
+from gpu_cluster.machine.tool import GO_MODULE, Tool
 cache = Path(sys.argv[1])
 class Maker:
     def __init__(self, toolchain): self.toolchain = toolchain

@@ -13,8 +13,9 @@ import yaml
 from gpu_cluster.commands import charts
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster.settings.nodes.node_range import ranges
-from gpu_cluster_lab import simulator, toolchain
+from gpu_cluster_lab import simulator
 from gpu_cluster_lab.simulator import control_plane
 from gpu_cluster_lab.simulator import hosts as simulated_hosts
 from gpu_cluster_lab.simulator.hardware import (
@@ -44,6 +45,7 @@ class EmbeddedCluster:
         if self.stack.is_fake:
             # The hosts of a stack whose real cluster is replaced are not simulated.
             result["GPU_CLUSTER_INSPECTION"] = "cluster"
+        charts.link_fakes(ROOT, Path(simulator.__file__).with_name("charts"))
         result["GPU_CHARTS"] = charts.directory()
         return result
 
@@ -179,7 +181,7 @@ def erase(name: str) -> None:
     """Stop an embedded cluster and delete all of its files."""
     simulator.down(name)
     simulated_hosts.down(name)
-    cache = toolchain.cache_dir()
+    cache = cache_dir()
     shutil.rmtree(cache / "embedded" / name, ignore_errors=True)
     shutil.rmtree(cache / "tmp" / name, ignore_errors=True)
     for left in (f"{name}.salt", f"{name}.cluster", f".{name}.lock", f".{name}.run"):

@@ -17,8 +17,8 @@ from gpu_cluster.commands.lock import holders, is_abandoned, note_pids
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, import_state
-from gpu_cluster_lab import toolchain
-from gpu_cluster_lab.toolchain.orphans import end_orphans
+from gpu_cluster.commands.tools import ensure, plugin_files
+from gpu_cluster.machine.orphans import end_orphans
 
 POLICIES = str(ROOT / "components" / "gpu_cluster" / "guardrails" / "pack")
 PROVIDER, KUBERNETES = "pulumi:providers:kubernetes", "gpu-cluster-kubernetes"
@@ -34,7 +34,7 @@ def select(stack: Stack) -> automation.Stack:
     """Return the Pulumi stack; create a missing stack, and remove the lock of a killed run."""
     environment = variables(stack)
     os.environ.update(environment)
-    end_orphans()
+    end_orphans(plugin_files(Path(environment["PULUMI_HOME"])))
     _tell_origins(environment)
     url = environment.get("PULUMI_BACKEND_URL") or os.environ.get("PULUMI_BACKEND_URL", "")
     backend = backend_folder(url)
@@ -114,7 +114,7 @@ def _pending(exported: automation.Deployment) -> list[str]:
 
 def _tell_origins(environment: dict[str, str]) -> None:
     """Print which of this project's own tools and charts replace the official ones."""
-    tools = toolchain.ensure("pulumi-language-python", "pulumi-resource-command").values()
+    tools = ensure("pulumi-language-python", "pulumi-resource-command").values()
     own = [tool.name for tool in tools if tool.origin == "project's own"]
     if own:
         print(f"In use: the project's own {' and '.join(own)}; no release can be reached.")

@@ -21,11 +21,11 @@ from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.output import apart
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.tools import TOOLS, ensure
+from gpu_cluster.machine import processes
+from gpu_cluster.machine.folders import cache_dir, make_private
+from gpu_cluster.machine.proxies import PROXY_VARIABLES
 from gpu_cluster.settings.hosts.proxy import LOOPBACK
-from gpu_cluster_lab import toolchain
-from gpu_cluster_lab.toolchain import processes
-from gpu_cluster_lab.toolchain.machine import PROXY_VARIABLES
-from gpu_cluster_lab.toolchain.trust import make_private
 
 # Seconds after which a temporary file is regarded as left over from a killed run.
 LEFT_AFTER = 3600
@@ -44,20 +44,13 @@ NO_PROXY = ("no_proxy", "NO_PROXY")
 USER_PATH = os.environ.get("PATH", os.defpath)
 """Value of PATH before this process adds its own folders."""
 
-TOOLS = (
-    "pulumi",
-    "pulumi-language-python",
-    "pulumi-resource-kubernetes",
-    "pulumi-resource-command",
-)
-
 
 def _passphrase_file() -> Path:
     """Return the file with the passphrase of embedded stacks; create it if it is missing.
 
     Only the file's owner can read it.
     """
-    path = toolchain.cache_dir() / "passphrase"
+    path = cache_dir() / "passphrase"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -97,7 +90,7 @@ def local_backend(folder: Path) -> str:
 
 def state_folder(stack: Stack) -> Path:
     """Return the folder of the local backend that is used if the user names no backend."""
-    return toolchain.cache_dir() / ("embedded/state" if stack.embedded else "state")
+    return cache_dir() / ("embedded/state" if stack.embedded else "state")
 
 
 def at_once(hosts: int) -> int:
@@ -131,13 +124,15 @@ def variables(stack: Stack) -> dict[str, str]:
     The local backend is used if the user names no backend. The passphrase file in the cache is only
     used for stacks on an embedded cluster.
     """
-    tools = toolchain.ensure(*TOOLS)
+    tools = ensure(*TOOLS)
     folders = [str(Path(sys.prefix) / "bin")]
     folders += dict.fromkeys(str(tool.path.parent) for tool in tools.values())
     result = {
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
         "GPU_CLUSTER_HOME": str(ROOT),
-        "PULUMI_HOME": str(engine_home(toolchain.cache_dir())),
+        # The launchers of the toolchain's own plugins read it.
+        "GPU_CLUSTER_PYTHON": sys.executable,
+        "PULUMI_HOME": str(engine_home(cache_dir())),
         # Plain pulumi uses this stack, whichever stack was selected last.
         "PULUMI_STACK": stack.name,
         "PULUMI_SKIP_UPDATE_CHECK": "true",

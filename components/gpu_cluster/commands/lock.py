@@ -18,8 +18,8 @@ from datetime import datetime
 from pathlib import Path
 
 from gpu_cluster.commands.waiting import for_step
-from gpu_cluster_lab.toolchain.flock import LockHeld, locked
-from gpu_cluster_lab.toolchain.trust import make_private
+from gpu_cluster.machine.flock import LockHeld, locked
+from gpu_cluster.machine.folders import make_private
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
 

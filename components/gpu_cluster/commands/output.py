@@ -15,7 +15,8 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any, NoReturn, TextIO
 
 from gpu_cluster.commands.failure import annotate
-from gpu_cluster_lab.toolchain import ToolchainError, cache_dir
+from gpu_cluster.machine.folders import cache_dir
+from gpu_cluster.machine.tool import ToolchainError
 from gpu_rules.printable import printable
 
 # The JSON document that a command prints with ``--output json``.

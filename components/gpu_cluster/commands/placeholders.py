@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from gpu_cluster.hosts.credentials import TOKEN
-from gpu_cluster_lab.toolchain.plugins.command_provider.values import (
+from gpu_cluster.property_values import (
     SECRET,
     SIGNATURE,
     has_unknown,

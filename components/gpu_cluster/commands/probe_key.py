@@ -21,11 +21,10 @@ from gpu_cluster.commands.stack import Stack
 from gpu_cluster.desired.host import Target, working
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed.probe import PROBE, probe
+from gpu_cluster.machine.folders import cache_dir, make_private
 from gpu_cluster.ssh.answers import ANSWER, Channel
 from gpu_cluster.ssh.client import reached, run
 from gpu_cluster.ssh.login import LoginFailed
-from gpu_cluster_lab import toolchain
-from gpu_cluster_lab.toolchain.trust import make_private
 from gpu_rules.printable import printable
 
 PLACE = "/usr/local/lib/gpu-cluster/probe.sh"
@@ -151,7 +150,7 @@ def main(*, file: str = "") -> None:
     """
     stack = Stack.current()
     with answering("probe-key") as answer:
-        default = toolchain.cache_dir() / "probe-keys" / stack.name
+        default = cache_dir() / "probe-keys" / stack.name
         _checked(stack, Path(file or default), answer)
 
 

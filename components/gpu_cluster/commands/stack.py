@@ -19,8 +19,8 @@ import yaml
 from gpu_cluster.commands.lock import one_run
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster.settings.cluster import Cluster
-from gpu_cluster_lab import toolchain
 from gpu_rules.faults import ConfigError
 
 
@@ -88,12 +88,12 @@ class Stack:
     @property
     def folder(self) -> Path:
         """Return the folder with the embedded cluster's files."""
-        return toolchain.cache_dir() / "embedded" / self.name
+        return cache_dir() / "embedded" / self.name
 
     @property
     def scratch(self) -> Path:
         """Return the folder for temporary files of the stack's runs."""
-        return toolchain.cache_dir() / "tmp" / self.name
+        return cache_dir() / "tmp" / self.name
 
     @property
     def kubeconfig(self) -> Path:

@@ -45,9 +45,9 @@ from gpu_cluster.commands.usage import listed as listed_objects
 from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster.platforms.own_namespaces import OwnNamespace
-from gpu_cluster_lab.toolchain import ToolchainError
-from gpu_cluster_lab.toolchain.plugins.command_provider.values import is_secret
+from gpu_cluster.property_values import is_secret
 from gpu_rules.faults import ConfigError, FaultError, InputError
 from gpu_rules.printable import printable
 

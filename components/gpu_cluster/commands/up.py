@@ -19,13 +19,14 @@ from gpu_cluster.change.document import ClusterChange
 from gpu_cluster.change.text import health_text, move_text
 from gpu_cluster.commands.contexts import require_context, require_own_state
 from gpu_cluster.commands.engine import POLICIES, move_of, select, settle
-from gpu_cluster.commands.environment import TOOLS, USER_PATH
+from gpu_cluster.commands.environment import USER_PATH
 from gpu_cluster.commands.failure import stop, summary
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.node_table import WIDTH, table
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
+from gpu_cluster.commands.tools import TOOLS, ensure
 from gpu_cluster.commands.waiting import for_step
 from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
@@ -34,7 +35,6 @@ from gpu_cluster.inspection.observed_cluster import nodes_by_name, observe_healt
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.release.clear import await_deletions
 from gpu_cluster.validation.measurement import Outcome
-from gpu_cluster_lab import toolchain
 from gpu_rules.printable import printable_lines, shortened
 
 MOST_DEFERRED = 10
@@ -178,7 +178,7 @@ def ensure_tools(stack: Stack) -> None:
     """Build or download missing tools; print the duration if it is a second or more."""
     started = time.monotonic()
     cluster = embedded_cluster(stack)
-    toolchain.ensure(*TOOLS, *(cluster.tools if cluster else ()))
+    ensure(*TOOLS, *(cluster.tools if cluster else ()))
     _took("toolchain", started)
 
 

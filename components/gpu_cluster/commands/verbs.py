@@ -345,7 +345,6 @@ VERBS = (
         "show the toolchain and build what is missing",
         ("tools",),
         passes_on=True,
-        module="gpu_cluster_lab.toolchain.__main__",
         group=OTHER,
         has_data=False,
         has_stack=False,

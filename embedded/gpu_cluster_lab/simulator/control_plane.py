@@ -18,14 +18,16 @@ from typing import Any
 
 import yaml
 
+from gpu_cluster.machine import processes
+from gpu_cluster.machine.folders import cache_dir, make_private
+from gpu_cluster.machine.tool import Tool
 from gpu_cluster_lab.simulator import etcd, kubeconfig, kubelets, marks, proxies, stages
 from gpu_cluster_lab.simulator.api import Access
 from gpu_cluster_lab.simulator.kubectl import write_kubectl
 from gpu_cluster_lab.simulator.last_words import last_line
 from gpu_cluster_lab.simulator.ports import free_ports
-from gpu_cluster_lab.toolchain import Tool, cache_dir, ensure, processes
+from gpu_cluster_lab.toolchain import ensure
 from gpu_cluster_lab.toolchain.cache import write_atomically
-from gpu_cluster_lab.toolchain.trust import make_private
 
 CREATE_SECONDS = 90
 READY_SECONDS = 30

@@ -14,6 +14,8 @@ from typing import Any
 
 import aiohttp
 
+from gpu_cluster.machine import processes
+from gpu_cluster.machine.folders import cache_dir, make_private
 from gpu_cluster_lab.simulator import api, faults, marks, nodes, proxies
 from gpu_cluster_lab.simulator.control_plane import (
     COMPONENTS,
@@ -24,8 +26,6 @@ from gpu_cluster_lab.simulator.control_plane import (
 from gpu_cluster_lab.simulator.hardware import Hardware
 from gpu_cluster_lab.simulator.hosts.locks import locked
 from gpu_cluster_lab.simulator.last_words import last_line
-from gpu_cluster_lab.toolchain import cache_dir, processes
-from gpu_cluster_lab.toolchain.trust import make_private
 from gpu_rules.printable import printable
 
 NOT_READY = "node.kubernetes.io/not-ready"

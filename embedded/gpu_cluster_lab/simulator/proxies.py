@@ -6,7 +6,7 @@ import ssl
 import urllib.request
 from collections.abc import Mapping
 
-from gpu_cluster_lab.toolchain.machine import PROXY_VARIABLES
+from gpu_cluster.machine.proxies import PROXY_VARIABLES
 
 
 def without(environment: Mapping[str, str]) -> dict[str, str]:

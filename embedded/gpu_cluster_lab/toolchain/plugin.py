@@ -11,11 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from . import versions
+from gpu_cluster.machine.orphans import NO_ENGINE
 
-# Address that a plugin gets in place of the engine's address. Nothing listens there; a plugin only
-# connects to the engine when it has a message for it.
-NO_ENGINE = "127.0.0.1:1"
+from . import versions
 
 
 def ask_plugin(executable: Path, service: str, limit: float) -> str | None:

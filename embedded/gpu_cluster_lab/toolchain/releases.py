@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gpu_cluster.machine.tool import ToolchainError
+
 from .machine import Platform
 from .pins import BASES, Pin
 from .sums import SUMS
-from .tool import ToolchainError
 
 # Seconds to wait for a host to respond, and for more data during a download.
 PATIENCE = 3.0

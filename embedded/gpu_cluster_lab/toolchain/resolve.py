@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from gpu_cluster.machine.folders import cache_dir
+from gpu_cluster.machine.tool import ON_PATH, OWN, Tool, ToolchainError
+
 from . import launcher, trust
-from .cache import Store, cache_dir, digest, link, point
+from .cache import Store, digest, link, point
 from .machine import Platform, here
 from .maker import Maker
 from .modules import MODULES
 from .pins import PINS, Pin
 from .progress import Steps
 from .search import PathSearch
-from .tool import ON_PATH, OWN, Tool, ToolchainError
 
-# Root folder of the clone of this project that contains this file.
-HOME = Path(__file__).resolve().parents[3]
 # Version of the layout of cache entries, part of every cache key. Change it when the layout
 # changes.
 _LAYOUT = "1"
@@ -35,7 +36,6 @@ class Toolchain:
         search_path: Folders to search, in the format of ``$PATH``.
         pins: The pinned tools by name.
         platform: The platform of this machine.
-        home: The clone of the project whose own Pulumi plugins may be used.
         steps: Shows the progress.
         maker: Function that returns the `Maker` of missing tools, called while the lock is held.
             Tests replace it to use their own servers and compilers.
@@ -45,7 +45,6 @@ class Toolchain:
     search_path: str = field(default_factory=lambda: os.environ.get("PATH", os.defpath))
     pins: Mapping[str, Pin] = field(default_factory=lambda: PINS)
     platform: Platform = field(default_factory=here)
-    home: Path = HOME
     steps: Steps = field(default_factory=Steps)
     maker: Callable[[Toolchain], Maker] = field(default=lambda toolchain: toolchain.default_maker())
 
@@ -106,13 +105,13 @@ class Toolchain:
         return {name: self._place(tool) for name, tool in tools.items() if tool is not None}
 
     def environment(self) -> dict[str, str]:
-        """Return environment variables for running the tools: ``PATH``, ``GPU_CLUSTER_HOME``."""
+        """Return environment variables for running the tools: ``PATH``, ``GPU_CLUSTER_PYTHON``."""
         path = os.pathsep.join((str(self.bin), self.search_path))
-        return {"PATH": path, "GPU_CLUSTER_HOME": str(self.home)}
+        return {"PATH": path, "GPU_CLUSTER_PYTHON": sys.executable}
 
     def default_maker(self) -> Maker:
         """Return a maker that uses the official releases and the pinned Go modules."""
-        return Maker(self.store, self.entry, self.platform, self.home, self.steps)
+        return Maker(self.store, self.entry, self.platform, self.steps)
 
     def _pin(self, name: str) -> Pin:
         pin = self.pins.get(name)

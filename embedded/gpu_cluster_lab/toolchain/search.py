@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from gpu_cluster.machine.tool import ON_PATH, Tool
+
 from . import versions
 from .cache import write_atomically
 from .pins import Pin
-from .tool import ON_PATH, Tool
 
 # Seconds to wait until a tool has printed its version. The largest tool has 300 MB, and the disk
 # may be busy.

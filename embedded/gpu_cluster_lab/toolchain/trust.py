@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .tool import ToolchainError
+from gpu_cluster.machine.tool import ToolchainError
 
 RECORD = "tool.json"
 _COMPARED = "compared.json"
@@ -88,13 +88,6 @@ def make_folder(path: Path) -> None:
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o755)
-
-
-def make_private(path: Path) -> None:
-    """Create a folder that only its owner can enter; close an existing folder for other users."""
-    path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.stat().st_mode & 0o077:
-        path.chmod(0o700)
 
 
 def _stamp(file: Path) -> str:

@@ -20,6 +20,7 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.observed import hardware
 from gpu_cluster.hosts.observed.probe import parse, probe
 from gpu_cluster.loading.loader import load
+from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster_lab import simulator
 from gpu_cluster_lab.simulator import hosts
 from gpu_cluster_lab.simulator.control_plane import ControlPlane, SimulatorError
@@ -28,7 +29,6 @@ from gpu_cluster_lab.simulator.hosts.locks import locked
 from gpu_cluster_lab.simulator.hosts.model import HostError
 from gpu_cluster_lab.simulator.marks import GPU
 from gpu_cluster_lab.simulator.ports import free_ports
-from gpu_cluster_lab.toolchain import cache_dir
 from lab.real import build, cgroups, image, objects, stack
 from lab.real.build import BuildError
 from lab.real.host_gpus import HostGpus

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster_lab import simulator
 from gpu_cluster_lab.simulator import api
 from gpu_cluster_lab.simulator.control_plane import ControlPlane
@@ -20,7 +21,6 @@ from gpu_cluster_lab.simulator.controller import operands
 from gpu_cluster_lab.simulator.controller.discovery import PCI
 from gpu_cluster_lab.simulator.controller.operator_nodes import UPGRADE_STATE
 from gpu_cluster_lab.simulator.hardware import hardware_of
-from gpu_cluster_lab.toolchain import cache_dir
 from lab.real.build import operator_files
 from lab.real.lab import Lab
 from lab.real.operator import controller, policies

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.hosts.steps import every
-from gpu_cluster_lab.toolchain.plugins.command_provider.values import SECRET, SIGNATURE
+from gpu_cluster.property_values import SECRET, SIGNATURE
 from lab.benchmarks import b1_cold, fleet, growth, measure, overhead, peer, peer_tools
 from lab.benchmarks.measure import BenchmarkError, Sample
 

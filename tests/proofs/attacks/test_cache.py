@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.machine.folders import make_private
+from gpu_cluster.machine.tool import RELEASE, Tool, ToolchainError
 from gpu_cluster_lab.toolchain import trust
 from gpu_cluster_lab.toolchain.cache import Store
-from gpu_cluster_lab.toolchain.tool import RELEASE, Tool, ToolchainError
-from gpu_cluster_lab.toolchain.trust import make_private
 
 GOOD, EVIL = "#!/bin/sh\necho good\n", "#!/bin/sh\necho evil\n"
 

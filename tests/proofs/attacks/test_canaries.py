@@ -24,12 +24,12 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_cluster.machine.folders import make_private
 from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_cluster_lab.simulator.control_plane import ControlPlane
 from gpu_cluster_lab.simulator.hosts import catalogue, namespaced, processes
 from gpu_cluster_lab.simulator.hosts.model import hosts_dir
-from gpu_cluster_lab.toolchain.trust import make_private
 from tests.guard import own_name
 from tests.proofs.attacks.canaries import Canaries, Watch, in_files, key_parts
 from tests.proofs.attacks.vault import vault

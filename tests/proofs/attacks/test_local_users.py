@@ -15,9 +15,9 @@ from typing import Any
 
 import grpc
 import pytest
-from command_provider import values
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, provider_pb2, provider_pb2_grpc
 
+from gpu_cluster import property_values as values
 from gpu_cluster.package import local_caller
 from tests.toolchain.plugins.rig import LIMIT, PLUGINS, ROOT
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.commands import lock
-from gpu_cluster_lab.toolchain import orphans, processes
+from gpu_cluster.machine import orphans, processes
 from tests.toolchain.plugins.rig import LIMIT, alive, until
 
 STACK = "dev"
@@ -74,8 +74,7 @@ def test_an_orphan_is_asked_again_before_it_is_ended(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(signal, "pidfd_send_signal", lambda fd, _: sent.append(fd))
     answers = iter([True, False])
     monkeypatch.setattr(orphans, "_is_orphan", lambda folder, ours: next(answers, False))
-    monkeypatch.setattr("gpu_cluster_lab.toolchain.ensure", lambda *_: {})
-    orphans.end_orphans()
+    orphans.end_orphans(set())
     assert sent == []
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_cluster.commands.environment import TOOLS, local_backend
+from gpu_cluster.commands.environment import local_backend
 from gpu_cluster.commands.placeholders import (
     PLACEHOLDERS,
     blinded,
@@ -30,10 +30,11 @@ from gpu_cluster.commands.placeholders import (
     placeholder,
 )
 from gpu_cluster.commands.preview_state import Copy, preview_environment, without_secrets
+from gpu_cluster.commands.tools import TOOLS
 from gpu_cluster.hosts.credentials import TOKEN
+from gpu_cluster.property_values import SECRET, SIGNATURE, UNKNOWN
 from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator import hosts as simulated
-from gpu_cluster_lab.toolchain.plugins.command_provider.values import SECRET, SIGNATURE, UNKNOWN
 from gpu_rules.faults import FaultError
 from tests.guard import own_name
 from tests.proofs.attacks.canaries import Canaries, in_files, key_parts

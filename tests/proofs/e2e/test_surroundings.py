@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.commands.embedded_cluster import erase
+from gpu_cluster.machine import processes
 from gpu_cluster_lab import simulator, toolchain
-from gpu_cluster_lab.toolchain import processes
 from tests.guard import own_name
 from tests.proofs.e2e.project import Project, figures
 

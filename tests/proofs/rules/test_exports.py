@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_cluster_lab.toolchain import ToolchainError
+from gpu_cluster.machine.tool import ToolchainError
 from gpu_rules.rules import TWINS
 from gpu_rules.rules.twin import Twin
 from lab.benchmarks.measure import BenchmarkError

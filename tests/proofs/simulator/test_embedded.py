@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpu_cluster.machine import processes
 from gpu_cluster_lab import simulator
 from gpu_cluster_lab.simulator import SimulatorError, marks
 from gpu_cluster_lab.simulator.control_plane import ControlPlane
-from gpu_cluster_lab.toolchain import processes
 from tests.proofs.simulator.conftest import USER_FILE
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import simulate

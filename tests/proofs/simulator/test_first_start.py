@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.machine import processes
 from gpu_cluster_lab import simulator, toolchain
 from gpu_cluster_lab.simulator import SimulatorError, control_plane
 from gpu_cluster_lab.simulator.control_plane import COMPONENTS, CONTROLLER, ControlPlane
 from gpu_cluster_lab.simulator.hardware import write_hardware
-from gpu_cluster_lab.toolchain import processes
 from tests.guard import own_name
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import declared_hardware, simulate

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.machine import processes
 from gpu_cluster_lab import simulator
 from gpu_cluster_lab.simulator import marks
 from gpu_cluster_lab.simulator.api import Api
 from gpu_cluster_lab.simulator.controller import operand_objects, operands
 from gpu_cluster_lab.simulator.controller.discovery import PCI
 from gpu_cluster_lab.simulator.controller.operator import Operator
-from gpu_cluster_lab.toolchain import processes
 from tests.proofs.simulator.operating import DEPLOYMENTS, create_policy, operating
 from tests.proofs.simulator.running import CLUSTER, Running, declared, until
 from tests.simulated import simulate

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PLUGINS = ROOT / "embedded" / "gpu_cluster_lab" / "toolchain" / "plugins"
 sys.path.insert(0, str(PLUGINS))
 
-from command_provider import values  # noqa: E402
+from gpu_cluster import property_values as values  # noqa: E402
 
 LIMIT = 30
 """Time limit of each wait in seconds."""

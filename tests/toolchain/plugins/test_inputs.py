@@ -6,13 +6,14 @@ import itertools
 from typing import Any
 
 import pytest
-from command_provider import difference, local_command, remote_command, server, values
+from command_provider import difference, local_command, remote_command, server
 from command_provider.output import Output, Redactor, visible
 from hypothesis import given
 from hypothesis import strategies as st
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import provider_pb2
 
+from gpu_cluster import property_values as values
 from tests.toolchain.plugins.rig import Failed, Plugin
 
 LOCAL = "command:local:Command"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_provider import values
 
+from gpu_cluster import property_values as values
 from tests.toolchain.plugins.rig import LIMIT, Background, Failed, Plugin, RigHost, alive, until
 
 COMMAND = "command:remote:Command"

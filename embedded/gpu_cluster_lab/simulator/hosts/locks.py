@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpu_cluster.machine import flock
 from gpu_cluster_lab.simulator.hosts.model import HostError
-from gpu_cluster_lab.toolchain import flock
 
 
 @contextlib.contextmanager
 def locked(path: Path, limit: float) -> Iterator[int]:
-    """Lock a file while the context lasts, as `gpu_cluster_lab.toolchain.flock.locked` does.
+    """Lock a file while the context lasts, as `gpu_cluster.machine.flock.locked` does.
 
     Raises:
         HostError: Another process held the lock for longer than `limit`.

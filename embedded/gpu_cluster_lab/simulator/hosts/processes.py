@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
+from gpu_cluster.machine.processes import send
 from gpu_cluster_lab.simulator.hosts.locks import locked
 from gpu_cluster_lab.simulator.hosts.model import HostError
-from gpu_cluster_lab.toolchain.processes import send
 
 _LOCK = "start.lock"
 _START_LIMIT = 180.0

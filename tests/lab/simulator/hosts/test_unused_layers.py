@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.machine import flock
 from gpu_cluster_lab.simulator.hosts import namespaced, rootfs
 from gpu_cluster_lab.simulator.hosts.model import Spec, hosts_dir
-from gpu_cluster_lab.toolchain import flock
 
 OLD = rootfs.KEPT + 60
 

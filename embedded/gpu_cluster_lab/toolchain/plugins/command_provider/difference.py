@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from . import values
+from gpu_cluster import property_values as values
 
 ADD, DELETE, UPDATE = "ADD", "DELETE", "UPDATE"
 

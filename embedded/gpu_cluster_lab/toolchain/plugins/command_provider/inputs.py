@@ -11,7 +11,7 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from . import values
+from gpu_cluster import property_values as values
 
 LOCAL_COMMAND = "command:local:Command"
 REMOTE_COMMAND = "command:remote:Command"

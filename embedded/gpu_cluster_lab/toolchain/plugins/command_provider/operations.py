@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from . import inputs, local_command, values
+from gpu_cluster import property_values as values
+
+from . import inputs, local_command
 from .output import CommandError, Output, Redactor
 
 PREVIOUS = {"stdout": "PULUMI_COMMAND_STDOUT", "stderr": "PULUMI_COMMAND_STDERR"}

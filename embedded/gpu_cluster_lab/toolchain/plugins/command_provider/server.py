@@ -16,9 +16,10 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
+from gpu_cluster import property_values as values
 from gpu_cluster.package import local_caller
 
-from . import VERSION, difference, inputs, operations, values
+from . import VERSION, difference, inputs, operations
 from .engine_log import EngineLog, ResourceLog
 from .output import CommandError
 

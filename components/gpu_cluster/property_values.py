@@ -9,9 +9,10 @@ only read these values inside a program.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from google.protobuf import json_format, struct_pb2
+if TYPE_CHECKING:
+    from google.protobuf import struct_pb2
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -22,12 +23,16 @@ Properties = dict[str, Any]
 
 def decode(struct: struct_pb2.Struct) -> Properties:
     """Return a protobuf `Struct` as a dict; whole numbers become int."""
+    from google.protobuf import json_format
+
     decoded: Properties = json_format.MessageToDict(struct)
     return decoded
 
 
 def encode(properties: Mapping[str, Any]) -> struct_pb2.Struct:
     """Return a mapping as a protobuf `Struct`."""
+    from google.protobuf import struct_pb2
+
     struct = struct_pb2.Struct()
     struct.update(dict(properties))
     return struct

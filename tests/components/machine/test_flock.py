@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from gpu_cluster_lab.toolchain.flock import LockHeld, locked
+from gpu_cluster.machine.flock import LockHeld, locked
 
 HOLD = """
 import fcntl, sys

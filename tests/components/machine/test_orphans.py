@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.machine.orphans import NO_ENGINE, end_orphans
 from gpu_cluster_lab import toolchain
-from gpu_cluster_lab.toolchain.orphans import end_orphans
-from gpu_cluster_lab.toolchain.plugin import NO_ENGINE
 from gpu_rules import charts
 from tests.toolchain.plugins.rig import LIMIT, free_port
 
@@ -43,14 +42,14 @@ def running(
 
 def test_a_plugin_without_its_engine_is_ended(executable: Path) -> None:
     with running(executable, f"127.0.0.1:{free_port()}") as orphan:
-        end_orphans()
+        end_orphans({executable})
         assert orphan.wait(LIMIT) is not None
 
 
 def test_a_plugin_that_never_had_an_engine_is_not_ended(executable: Path) -> None:
     with running(executable, NO_ENGINE) as asked:
         with running(executable, f"127.0.0.1:{free_port()}") as orphan:
-            end_orphans()
+            end_orphans({executable})
             orphan.wait(LIMIT)
         assert asked.poll() is None
 
@@ -60,7 +59,7 @@ def test_a_plugin_in_another_network_is_not_ended(executable: Path) -> None:
     dead = f"127.0.0.1:{free_port()}"
     with running(executable, dead, ("unshare", "--net")) as far:
         with running(executable, dead) as orphan:
-            end_orphans()
+            end_orphans({executable})
             orphan.wait(LIMIT)
         assert far.poll() is None
 
@@ -82,7 +81,7 @@ def test_another_run_does_not_stop_a_policy_pack_from_rendering_a_chart(
     @contextmanager
     def meanwhile() -> Iterator[object]:
         with serve() as stub:
-            end_orphans()
+            end_orphans({executable})
             yield stub
 
     monkeypatch.setattr(charts, "_plugin", meanwhile)

@@ -1,0 +1,1 @@
+"""The machine on which commands run: its folders, locks, processes and tools."""
