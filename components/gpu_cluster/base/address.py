@@ -40,11 +40,11 @@ def check_address(text: str) -> str:
     if text.startswith("["):
         raise refuse(show(text), _WANTED, "write an IPv6 address without brackets")
     if ":" in text:
-        return _usable(text, _ipv6(text))
+        return _check_usable(text, _parse_ipv6(text))
     if _NUMBER.fullmatch(text.rpartition(".")[2]):
-        return _usable(text, _ipv4(text))
+        return _check_usable(text, _parse_ipv4(text))
     name = text.removesuffix(".")
-    if len(name) > 253 or not all(_HOST_LABEL.fullmatch(part) for part in name.split(".")):
+    if len(name) > 253 or not all(_HOST_LABEL.fullmatch(label) for label in name.split(".")):
         raise refuse(
             show(text),
             _WANTED,
@@ -61,7 +61,7 @@ def canonical(address: str) -> str:
         return address.lower().removesuffix(".")
 
 
-def _ipv4(text: str) -> ipaddress.IPv4Address:
+def _parse_ipv4(text: str) -> ipaddress.IPv4Address:
     try:
         return ipaddress.IPv4Address(text)
     except ValueError:
@@ -73,18 +73,18 @@ def _ipv4(text: str) -> ipaddress.IPv4Address:
 
 
 def _ipv4_cure(text: str) -> str:
-    parts = text.split(".")
-    if len(parts) != 4:
-        return f"it has {len(parts)} part{'' if len(parts) == 1 else 's'}; write four"
-    for position, part in zip(("first", "second", "third", "fourth"), parts, strict=True):
-        if not part.isdecimal() or int(part) > 255:
-            return f"correct the {position} number, {show(part).strip(chr(34))}"
-        if part != str(int(part)):
-            return f"write the {position} number as {int(part)}"
+    numbers = text.split(".")
+    if len(numbers) != 4:
+        return f"it has {len(numbers)} part{'' if len(numbers) == 1 else 's'}; write four"
+    for position, number in zip(("first", "second", "third", "fourth"), numbers, strict=True):
+        if not number.isdecimal() or int(number) > 255:
+            return f"correct the {position} number, {show(number).strip(chr(34))}"
+        if number != str(int(number)):
+            return f"write the {position} number as {int(number)}"
     return "correct the address"
 
 
-def _ipv6(text: str) -> ipaddress.IPv6Address:
+def _parse_ipv6(text: str) -> ipaddress.IPv6Address:
     try:
         address = ipaddress.IPv6Address(text)
     except ValueError:
@@ -100,7 +100,7 @@ def _ipv6(text: str) -> ipaddress.IPv6Address:
     return address
 
 
-def _usable(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
+def _check_usable(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     if address.is_unspecified or address.is_multicast or text == "255.255.255.255":
         raise refuse(show(text), "the address of one machine", "no machine can have this address")
     return text

@@ -16,11 +16,11 @@ def is_confidential(key: str) -> bool:
     return plain == "secure" or any(word in plain for word in _WORDS)
 
 
-def refused(location: Location, where: str, key: str = "sshPrivateKey") -> Fault:
+def refused(location: Location, place: str, key: str = "sshPrivateKey") -> Fault:
     """Return the fault for a secret in plain text; the fault does not contain the secret."""
     return fault(
         location,
-        f"a secret {where} (not repeated here)",
+        f"a secret {place} (not repeated here)",
         "secrets only under separate keys, encrypted",
         "remove it here (everybody who can read this file knows it), create a new one, and run"
         f" `pulumi config set --secret gpu-cluster:{key} < key`",

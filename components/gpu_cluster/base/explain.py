@@ -18,8 +18,8 @@ def first_error(error: ValidationError) -> tuple[str, str]:
 
     The message does not contain the value, which may be secret.
     """
-    found = error.errors(include_input=False, include_url=False)[0]
-    return ".".join(map(str, found["loc"])), found["msg"]
+    details = error.errors(include_input=False, include_url=False)[0]
+    return ".".join(map(str, details["loc"])), details["msg"]
 
 
 def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault]:
@@ -35,7 +35,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
     mistyped = {
         (*at[:-1], near)
         for at in (item["loc"] for item in errors if item["type"] == "extra_forbidden")
-        if (near := _meant(root, at)) is not None
+        if (near := _nearest_key(root, at)) is not None
     }
     return [
         problem
@@ -45,7 +45,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
     ]
 
 
-def _meant(root: type[Model], location: Location) -> str | None:
+def _nearest_key(root: type[Model], location: Location) -> str | None:
     """Return the valid key that is most similar to a wrong key, or None without a similar key."""
     model = model_at(root, location[:-1])
     if model is None:
@@ -64,7 +64,7 @@ def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
         case "extra_forbidden" | "invalid_key":
             yield _unknown_key(root, location, error["input"])
         case "missing":
-            yield _missing(root, location)
+            yield _missing_key(root, location)
         case "too_short" if len(error["input"]) >= context["min_length"]:
             return  # The list is long enough; its invalid items have their own errors.
         case _:
@@ -76,8 +76,8 @@ def _unknown_key(root: type[Model], location: Location, value: object) -> Fault:
     if is_confidential(key):
         return refused(location, "inside the structured key")
     model = model_at(root, location[:-1])
-    known = list(fields(model)) if model is not None else []
-    near = nearest(key, known)
+    known_keys = list(fields(model)) if model is not None else []
+    near = nearest(key, known_keys)
     elsewhere = near_places(root, key, location[:-1]) if plain(near) != plain(key) else []
     if similarity(key, near) >= LIKE_ENOUGH and not elsewhere:
         cure = f'write "{near}"'
@@ -85,14 +85,14 @@ def _unknown_key(root: type[Model], location: Location, value: object) -> Fault:
         cure = f'move it to {" or ".join(elsewhere)}; the nearest key here is "{near}"'
     else:
         cure = f'remove it; the nearest key here is "{near}"'
-    return fault(location, f'an unknown key "{key}"', f"one of {', '.join(known)}", cure)
+    return fault(location, f'an unknown key "{key}"', f"one of {', '.join(known_keys)}", cure)
 
 
-def _missing(root: type[Model], location: Location) -> Fault:
+def _missing_key(root: type[Model], location: Location) -> Fault:
     field = field_at(root, location)
     example = f": {field.examples[0]}" if field is not None and field.examples else ":"
     metadata = field.metadata if field is not None else ()
-    cures = [each.text for each in metadata if isinstance(each, MissingCure)]
+    cures = [entry.text for entry in metadata if isinstance(entry, MissingCure)]
     return fault(
         location,
         NOTHING,
@@ -115,7 +115,7 @@ def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> 
     elif kind in ("int_type", "bool_type") and isinstance(value, str) and _is_plain(value, kind):
         cure = f"write {value} without quotes"
     elif kind in ("enum", "literal_error") and isinstance(value, str) and wanted != "v1":
-        choices = [c.strip(" '") for c in _expected(error).replace(" or ", ", ").split(",")]
+        choices = [c.strip(" '") for c in _expected_text(error).replace(" or ", ", ").split(",")]
         cure = f'write "{nearest(value, choices)}"'
     elif example is not None:
         cure = f"write {example}, for example"
@@ -130,7 +130,7 @@ def _in_mapping(error: ErrorDetails) -> str:
     return "a text" if error["type"] == "string_type" else error["msg"].lower()
 
 
-def _expected(error: ErrorDetails) -> str:
+def _expected_text(error: ErrorDetails) -> str:
     return str(error.get("ctx", {}).get("expected", ""))
 
 

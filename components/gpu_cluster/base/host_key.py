@@ -44,15 +44,15 @@ def check_host_key(text: str) -> str:
     kind, encoded = words[0], words[1]
     try:
         blob = base64.b64decode(encoded, validate=True)
-        fields = _fields(blob)
+        fields = _split_fields(blob)
     except (binascii.Error, ValueError):
         raise refuse(show(text), f"the whole base64 of a key of type {kind}", _CURE) from None
-    if fault := _fault(kind, fields):
+    if fault := _describe_fault(kind, fields):
         raise refuse(show(text), fault, _CURE)
     return f"{kind} {encoded}"
 
 
-def _fields(blob: bytes) -> list[bytes]:
+def _split_fields(blob: bytes) -> list[bytes]:
     fields: list[bytes] = []
     position = 0
     while position < len(blob):
@@ -67,7 +67,7 @@ def _fields(blob: bytes) -> list[bytes]:
     return fields
 
 
-def _fault(kind: str, fields: list[bytes]) -> str | None:
+def _describe_fault(kind: str, fields: list[bytes]) -> str | None:
     """Return a description of the expected key if the key is invalid, else None."""
     if not fields or fields[0] != kind.encode():
         return f"a key whose base64 content has the same type, {kind}"

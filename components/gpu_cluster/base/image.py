@@ -22,7 +22,7 @@ _REPOSITORY = re.compile(rf"{_HOST}(?:/{_PART})*")
 VECTORADD = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 
 
-def _image(text: str) -> str:
+def _validate_image(text: str) -> str:
     match = _REFERENCE.fullmatch(text)
     if match is None or not (match["tag"] or match["digest"]):
         raise refuse(
@@ -33,7 +33,7 @@ def _image(text: str) -> str:
     return text
 
 
-def _repository(text: str) -> str:
+def _validate_repository(text: str) -> str:
     if "://" in text or _REPOSITORY.fullmatch(text.rstrip("/")) is None or text.endswith("/"):
         raise refuse(
             show(text),
@@ -43,8 +43,8 @@ def _repository(text: str) -> str:
     return text
 
 
-Image = Annotated[StrictStr, AfterValidator(_image)]
-Repository = Annotated[StrictStr, AfterValidator(_repository)]
+Image = Annotated[StrictStr, AfterValidator(_validate_image)]
+Repository = Annotated[StrictStr, AfterValidator(_validate_repository)]
 
 
 def path_of(image: str) -> str:
@@ -54,7 +54,7 @@ def path_of(image: str) -> str:
     (distribution/reference, `splitDockerDomain`). A name without any slash belongs to `library/`
     on docker.io.
     """
-    first, slash, rest = image.partition("/")
+    first, slash, path = image.partition("/")
     if slash and ("." in first or ":" in first or first == "localhost"):
-        return rest
+        return path
     return image if slash else f"library/{image}"

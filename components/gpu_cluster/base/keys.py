@@ -17,14 +17,14 @@ from gpu_rules.faults import Location
 def model_at(root: type[Model], location: Location) -> type[Model] | None:
     """Return the model of the mapping at a location, or None if no model describes it."""
     model: type[Model] | None = root
-    named = False  # True if `step` is a name in a mapping of names to models.
+    is_name = False  # True if `step` is a name in a mapping of names to models.
     for step in location:
-        if isinstance(step, int) or named:
-            named = False
+        if isinstance(step, int) or is_name:
+            is_name = False
             continue
         field = fields(model).get(step) if model is not None else None
         model = _model_in(field.annotation) if field is not None else None
-        named = field is not None and model is not None and _is_mapping(field.annotation)
+        is_name = field is not None and model is not None and _is_mapping(field.annotation)
     return model
 
 
@@ -49,12 +49,12 @@ def near_places(root: type[Model], key: str, location: Location) -> list[str]:
 
     The nearest paths have the most leading keys in common with the location.
     """
-    here = [str(step) for step in location]
+    place = [str(step) for step in location]
     matches = [
         (
             sum(
                 1
-                for _ in takewhile(lambda pair: pair[0] == pair[1], zip(here, steps, strict=False))
+                for _ in takewhile(lambda pair: pair[0] == pair[1], zip(place, steps, strict=False))
             ),
             path,
         )

@@ -11,12 +11,12 @@ LIKE_ENOUGH = 0.6
 
 def nearest(word: str, words: Iterable[str]) -> str:
     """Return the word that is most similar to `word`; capitals and separators are ignored."""
-    return max(words, key=lambda known: similarity(word, known))
+    return max(words, key=lambda candidate: similarity(word, candidate))
 
 
-def similarity(one: str, other: str) -> float:
+def similarity(first: str, second: str) -> float:
     """Return a number from 0 (nothing in common) to 1 (equal except for capitals, '-' and '_')."""
-    return difflib.SequenceMatcher(None, plain(one), plain(other), autojunk=False).ratio()
+    return difflib.SequenceMatcher(None, plain(first), plain(second), autojunk=False).ratio()
 
 
 def plain(word: str) -> str:

@@ -20,13 +20,13 @@ def pattern(expression: str, wanted: str, example: str) -> Callable[[str], str]:
 
     def check(text: str) -> str:
         if compiled.fullmatch(text) is None:
-            raise refuse(show(text), wanted, f"write {_nearest(compiled, text) or example}")
+            raise refuse(show(text), wanted, f"write {_nearest_version(compiled, text) or example}")
         return text
 
     return check
 
 
-def _nearest(compiled: re.Pattern[str], text: str) -> str | None:
+def _nearest_version(compiled: re.Pattern[str], text: str) -> str | None:
     """Return the version with the leading `v` added or removed if that is valid, else None."""
     near = text[1:] if text.startswith("v") else f"v{text}"
     return near if compiled.fullmatch(near) else None

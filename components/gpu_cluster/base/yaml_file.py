@@ -89,11 +89,11 @@ def read(path: Path) -> Document:
         raise InputError("bytes that are not UTF-8", "UTF-8", "save it as UTF-8", line) from None
 
 
-def _tagged(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> Tagged:
+def _construct_tagged(loader: yaml.SafeLoader, tag: str, node: yaml.Node) -> Tagged:
     return Tagged(node.value if isinstance(node, yaml.ScalarNode) else tag)
 
 
-_TaggedLoader.add_multi_constructor("!", _tagged)
+_TaggedLoader.add_multi_constructor("!", _construct_tagged)
 
 
 def parse(text: str, *, tags: bool = False) -> Document:
@@ -110,7 +110,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
     try:
         loader = (_TaggedLoader if tags else _Loader)(text)
     except yaml.YAMLError as error:  # PyYAML raises ReaderError for a control character.
-        raise _syntax(error, text) from None
+        raise _syntax_fault(error, text) from None
     try:
         node = loader.get_single_node()
         if node is None:
@@ -119,7 +119,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
         _check(node, (), lines, set(), [0])
         return Document(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
-        raise _syntax(error, text) from None
+        raise _syntax_fault(error, text) from None
     # PyYAML raises ValueError for a number or date that Python can't represent.
     except ValueError as error:
         raise InputError(
@@ -187,19 +187,19 @@ def _check(
         for index, item in enumerate(node.value):
             _check(item, (*at, index), lines, above, count)
     elif isinstance(node, yaml.MappingNode):
-        seen: dict[str, int] = {}
+        line_of: dict[str, int] = {}
         for key, value in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
-            here = key.start_mark.line + 1
-            if name in seen and not key.tag.endswith(":merge"):
+            line_number = key.start_mark.line + 1
+            if name in line_of and not key.tag.endswith(":merge"):
                 raise InputError(
-                    f"the key {show(name)} twice, first in line {seen[name]}",
+                    f"the key {show(name)} twice, first in line {line_of[name]}",
                     "each key once in a mapping",
                     "remove one of the two",
-                    here,
+                    line_number,
                 )
-            seen[name] = here
-            lines[(*at, name)] = here
+            line_of[name] = line_number
+            lines[(*at, name)] = line_number
             _check(value, (*at, name), lines, above, count)
     above.discard(id(node))
 
@@ -254,7 +254,7 @@ _SYNTAX = (
 """What PyYAML's words mean, and what to do (PyYAML 6, scanner.py and parser.py)."""
 
 
-def _syntax(error: yaml.YAMLError, text: str) -> InputError:
+def _syntax_fault(error: yaml.YAMLError, text: str) -> InputError:
     """Return the fault of a text that is no YAML, in words for those who write the text."""
     mark = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark is not None else None

@@ -71,18 +71,18 @@ class FetchedChart:
     contents: ChartContents | None = None
 
 
-async def fetched(wanted: WantedChart) -> FetchedChart:
+async def fetched(chart: WantedChart) -> FetchedChart:
     """Fetch a chart from its source and check its name, version and, if unknown, its values.
 
     Helm installs a chart folder of any version, and ignores values that the chart does not read.
     This function reports both as problems.
     """
     try:
-        contents = await asyncio.to_thread(_contents, wanted)
+        contents = await asyncio.to_thread(_fetch_contents, chart)
     except _NotUsableError as error:
         return FetchedChart(str(error))
-    problem = _difference(wanted, contents) if contents else ""
-    if contents is None and wanted.unknown:
+    problem = _describe_difference(chart, contents) if contents else ""
+    if contents is None and chart.unknown:
         problem = "a registry that gives the chart only after a login, so its values are unknown"
     return FetchedChart(problem, contents)
 
@@ -91,81 +91,83 @@ class _NotUsableError(Exception):
     """A chart can't be fetched or read; the message contains the reason."""
 
 
-def _contents(wanted: WantedChart) -> ChartContents | None:
-    place = wanted.place
+def _fetch_contents(desired: WantedChart) -> ChartContents | None:
+    place = desired.place
     if place.startswith("oci://"):
-        return _of_registry(wanted)
+        return _of_registry(desired)
     if place.startswith(("https://", "http://")):
         # The index file is described in the Helm documentation, "The Chart Repository Guide".
         index = f"{place.rstrip('/')}/index.yaml"
         try:
-            url = _archive(_read(index), index, wanted.chart, wanted.version)
+            url = _archive_url(_read(index), index, desired.chart, desired.version)
         except (OSError, ValueError) as error:
             raise _NotUsableError(
                 f"no chart from {index} ({printable(str(error), SHOWN)})"
             ) from None
-        return _unpacked(wanted, url, lambda: _read(url))
+        return _unpack_archive(desired, url, lambda: _read(url))
     path = Path(place).expanduser()
     if place.endswith(".tgz"):
-        return _unpacked(wanted, place, path.read_bytes)
+        return _unpack_archive(desired, place, path.read_bytes)
     if not path.is_dir():
         raise _NotUsableError("no such folder")
     if not (path / "Chart.yaml").is_file():
         raise _NotUsableError("a folder without Chart.yaml")
-    return _opened(lambda: of_folder(path))
+    return _open_chart(lambda: of_folder(path))
 
 
-def _opened(read: Callable[[], ChartContents]) -> ChartContents:
+def _open_chart(read_contents: Callable[[], ChartContents]) -> ChartContents:
     try:
-        return read()
+        return read_contents()
     except (OSError, ValueError) as error:
         reason = printable(str(error), SHOWN)
         raise _NotUsableError(f"a chart that can't be read ({reason})") from None
 
 
-def _unpacked(wanted: WantedChart, place: str, read: Callable[[], bytes]) -> ChartContents:
+def _unpack_archive(
+    chart: WantedChart, place: str, read_archive: Callable[[], bytes]
+) -> ChartContents:
     try:
-        content = read()
+        content = read_archive()
     except (OSError, ValueError) as error:
         reason = printable(str(error), SHOWN)
         raise _NotUsableError(f"no archive at {printable(place, SHOWN)} ({reason})") from None
-    given = f"sha256:{hashlib.sha256(content).hexdigest()}"
-    if wanted.digest and given != wanted.digest:
-        raise _NotUsableError(f"an archive with {given} instead of {wanted.digest}")
-    return _opened(lambda: of_archive(content))
+    actual_digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
+    if chart.digest and actual_digest != chart.digest:
+        raise _NotUsableError(f"an archive with {actual_digest} instead of {chart.digest}")
+    return _open_chart(lambda: of_archive(content))
 
 
-def _of_registry(wanted: WantedChart) -> ChartContents | None:
+def _of_registry(desired: WantedChart) -> ChartContents | None:
     """Return the chart of an OCI registry; None if the registry requires a login for it."""
-    repository, _, digest = wanted.place.removeprefix("oci://").partition("@")
+    repository, _, digest = desired.place.removeprefix("oci://").partition("@")
     host, _, name = repository.partition("/")
     try:
-        content = oci.chart(f"https://{host}", name, digest or wanted.version)
+        content = oci.chart(f"https://{host}", name, digest or desired.version)
     except oci.LoginRequiredError:
         return None
     except (OSError, ValueError) as error:
         reason = printable(str(error), SHOWN)
-        raise _NotUsableError(f"no {wanted.version} at {wanted.place} ({reason})") from None
-    return _opened(lambda: of_archive(content))
+        raise _NotUsableError(f"no {desired.version} at {desired.place} ({reason})") from None
+    return _open_chart(lambda: of_archive(content))
 
 
-def _difference(wanted: WantedChart, contents: ChartContents) -> str:
+def _describe_difference(desired: WantedChart, contents: ChartContents) -> str:
     """Return why a fetched chart can't be used; empty if it is the declared chart and fits."""
-    same = contents.version.removeprefix("v") == wanted.version.removeprefix("v")
-    if wanted.version and (contents.name != wanted.chart or not same):
-        found = printable(f"{contents.name} {contents.version}", SHOWN)
-        return f"the chart {found} instead"
-    if not wanted.unknown:
+    same = contents.version.removeprefix("v") == desired.version.removeprefix("v")
+    if desired.version and (contents.name != desired.chart or not same):
+        fetched_name = printable(f"{contents.name} {contents.version}", SHOWN)
+        return f"the chart {fetched_name} instead"
+    if not desired.unknown:
         return ""
-    if paths := sorted(unread(contents, wanted.values)):
+    if paths := sorted(unread(contents, desired.values)):
         more = f" and {len(paths) - FEW} more" if len(paths) > FEW else ""
         return f"values that this chart does not read: {', '.join(paths[:FEW])}{more}"
-    if reason := refused_by_schema(contents, wanted.values):
+    if reason := refused_by_schema(contents, desired.values):
         return f"values that the chart's schema rejects ({reason})"
     return ""
 
 
-def _archive(index: bytes, address: str, chart: str, version: str) -> str:
+def _archive_url(index: bytes, address: str, chart: str, version: str) -> str:
     """Return the archive URL of a chart version in an index (helm v3.18.6, pkg/repo/index.go).
 
     Raises:

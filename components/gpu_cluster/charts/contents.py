@@ -59,11 +59,11 @@ def of_archive(content: bytes) -> ChartContents:
     Raises:
         ValueError: The archive can't be read, or exceeds a limit.
     """
-    files = _unpacked(content)
+    files = _unpack_files(content)
     roots = {path.parts[0] for path in files}
     if len(roots) != 1:
         raise ValueError("an archive without one folder at its top")
-    return _chart({PurePosixPath(*path.parts[1:]): text for path, text in files.items()}, 0)
+    return _read_chart({PurePosixPath(*path.parts[1:]): text for path, text in files.items()}, 0)
 
 
 def of_folder(folder: Path) -> ChartContents:
@@ -78,12 +78,12 @@ def of_folder(folder: Path) -> ChartContents:
     for path in sorted(folder.rglob("*")):
         if not path.is_file():
             continue
-        total = _bounded(len(files), total, path.stat().st_size)
+        total = _bound_size(len(files), total, path.stat().st_size)
         files[PurePosixPath(path.relative_to(folder))] = path.read_bytes()
-    return _chart(files, 0)
+    return _read_chart(files, 0)
 
 
-def _bounded(count: int, total: int, size: int) -> int:
+def _bound_size(count: int, total: int, size: int) -> int:
     """Return the number of bytes of a chart's files with one more file.
 
     Args:
@@ -99,7 +99,7 @@ def _bounded(count: int, total: int, size: int) -> int:
     return total + size
 
 
-def _unpacked(content: bytes) -> dict[PurePosixPath, bytes]:
+def _unpack_files(content: bytes) -> dict[PurePosixPath, bytes]:
     files: dict[PurePosixPath, bytes] = {}
     try:
         unpacker = zlib.decompressobj(wbits=31)
@@ -112,7 +112,7 @@ def _unpacked(content: bytes) -> dict[PurePosixPath, bytes]:
                 path = PurePosixPath(member.name)
                 if not member.isfile() or not path.parts:
                     continue
-                total = _bounded(len(files), total, member.size)
+                total = _bound_size(len(files), total, member.size)
                 opened = archive.extractfile(member)
                 files[path] = opened.read() if opened else b""
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
@@ -120,10 +120,10 @@ def _unpacked(content: bytes) -> dict[PurePosixPath, bytes]:
     return files
 
 
-def _chart(files: Mapping[PurePosixPath, bytes], level: int) -> ChartContents:
+def _read_chart(files: Mapping[PurePosixPath, bytes], level: int) -> ChartContents:
     if level > LEVELS:
         raise ValueError(f"subcharts more than {LEVELS} levels deep")
-    about = _mapping(_document(files.get(PurePosixPath("Chart.yaml"), b"")))
+    about = _as_mapping(_first_document(files.get(PurePosixPath("Chart.yaml"), b"")))
     if not about:
         raise ValueError("no Chart.yaml that can be read")
     templates = [
@@ -133,23 +133,24 @@ def _chart(files: Mapping[PurePosixPath, bytes], level: int) -> ChartContents:
     ]
     schema = files.get(PurePosixPath("values.schema.json"))
     try:
-        parsed = _mapping(json.loads(schema)) if schema else None
+        parsed = _as_mapping(json.loads(schema)) if schema else None
     except (ValueError, RecursionError):
         raise ValueError("a values.schema.json that can't be read") from None
     return ChartContents(
         name=str(about.get("name", "")),
         version=str(about.get("version", "")),
-        values=_mapping(_document(files.get(PurePosixPath("values.yaml"), b""))),
+        values=_as_mapping(_first_document(files.get(PurePosixPath("values.yaml"), b""))),
         read=frozenset(
-            [path for text in templates for path in _VALUE.findall(text)] + _conditions(about)
+            [path for text in templates for path in _VALUE.findall(text)]
+            + _subchart_conditions(about)
         ),
         schema=parsed,
-        definitions=dict(_definitions(files)),
-        subcharts=_subcharts(about, files, level),
+        definitions=dict(_read_definitions(files)),
+        subcharts=_read_subcharts(about, files, level),
     )
 
 
-def _subcharts(
+def _read_subcharts(
     about: Mapping[str, Any], files: Mapping[PurePosixPath, bytes], level: int
 ) -> dict[str, ChartContents]:
     groups: dict[str, dict[PurePosixPath, bytes]] = {}
@@ -158,12 +159,15 @@ def _subcharts(
         if path.parts[0] != "charts" or len(path.parts) < 2:
             continue
         if len(path.parts) == 2 and path.suffix == ".tgz":
-            below = _unpacked(text)
-            inner = {PurePosixPath(*one.parts[1:]): part for one, part in below.items()}
-            charts.append(_chart(inner, level + 1))
+            below = _unpack_files(text)
+            inner = {
+                PurePosixPath(*path_below.parts[1:]): content
+                for path_below, content in below.items()
+            }
+            charts.append(_read_chart(inner, level + 1))
         elif len(path.parts) > 2:
             groups.setdefault(path.parts[1], {})[PurePosixPath(*path.parts[2:])] = text
-    charts += [_chart(group, level + 1) for group in groups.values()]
+    charts += [_read_chart(group, level + 1) for group in groups.values()]
     listed = about.get("dependencies")
     names = {
         str(entry.get("name")): str(entry.get("alias") or entry.get("name"))
@@ -173,34 +177,34 @@ def _subcharts(
     return {names.get(chart.name, chart.name): chart for chart in charts}
 
 
-def _conditions(about: Mapping[str, Any]) -> list[str]:
+def _subchart_conditions(about: Mapping[str, Any]) -> list[str]:
     """Return the paths of the values that enable subcharts (Helm documentation, "Condition")."""
     listed = about.get("dependencies")
     return [
         path.strip()
         for entry in (listed if isinstance(listed, list) else ())
-        for path in str(_mapping(entry).get("condition", "")).split(",")
+        for path in str(_as_mapping(entry).get("condition", "")).split(",")
         if path.strip()
     ]
 
 
-def _definitions(
+def _read_definitions(
     files: Mapping[PurePosixPath, bytes],
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for path, text in files.items():
         if path.parts[0] != "crds" or path.suffix not in (".yaml", ".yml"):
             continue
-        for document in _documents(text):
-            item = _mapping(document)
+        for document in _load_documents(text):
+            item = _as_mapping(document)
             if item.get("kind") == "CustomResourceDefinition":
-                yield str(_mapping(item.get("metadata")).get("name", "")), item
+                yield str(_as_mapping(item.get("metadata")).get("name", "")), item
 
 
-def _document(text: bytes) -> Any:
-    return next(iter(_documents(text)), None)
+def _first_document(text: bytes) -> Any:
+    return next(iter(_load_documents(text)), None)
 
 
-def _documents(text: bytes) -> list[Any]:
+def _load_documents(text: bytes) -> list[Any]:
     try:
         bound_depth(text)
         return list(yaml.load_all(text, LOADER))  # `LOADER` is a subclass of PyYAML's SafeLoader
@@ -208,5 +212,5 @@ def _documents(text: bytes) -> list[Any]:
         raise ValueError("a file of YAML that can't be read") from error
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

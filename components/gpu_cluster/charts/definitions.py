@@ -24,13 +24,13 @@ def lacking_fields(live: Mapping[str, Any], charts: Mapping[str, Any]) -> list[s
     Returns:
         Paths such as `v1 spec.driver.env`, and `v1` for a version that is not served.
     """
-    served = {name: schema for name, schema in _schemas(live)}
+    served = {name: schema for name, schema in _served_schemas(live)}
     result: list[str] = []
-    for name, schema in _schemas(charts):
+    for name, schema in _served_schemas(charts):
         if name not in served:
             result.append(name)
         else:
-            result += [f"{name} {path}" for path in _lacking(served[name], schema, "")]
+            result += [f"{name} {path}" for path in _lacking_fields(served[name], schema, "")]
     return result
 
 
@@ -46,17 +46,17 @@ def lost_fields(declared: Any, live: Any, path: str = "") -> Iterator[str]:
         path: Path of `declared` in its manifest, with a dot at its end; empty for the manifest.
     """
     if isinstance(declared, Mapping):
-        held = live if isinstance(live, Mapping) else {}
+        live_fields = live if isinstance(live, Mapping) else {}
         for key, value in declared.items():
             if _is_empty(value):
                 continue
-            if key not in held:
+            if key not in live_fields:
                 yield f"{path}{key}"
             else:
-                yield from lost_fields(value, held[key], f"{path}{key}.")
+                yield from lost_fields(value, live_fields[key], f"{path}{key}.")
     elif isinstance(declared, list) and isinstance(live, list) and len(declared) == len(live):
-        for index, (one, other) in enumerate(zip(declared, live, strict=True)):
-            yield from lost_fields(one, other, f"{path}{index}.")
+        for index, (declared_item, live_item) in enumerate(zip(declared, live, strict=True)):
+            yield from lost_fields(declared_item, live_item, f"{path}{index}.")
 
 
 def _is_empty(value: Any) -> bool:
@@ -68,29 +68,31 @@ def _is_empty(value: Any) -> bool:
     return not value
 
 
-def _schemas(definition: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _served_schemas(definition: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the name and the schema of each served version."""
-    versions = _mapping(definition.get("spec")).get("versions")
+    versions = _as_mapping(definition.get("spec")).get("versions")
     for version in versions if isinstance(versions, list) else ():
-        entry = _mapping(version)
+        entry = _as_mapping(version)
         if entry.get("served"):
-            schema = _mapping(_mapping(entry.get("schema")).get("openAPIV3Schema"))
+            schema = _as_mapping(_as_mapping(entry.get("schema")).get("openAPIV3Schema"))
             yield str(entry.get("name")), schema
 
 
-def _lacking(live: Mapping[str, Any], charts: Mapping[str, Any], path: str) -> Iterator[str]:
+def _lacking_fields(live: Mapping[str, Any], charts: Mapping[str, Any], path: str) -> Iterator[str]:
     if live.get(_KEEPS) is True:
         return
-    held = _mapping(live.get("properties"))
-    for key, schema in _mapping(charts.get("properties")).items():
-        if key not in held:
+    live_properties = _as_mapping(live.get("properties"))
+    for key, schema in _as_mapping(charts.get("properties")).items():
+        if key not in live_properties:
             yield f"{path}{key}"
         else:
-            yield from _lacking(_mapping(held[key]), _mapping(schema), f"{path}{key}.")
+            yield from _lacking_fields(
+                _as_mapping(live_properties[key]), _as_mapping(schema), f"{path}{key}."
+            )
     for inner in ("items", "additionalProperties"):
         if inner in charts and inner in live:
-            yield from _lacking(_mapping(live[inner]), _mapping(charts[inner]), path)
+            yield from _lacking_fields(_as_mapping(live[inner]), _as_mapping(charts[inner]), path)
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
+def _as_mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -35,5 +35,5 @@ def chart_digest(chart: str, version: str) -> str:
 
 def pinned(reference: str) -> str:
     """Return an image reference with its known digest appended; unchanged if no digest is known."""
-    known = digest(reference)
-    return f"{reference}@{known}" if known else reference
+    known_digest = digest(reference)
+    return f"{reference}@{known_digest}" if known_digest else reference

@@ -23,9 +23,9 @@ class _SameSecurity(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def leads_to_http(address: str, other: str) -> bool:
+def leads_to_http(address: str, target: str) -> bool:
     """Return whether an https address refers to an address of another scheme."""
-    return address.lower().startswith("https:") and not other.lower().startswith("https:")
+    return address.lower().startswith("https:") and not target.lower().startswith("https:")
 
 
 def download(request: urllib.request.Request, seconds: float, most: int) -> bytes:
@@ -41,9 +41,9 @@ def download(request: urllib.request.Request, seconds: float, most: int) -> byte
         ValueError: The content has more than `most` bytes, or the URL is invalid.
     """
     latest, content = time.monotonic() + LONGEST, bytearray()
-    with urllib.request.build_opener(_SameSecurity).open(request, timeout=seconds) as answer:
-        while part := answer.read1(_CHUNK):
-            content += part
+    with urllib.request.build_opener(_SameSecurity).open(request, timeout=seconds) as response:
+        while chunk := response.read1(_CHUNK):
+            content += chunk
             if len(content) > most:
                 raise ValueError(f"more than {most} bytes")
             if time.monotonic() > latest:

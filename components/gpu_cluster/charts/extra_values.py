@@ -42,14 +42,14 @@ def merged(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(below, Mapping) and isinstance(value, Mapping):
             result[key] = merged(below, value)
         elif key == "env" and isinstance(below, list) and isinstance(value, list | tuple):
-            named = {variable["name"]: plain(variable) for variable in (*below, *value)}
-            result[key] = list(named.values())
+            by_name = {variable["name"]: plain(variable) for variable in (*below, *value)}
+            result[key] = list(by_name.values())
         else:
             result[key] = plain(value)
     return result
 
 
-def _resources(value: Mapping[str, Any]) -> Any:
+def _validate_resources(value: Mapping[str, Any]) -> Any:
     kind = type_of("resources")
     if not kind.holds(value):
         raise refuse(show(dict(value)), kind.wanted, "write {limits: {memory: 100Mi}}, for example")
@@ -58,5 +58,5 @@ def _resources(value: Mapping[str, Any]) -> Any:
 
 ExtraValues = Annotated[dict[str, Any], AfterValidator(frozen)]
 Resources = Annotated[
-    dict[str, Any], AfterValidator(_resources), Field(description="limits and requests")
+    dict[str, Any], AfterValidator(_validate_resources), Field(description="limits and requests")
 ]

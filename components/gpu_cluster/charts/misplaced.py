@@ -31,19 +31,19 @@ def cure(table: Table, path: str, value: Any) -> str:
     if value is None:
         return "remove it"
     section, _, key = path.rpartition(".")
-    known = table.below(section)
-    near = nearest(key, known) if known else ""
+    known_keys = table.below(section)
+    near = nearest(key, known_keys) if known_keys else ""
     likeness = similarity(key, near) if near else 0.0
     if likeness >= MISSPELT:
         return f'write "{near}"'
-    if places := _places(table, path, value):
+    if places := _similar_places(table, path, value):
         return _write(table, places, section)
-    if likeness >= LIKE_ENOUGH and not set(_words(key)) <= _vocabulary(table):
+    if likeness >= LIKE_ENOUGH and not set(_split_words(key)) <= _known_words(table):
         return f'write "{near}"'
-    if setting := next(_settings(table, key), ""):
+    if setting := next(_settings_with_key(table, key), ""):
         return f"write {setting} of the stack file"
     for dead in table.dead.values():
-        if _same(dead.path.split(".")[-1:], key):
+        if _is_same_key(dead.path.split(".")[-1:], key):
             return dead.instead
     if near and likeness >= LIKE_ENOUGH:
         return f'remove it; the nearest key is "{near}"'
@@ -52,48 +52,54 @@ def cure(table: Table, path: str, value: Any) -> str:
 
 def _write(table: Table, places: list[str], section: str) -> str:
     if len(places) > COMMON:
-        known = section or "the chart"
-        return f"remove it: {known} has no such value"
+        owner = section or "the chart"
+        return f"remove it: {owner} has no such value"
     entry = table.values.get(places[0])
     if entry and entry.setting:
         return entry.cure or f"write {entry.setting} of the stack file"
-    others = f", or {' or '.join(places[1:])}" if len(places) > 1 else ""
-    return f"write {places[0]}{others}"
+    other_places = f", or {' or '.join(places[1:])}" if len(places) > 1 else ""
+    return f"write {places[0]}{other_places}"
 
 
-def _places(table: Table, path: str, value: Any) -> list[str]:
+def _similar_places(table: Table, path: str, value: Any) -> list[str]:
     """Return the chart's own values that a misplaced value may have meant, most similar first.
 
     These values have the same last key as the misplaced value. Values in the same section of the
     chart are preferred. If the misplaced value is a mapping, the chart's value must have its keys.
     """
     section = path.rpartition(".")[0]
-    found = sorted(_ending(table, path, value), key=lambda place: -similarity(path, place))
-    inside = [place for place in found if section and place.startswith(f"{section}.")]
-    return inside or found
+    candidates = sorted(
+        _values_with_key(table, path, value), key=lambda place: -similarity(path, place)
+    )
+    inside = [place for place in candidates if section and place.startswith(f"{section}.")]
+    return inside or candidates
 
 
-def _ending(table: Table, path: str, value: Any) -> Iterator[str]:
+def _values_with_key(table: Table, path: str, value: Any) -> Iterator[str]:
     key = path.rpartition(".")[2]
-    wanted = _words(key)
-    inner = {known.rsplit(".", depth)[0] for known in table.values for depth in range(1, 6)}
-    for known in {*table.values, *inner} - {path}:
-        steps = known.split(".")
+    key_words = _split_words(key)
+    inner = {
+        known_path.rsplit(".", depth)[0] for known_path in table.values for depth in range(1, 6)
+    }
+    for known_path in {*table.values, *inner} - {path}:
+        steps = known_path.split(".")
         tails = (steps[start:] for start in range(len(steps)))
-        if not any(_words(".".join(tail)) == wanted or _same(tail, key) for tail in tails):
+        if not any(
+            _split_words(".".join(tail)) == key_words or _is_same_key(tail, key) for tail in tails
+        ):
             continue
-        if isinstance(value, Mapping) and known not in table.values:
-            if set(map(str, value)) <= set(table.below(known)):
-                yield known
-        elif known in table.values:
-            yield known
+        if isinstance(value, Mapping) and known_path not in table.values:
+            if set(map(str, value)) <= set(table.below(known_path)):
+                yield known_path
+        elif known_path in table.values:
+            yield known_path
 
 
-def _same(tail: list[str], key: str) -> bool:
+def _is_same_key(tail: list[str], key: str) -> bool:
     return len(tail) == 1 and plain(tail[0]) == plain(key)
 
 
-def _settings(table: Table, key: str) -> Iterator[str]:
+def _settings_with_key(table: Table, key: str) -> Iterator[str]:
     """Yield the paths of the stack file's settings that end with the given key."""
     for value in table.values.values():
         steps = (value.setting or "").split(".")
@@ -102,15 +108,15 @@ def _settings(table: Table, key: str) -> Iterator[str]:
                 yield ".".join(steps[:length])
 
 
-def _words(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """Return the words of a path in lower case: `a.driverRoot` has the words a, driver, root."""
     return [word.lower() for word in _WORD.findall(text)]
 
 
-def _vocabulary(table: Table) -> set[str]:
+def _known_words(table: Table) -> set[str]:
     return set(_all_words(table.values))
 
 
 def _all_words(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
-        yield from _words(path)
+        yield from _split_words(path)

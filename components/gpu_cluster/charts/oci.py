@@ -64,26 +64,30 @@ def _get(url: str, token: str, registry: str) -> tuple[bytes, str]:
     except urllib.error.HTTPError as error:
         challenge, code = str(error.headers.get("WWW-Authenticate", "")), error.code
         error.close()
-    if code == 401 and not token and (given := _token(challenge, registry)):
-        return _get(url, given, registry)
+    if code == 401 and not token and (anonymous_token := _request_token(challenge, registry)):
+        return _get(url, anonymous_token, registry)
     if code in (401, 403):
         raise LoginRequiredError
     raise ValueError(f"HTTP {code} from {url}")
 
 
-def _token(challenge: str, registry: str) -> str:
+def _request_token(challenge: str, registry: str) -> str:
     """Return an anonymous token from the server in a WWW-Authenticate header; empty on failure."""
-    parts = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
-    realm = parts.get("realm", "")
+    parameters = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    realm = parameters.get("realm", "")
     if not challenge.lower().startswith("bearer ") or not realm.startswith(("https://", registry)):
         return ""
-    query = urllib.parse.urlencode({k: parts[k] for k in ("service", "scope") if k in parts})
+    query = urllib.parse.urlencode(
+        {k: parameters[k] for k in ("service", "scope") if k in parameters}
+    )
     try:
-        answer: Any = json.loads(_read(f"{realm}?{query}", ""))
+        document: Any = json.loads(_read(f"{realm}?{query}", ""))
     except (OSError, ValueError, RecursionError):
         return ""
-    given = answer.get("token", answer.get("access_token")) if isinstance(answer, Mapping) else ""
-    return given if isinstance(given, str) and re.fullmatch(r"[!-~]{1,16384}", given) else ""
+    token = (
+        document.get("token", document.get("access_token")) if isinstance(document, Mapping) else ""
+    )
+    return token if isinstance(token, str) and re.fullmatch(r"[!-~]{1,16384}", token) else ""
 
 
 def _read(url: str, token: str) -> bytes:

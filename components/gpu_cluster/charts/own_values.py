@@ -32,7 +32,7 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
             inner = unread(below, value if isinstance(value, Mapping) else {}, f"{key}.")
             yield from (f"{prefix}{path}" for path in inner if path not in chart.read)
         elif key != "global":
-            for path in _leaves(key, value, chart):
+            for path in _walk_leaves(key, value, chart):
                 if not _is_read(chart, path):
                     yield f"{prefix}{path}"
 
@@ -63,15 +63,15 @@ def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
     return printable(f"{place}: {error.message}", SHOWN)
 
 
-def _leaves(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
+def _walk_leaves(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
     if isinstance(value, Mapping) and value and path not in chart.read:
-        inside = _at(chart.values, path)
+        inside = _value_at(chart.values, path)
         # A mapping that is empty in the chart's values, such as labels, accepts any key.
         if isinstance(inside, Mapping) and not inside:
             yield path
             return
         for key, item in value.items():
-            yield from _leaves(f"{path}.{key}", item, chart)
+            yield from _walk_leaves(f"{path}.{key}", item, chart)
     elif value not in (False, None, "", {}, [], ()):
         yield path
 
@@ -79,10 +79,12 @@ def _leaves(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
 def _is_read(chart: ChartContents, path: str) -> bool:
     steps = path.split(".")
     prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
-    if prefixes & chart.read or _at(chart.values, path) is not _NOTHING:
+    if prefixes & chart.read or _value_at(chart.values, path) is not _NOTHING:
         return True
     # A value may replace a list or a text of the chart by a mapping, whose keys are then read.
-    return any(not isinstance(_at(chart.values, one), Mapping | _Nothing) for one in prefixes)
+    return any(
+        not isinstance(_value_at(chart.values, prefix), Mapping | _Nothing) for prefix in prefixes
+    )
 
 
 class _Nothing:
@@ -92,7 +94,7 @@ class _Nothing:
 _NOTHING = _Nothing()
 
 
-def _at(values: Mapping[str, Any], path: str) -> Any:
+def _value_at(values: Mapping[str, Any], path: str) -> Any:
     value: Any = values
     for step in path.split("."):
         if not isinstance(value, Mapping) or step not in value:

@@ -42,65 +42,67 @@ def _check(
     decided: bool,
     complete: bool,
 ) -> Iterator[Fault]:
-    known = table.below(prefix)
+    known_keys = table.below(prefix)
     for key, value in values.items():
         path = f"{prefix}.{key}" if prefix else str(key)
-        here = (*at, str(key))
+        location = (*at, str(key))
         if "." in str(key):
-            yield _unknown(table, path, str(key), value, known, here)
+            yield _unknown_key(table, path, str(key), value, known_keys, location)
         elif path in table.values:
-            yield from _leaf(table, path, value, here, decided)
+            yield from _check_leaf(table, path, value, location, decided)
         elif isinstance(value, Mapping) and table.leads_on(path) and path not in table.dead:
-            yield from _check(table, value, path, here, decided, complete)
+            yield from _check(table, value, path, location, decided, complete)
         elif not complete:
             continue
         elif path in table.dead:
-            yield from _dead(table, path, value, here)
-        elif since := next((table.later[p] for p in table.later if _under(p, path)), None):
+            yield from _check_dead_value(table, path, value, location)
+        elif since := next((table.later[p] for p in table.later if _is_under(p, path)), None):
             yield fault(
-                here,
+                location,
                 f"{path}, which the chart reads since {since}",
                 f"a value that {table.chart} {table.series}.x reads",
                 f'write "version: {since}.0", or remove it',
             )
-        elif key in known:
+        elif key in known_keys:
             below = table.below(path)
             yield fault(
-                here,
+                location,
                 show(value),
                 f"a mapping with some of {', '.join(below)}",
                 f'write "{below[0]}" below {path}',
             )
         else:
-            yield _unknown(table, path, str(key), value, known, here)
+            yield _unknown_key(table, path, str(key), value, known_keys, location)
 
 
-def _under(path: str, prefix: str) -> bool:
+def _is_under(path: str, prefix: str) -> bool:
     return path == prefix or path.startswith(f"{prefix}.")
 
 
-def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) -> Iterator[Fault]:
+def _check_leaf(
+    table: Table, path: str, value: Any, location: Location, decided: bool
+) -> Iterator[Fault]:
     entry = table.values[path]
     if decided and entry.setting:
         yield fault(
-            here,
+            location,
             show(value),
             f"{path} only from the stack file's own setting, which it would override silently",
             f"{entry.cure or f'write {entry.setting}'} and remove it here",
         )
         return
-    wanted = type_of(entry.type)
-    if value is None and wanted.holds(value):
+    value_type = type_of(entry.type)
+    if value is None and value_type.holds(value):
         return
-    if (place := _null(value, here)) is not None:
+    if (place := _find_null(value, location)) is not None:
         yield fault(
             place,
             "null",
             "a value: Pulumi drops a null before Helm reads it, and the chart's default stays",
-            f"remove it, or write a value: {wanted.wanted}",
+            f"remove it, or write a value: {value_type.wanted}",
         )
         return
-    if wanted.holds(value):
+    if value_type.holds(value):
         return
     words = choices(entry.type)
     if isinstance(value, str) and words:
@@ -116,41 +118,44 @@ def _leaf(table: Table, path: str, value: Any, here: Location, decided: bool) ->
     elif entry.type == "references":
         advice = "write mappings such as [{name: registry}]"
     else:
-        advice = f"write {wanted.wanted}"
-    yield fault(here, show(value), wanted.wanted, advice)
+        advice = f"write {value_type.wanted}"
+    yield fault(location, show(value), value_type.wanted, advice)
 
 
-def _dead(table: Table, path: str, value: Any, here: Location) -> Iterator[Fault]:
+def _check_dead_value(table: Table, path: str, value: Any, location: Location) -> Iterator[Fault]:
     dead = table.dead[path]
     if dead.unread is not NOTHING and value == dead.unread:
         return
-    read = "no version of the chart reads" if dead.was == "never" else "the chart read up to "
+    reading = "no version of the chart reads" if dead.was == "never" else "the chart read up to "
     yield fault(
-        here,
-        f"{path}, which {read}{'' if dead.was == 'never' else dead.was}",
+        location,
+        f"{path}, which {reading}{'' if dead.was == 'never' else dead.was}",
         f"a value that {table.chart} {table.series}.x reads",
         dead.instead,
     )
 
 
-def _unknown(
-    table: Table, path: str, key: str, value: Any, known: list[str], here: Location
+def _unknown_key(
+    table: Table, path: str, key: str, value: Any, known_keys: list[str], location: Location
 ) -> Fault:
     unknown = f'an unknown key "{key}"'
-    wanted = f"one of {', '.join(known)}" if known else "a value that the chart reads"
+    wanted = f"one of {', '.join(known_keys)}" if known_keys else "a value that the chart reads"
     if key in table.values or ("." in key and table.leads_on(key)):
-        return fault(here, unknown, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
-    return fault(here, unknown, wanted, cure(table, path, value))
+        return fault(location, unknown, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
+    return fault(location, unknown, wanted, cure(table, path, value))
 
 
-def _null(value: Any, here: Location) -> Location | None:
+def _find_null(value: Any, location: Location) -> Location | None:
     """Return the location of the first null in a value; None if it contains none."""
     if value is None:
-        return here
+        return location
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, Mapping):
         items = value.items()
     elif isinstance(value, list | tuple):
         items = enumerate(value)
-    inner = (_null(item, (*here, key if isinstance(key, int) else str(key))) for key, item in items)
+    inner = (
+        _find_null(item, (*location, key if isinstance(key, int) else str(key)))
+        for key, item in items
+    )
     return next((place for place in inner if place is not None), None)

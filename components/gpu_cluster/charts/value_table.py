@@ -73,8 +73,8 @@ class Table:
     def below(self, prefix: str) -> list[str]:
         """Return the keys that may follow a prefix, in the order of the table."""
         start = f"{prefix}." if prefix else ""
-        known = [path for path in self.values if path.startswith(start)]
-        return list(dict.fromkeys(path[len(start) :].split(".")[0] for path in known))
+        paths = [path for path in self.values if path.startswith(start)]
+        return list(dict.fromkeys(path[len(start) :].split(".")[0] for path in paths))
 
     def leads_on(self, prefix: str) -> bool:
         """Return True if a path of the table begins with the prefix and a dot."""
@@ -103,11 +103,15 @@ def nearest_series(chart: str, version: str) -> str:
 
     For a version that is older than all known series, return the oldest series.
     """
-    older = [known for known in SERIES[chart] if _numbers(known) <= _numbers(series_of(version))]
+    older = [
+        series
+        for series in SERIES[chart]
+        if _series_numbers(series) <= _series_numbers(series_of(version))
+    ]
     return older[-1] if older else SERIES[chart][0]
 
 
-def _numbers(series: str) -> tuple[int, ...]:
+def _series_numbers(series: str) -> tuple[int, ...]:
     return tuple(map(int, re.findall(r"\d+", series)))
 
 
@@ -116,12 +120,12 @@ def table(chart: str, version: str) -> Table:
 
     The table of an unknown version is that of the nearest known series.
     """
-    return _table(chart, nearest_series(chart, version))
+    return _read_table(chart, nearest_series(chart, version))
 
 
 @cache
-def _table(chart: str, series: str) -> Table:
-    document = _document(chart)
+def _read_table(chart: str, series: str) -> Table:
+    document = _read_document(chart)
     order = SERIES[chart]
     groups = document.get("groups", {})
     values: dict[str, Value] = {}
@@ -129,31 +133,33 @@ def _table(chart: str, series: str) -> Table:
     later: dict[str, str] = {}
     for text, entry in document["paths"].items():
         facts = {"type": entry} if isinstance(entry, str) else entry
-        there = order.index(series) >= order.index(facts.get("since", order[0]))
+        is_added = order.index(series) >= order.index(facts.get("since", order[0]))
         gone = "before" in facts and order.index(series) >= order.index(facts["before"])
         for path in _expand(text, groups):
-            if there and not gone:
+            if is_added and not gone:
                 values[path] = Value(
                     path, facts["type"], facts.get("setting"), facts.get("cure", "")
                 )
-            elif not there:
+            elif not is_added:
                 later[path] = facts["since"]
     for key, versions in document["subcharts"].items():
-        below = _table("node-feature-discovery", versions[series])
+        below = _read_table("node-feature-discovery", versions[series])
         for path, value in below.values.items():
             values.setdefault(f"{key}.{path}", Value(f"{key}.{path}", value.type, value.setting))
         for path, reason in below.dead.items():
             dead[f"{key}.{path}"] = Dead(f"{key}.{path}", reason.was, reason.instead)
     for text, facts in document["dead"].items():
         for path in _expand(text, groups):
-            if not any(known == path or known.startswith(f"{path}.") for known in values):
+            if not any(
+                value_path == path or value_path.startswith(f"{path}.") for value_path in values
+            ):
                 unread = facts.get("unread", NOTHING)
                 dead[path] = Dead(path, facts["was"], facts["instead"], unread)
     return Table(chart, series, values, dead, later)
 
 
 @cache
-def _document(chart: str) -> dict[str, Any]:
+def _read_document(chart: str) -> dict[str, Any]:
     import yaml  # Importing PyYAML takes time, and only stacks with `extraValues` need it.
 
     from gpu_cluster.base.nesting import LOADER

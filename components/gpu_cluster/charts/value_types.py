@@ -34,26 +34,26 @@ def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
-def _whole(value: Any) -> bool:
+def _is_whole_number(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+def _matches_pattern(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-def _all(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _is_list_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, list | tuple) and all(holds(item) for item in value)
 
 
-def _every(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _is_mapping_of(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: (
         isinstance(value, Mapping)
         and all(isinstance(key, str) and holds(item) for key, item in value.items())
     )
 
 
-def _keys(*allowed: str, needed: tuple[str, ...] = ()) -> Callable[[Any], bool]:
+def _has_only_keys(*allowed: str, needed: tuple[str, ...] = ()) -> Callable[[Any], bool]:
     return lambda value: (
         isinstance(value, Mapping)
         and set(value) <= set(allowed)
@@ -61,9 +61,9 @@ def _keys(*allowed: str, needed: tuple[str, ...] = ()) -> Callable[[Any], bool]:
     )
 
 
-def _resources(value: Any) -> bool:
-    quantities = _every(lambda item: isinstance(item, str) or _whole(item))
-    return _keys("limits", "requests", "claims")(value) and all(
+def _is_resources(value: Any) -> bool:
+    quantities = _is_mapping_of(lambda item: isinstance(item, str) or _is_whole_number(item))
+    return _has_only_keys("limits", "requests", "claims")(value) and all(
         quantities(value[key]) for key in ("limits", "requests") if key in value
     )
 
@@ -71,12 +71,14 @@ def _resources(value: Any) -> bool:
 def _probe(value: Any) -> bool:
     numbers = ("initialDelaySeconds", "periodSeconds", "timeoutSeconds")
     counts = ("failureThreshold", "successThreshold", "grpc")
-    return _keys(*numbers, *counts)(value)
+    return _has_only_keys(*numbers, *counts)(value)
 
 
-def _environment(value: Any) -> bool:
-    named = _keys("name", "value", "valueFrom", needed=("name",))
-    return _all(lambda item: named(item) and isinstance(item.get("value", ""), str))(value)
+def _is_environment(value: Any) -> bool:
+    is_variable = _has_only_keys("name", "value", "valueFrom", needed=("name",))
+    return _is_list_of(lambda item: is_variable(item) and isinstance(item.get("value", ""), str))(
+        value
+    )
 
 
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
@@ -88,23 +90,27 @@ TYPES: Mapping[str, Type] = {
         lambda value: isinstance(value, str) and (not value or value.startswith("/")),
         "an absolute path",
     ),
-    "whole": Type(_whole, "a whole number, without quotes"),
-    "port": Type(lambda value: _whole(value) and 0 < value < 65536, "a port from 1 to 65535"),
+    "whole": Type(_is_whole_number, "a whole number, without quotes"),
+    "port": Type(
+        lambda value: _is_whole_number(value) and 0 < value < 65536, "a port from 1 to 65535"
+    ),
     "share": Type(
-        lambda value: _whole(value) or _matches(_SHARE)(value),
+        lambda value: _is_whole_number(value) or _matches_pattern(_SHARE)(value),
         'a number of nodes or a share such as "25%"',
     ),
-    "duration": Type(_matches(_DURATION), "a duration such as 15s"),
-    "texts": Type(_all(_is(str)), "a list of texts"),
-    "names": Type(_all(_is(str)), "a list of names"),
-    "references": Type(_all(_keys("name", needed=("name",))), "a list of mappings with name"),
-    "objects": Type(_all(_is(Mapping)), "a list of mappings"),
+    "duration": Type(_matches_pattern(_DURATION), "a duration such as 15s"),
+    "texts": Type(_is_list_of(_is(str)), "a list of texts"),
+    "names": Type(_is_list_of(_is(str)), "a list of names"),
+    "references": Type(
+        _is_list_of(_has_only_keys("name", needed=("name",))), "a list of mappings with name"
+    ),
+    "objects": Type(_is_list_of(_is(Mapping)), "a list of mappings"),
     "object": Type(_is(Mapping), "a mapping"),
-    "strings": Type(_every(_is(str)), "a mapping of texts to texts; numbers in quotes"),
-    "truths": Type(_every(_is(bool)), "a mapping of names to true or false"),
-    "env": Type(_environment, "a list of mappings with name and value, both texts"),
-    "resources": Type(_resources, "a mapping with limits and requests"),
-    "tolerations": Type(_all(_keys(*_TOLERATION)), "a list of tolerations"),
+    "strings": Type(_is_mapping_of(_is(str)), "a mapping of texts to texts; numbers in quotes"),
+    "truths": Type(_is_mapping_of(_is(bool)), "a mapping of names to true or false"),
+    "env": Type(_is_environment, "a list of mappings with name and value, both texts"),
+    "resources": Type(_is_resources, "a mapping with limits and requests"),
+    "tolerations": Type(_is_list_of(_has_only_keys(*_TOLERATION)), "a list of tolerations"),
     "probe": Type(_probe, "a mapping of a probe's seconds and thresholds"),
     "nothing": Type(lambda value: value in ([], ()), "[] to take the chart's default away"),
     "null": Type(lambda value: value is None, "null"),
@@ -118,19 +124,24 @@ def type_of(text: str) -> Type:
     Raises:
         KeyError: The text contains an unknown word.
     """
-    parts = [_one(part) for part in text.split(" or ")]
+    types = [_parse_type(word) for word in text.split(" or ")]
     return Type(
-        lambda value: any(part.holds(value) for part in parts),
-        " or ".join(part.wanted for part in parts),
+        lambda value: any(kind.holds(value) for kind in types),
+        " or ".join(kind.wanted for kind in types),
     )
 
 
 def choices(text: str) -> tuple[str, ...]:
     """Return the texts that a choice such as `a|b` allows; empty for other types."""
-    return tuple(word for part in text.split(" or ") if "|" in part for word in part.split("|"))
+    return tuple(
+        word
+        for alternative in text.split(" or ")
+        if "|" in alternative
+        for word in alternative.split("|")
+    )
 
 
-def _one(text: str) -> Type:
+def _parse_type(text: str) -> Type:
     if "|" not in text:
         return TYPES[text]
     words = text.split("|")

@@ -203,7 +203,7 @@ class DriverInstaller(pulumi.ComponentResource):
             for pool in site.gpu_pools
             if pool.driver.managed_by_daemonset
         }
-        made = [
+        resources = [
             Manifest(
                 f"{name}-{pool}",
                 manifest,
@@ -219,14 +219,16 @@ class DriverInstaller(pulumi.ComponentResource):
                 InstallersRequest(
                     context=site.context,
                     namespace=settings.namespace,
-                    daemon_sets=tuple(each["metadata"]["name"] for each in sets.values()),
+                    daemon_sets=tuple(
+                        daemon_set["metadata"]["name"] for daemon_set in sets.values()
+                    ),
                     timeout_seconds=ROLLOUT,
                 )
             ),
             # If an installer's DaemonSet changes, this Command waits for its pods again.
             environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},
             ignored=(),
-            opts=pulumi.ResourceOptions(parent=self, depends_on=made),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=resources),
         )
         self.pools = pulumi.Output.from_input(list(sets))
         self.register_outputs({"pools": self.pools})

@@ -29,18 +29,18 @@ def judge_all(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> l
     first: tuple[str, str] | None = None
     faults = []
     for host in hosts:
-        driver, seen = host.sections.driver, facts.get(host.name)
+        driver, host_facts = host.sections.driver, facts.get(host.name)
         of_system = driver.resource and driver.digest is None
-        if seen is None or seen.error or not host.role.has_gpus or of_system:
+        if host_facts is None or host_facts.error or not host.role.has_gpus or of_system:
             continue
         if not driver.managed_by_operator:
             continue
-        first = first or (host.name, image_tag(seen))
-        if image_tag(seen) != first[1]:
+        first = first or (host.name, image_tag(host_facts))
+        if image_tag(host_facts) != first[1]:
             faults.append(
                 Fault(
                     f"host {host.name}",
-                    f"{image_tag(seen)}, and {first[1]} on {first[0]}",
+                    f"{image_tag(host_facts)}, and {first[1]} on {first[0]}",
                     "one system on all GPU nodes: with a ClusterPolicy, the operator uses the "
                     "driver"
                     " image of the first node for all nodes",

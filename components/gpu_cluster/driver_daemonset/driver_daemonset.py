@@ -40,51 +40,53 @@ class InstallersRequest:
     timeout_seconds: int
 
 
-async def _pods(client: Client, item: Json) -> list[Json]:
+async def _list_pods(client: Client, item: Json) -> list[Json]:
     selector = ",".join(f"{k}={v}" for k, v in item["spec"]["selector"]["matchLabels"].items())
     url = f"namespaces/{item['metadata']['namespace']}/pods"
     return await client.list(url, labelSelector=selector)
 
 
-async def wait(wanted: InstallersRequest) -> Json:
+async def wait(installers: InstallersRequest) -> Json:
     """Wait until every pod of the DaemonSets is ready.
 
     Raises:
         ClusterError: The time limit has passed, or a pod reports that a driver is already loaded.
             The error lists the first pods that are not ready, with node and cause.
     """
-    deadline, told = time.monotonic() + wanted.timeout_seconds, time.monotonic()
-    async with connect(wanted.context) as client:
+    deadline, last_report = time.monotonic() + installers.timeout_seconds, time.monotonic()
+    async with connect(installers.context) as client:
         while True:
             items = [
                 await client.request(
                     "GET",
-                    f"namespaces/{wanted.namespace}/daemonsets/{name}",
+                    f"namespaces/{installers.namespace}/daemonsets/{name}",
                     base="/apis/apps",
                 )
-                for name in wanted.daemon_sets
+                for name in installers.daemon_sets
             ]
-            late = [item for item in items if not _ready(item)]
+            late = [item for item in items if not _is_ready(item)]
             if not late:
                 return {"ready": sum(item["status"]["numberReady"] for item in items)}
-            listed = await gather(lambda item: _pods(client, item), late)
+            listed = await gather(lambda item: _list_pods(client, item), late)
             pods = [pod for of_one in listed for pod in of_one if not is_ready(pod)]
             loaded = any(LOADED in str(cause_of(pod)) for pod in pods)
             if loaded or time.monotonic() > deadline:
-                raise ClusterError(*_explain(late, await causes(client, wanted.namespace, pods)))
-            if time.monotonic() - told > TOLD:
-                told = time.monotonic()
-                for place, cause in await causes(client, wanted.namespace, pods):
+                raise ClusterError(
+                    *_explain(late, await causes(client, installers.namespace, pods))
+                )
+            if time.monotonic() - last_report > TOLD:
+                last_report = time.monotonic()
+                for place, cause in await causes(client, installers.namespace, pods):
                     print(f"{place}: waits: {cause}", file=sys.stderr)
             await asyncio.sleep(INTERVAL)
 
 
-def _ready(item: Json) -> bool:
+def _is_ready(item: Json) -> bool:
     status = item.get("status") or {}
-    wanted: int = status.get("desiredNumberScheduled", 0)
-    seen: int = status.get("observedGeneration", 0)
+    desired: int = status.get("desiredNumberScheduled", 0)
+    generation: int = status.get("observedGeneration", 0)
     counts = (status.get("numberReady", 0), status.get("updatedNumberScheduled", 0))
-    return seen == item["metadata"]["generation"] and wanted > 0 and set(counts) == {wanted}
+    return generation == item["metadata"]["generation"] and desired > 0 and set(counts) == {desired}
 
 
 async def causes(client: Client, namespace: str, pods: list[Json]) -> list[tuple[str, Cause]]:
@@ -94,15 +96,16 @@ async def causes(client: Client, namespace: str, pods: list[Json]) -> list[tuple
     """
     if not pods:
         return [
-            (f"namespace {namespace}", each) for each in await refused_daemons(client, namespace)
+            (f"namespace {namespace}", daemon_cause)
+            for daemon_cause in await refused_daemons(client, namespace)
         ]
-    found = await gather(lambda pod: explained(client, pod), pods[:EXPLAINED])
+    explanations = await gather(lambda pod: explained(client, pod), pods[:EXPLAINED])
     nodes = [f"node {pod['spec'].get('nodeName') or 'none'}" for pod in pods]
-    return [(node, cause) for node, cause in zip(nodes, found, strict=False) if cause]
+    return [(node, cause) for node, cause in zip(nodes, explanations, strict=False) if cause]
 
 
-def _explain(late: list[Json], found: list[tuple[str, Cause]]) -> Iterator[Fault]:
-    for place, cause in sorted(set(found), key=str):
+def _explain(late: list[Json], explanations: list[tuple[str, Cause]]) -> Iterator[Fault]:
+    for place, cause in sorted(set(explanations), key=str):
         yield Fault(place, cause.text, "the driver installed", cause.cure or "see the pod's log")
     for item in late:
         status, metadata = item.get("status") or {}, item["metadata"]

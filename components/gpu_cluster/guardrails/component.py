@@ -85,16 +85,16 @@ class Guardrails(pulumi.ComponentResource):
     ) -> None:
         """Declare the policies, bindings and quotas."""
         super().__init__(self.TYPE, name, None, opts)
-        made: list[pulumi.Resource] = []
+        resources: list[pulumi.Resource] = []
         for manifest in manifests(args.context, enforcement(args)):
-            part = f"{name}-{manifest['metadata']['name']}"
+            resource_name = f"{name}-{manifest['metadata']['name']}"
             needed: list[pulumi.Resource] = []
             if manifest["kind"] == "ValidatingAdmissionPolicyBinding":
                 # A binding enforces its policy, so all policies are created before the binding and
                 # deleted after it.
-                part, needed = f"{part}-binding", list(made)
+                resource_name, needed = f"{resource_name}-binding", list(resources)
             options = pulumi.ResourceOptions(parent=self, depends_on=needed)
-            made.append(Manifest(part, manifest, options))
+            resources.append(Manifest(resource_name, manifest, options))
         for declared in args.guardrails.quotas:
             Manifest(
                 f"{name}-quota-{declared.namespace}",

@@ -45,10 +45,10 @@ def context_of_stack(name: str, folder: Path) -> Context:
             try:
                 return resolve(load_stack_file(path), name).rules
             except ConfigError as error:
-                named = (
+                named_faults = (
                     replace(fault, place=f"{error.source}: {fault.place}") for fault in error.faults
                 )
-                raise ContextError(*named) from None
+                raise ContextError(*named_faults) from None
     found = f"no {file_name} in {folder} nor above it"
     cure = "run in the project's folder, or check the name"
     raise ContextError(Fault(f"--stack {name}", found, "the stack's file", cure))

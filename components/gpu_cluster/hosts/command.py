@@ -71,7 +71,7 @@ def host_commands(
     installing: Callable[[DesiredHost], int],
     kind: Callable[[DesiredHost], str] | None = None,
     more: pulumi.ResourceOptions | None = None,
-    kept: Sequence[str] = (),
+    always_kept: Sequence[str] = (),
 ) -> dict[str, command.remote.Command]:
     """Declare the Commands of one phase and return them by host name.
 
@@ -90,13 +90,13 @@ def host_commands(
         kind: Returns a value per host; if it changes, the old script is undone before the new one
             is applied. None: no such value.
         more: Resource options added to each Command.
-        kept: Inputs whose changes are ignored as long as a host has no findings.
+        always_kept: Inputs whose changes are ignored as long as a host has no findings.
     """
     commands = {}
     for host in managed_hosts(hosts, name):
         longer = installing(host)
         line = command_line(host, "apply", longer)
-        update, ignored = repair_line(line, args.findings.get(host.name, ()), kept)
+        update, ignored = repair_line(line, args.findings.get(host.name, ()), always_kept)
         if host.name in args.left:
             ignored = INPUTS
         text = script(host)
@@ -109,7 +109,7 @@ def host_commands(
                 create=line,
                 update=update,
                 delete=command_line(host, "undo", longer),
-                stdin=_gated(text, args.gate),
+                stdin=_wait_for_gate(text, args.gate),
                 triggers=[kind(host)] if kind else None,
                 logging=command.remote.Logging.NONE,
                 add_previous_output_in_env=False,
@@ -197,11 +197,11 @@ def managed_hosts(hosts: tuple[DesiredHost, ...], name: str) -> tuple[DesiredHos
     """
     if not any(host.in_maintenance for host in hosts):
         return hosts
-    known = recorded_names()
+    recorded = recorded_names()
     return tuple(
         host
         for host in hosts
-        if not host.in_maintenance or f"{COMMAND}::{name}-{host.name}" in known
+        if not host.in_maintenance or f"{COMMAND}::{name}-{host.name}" in recorded
     )
 
 
@@ -237,7 +237,7 @@ def answer(
         RunError: The output has a fault or can't be read (raised when the output is known).
     """
 
-    def read(text: str) -> T:
+    def parse_output(text: str) -> T:
         try:
             return channel.read(text, *args, **kwargs)
         except FaultError as error:
@@ -245,10 +245,10 @@ def answer(
         except Unreadable as error:
             raise pulumi.RunError(f"host {host}: {error}; nothing of it was used") from None
 
-    return ran.stdout.apply(read)
+    return ran.stdout.apply(parse_output)
 
 
-def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:
+def _wait_for_gate(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.Input[str]:
     """Return the text as an output that waits for another output, the gate."""
     if gate is None:
         return text
@@ -259,4 +259,4 @@ def _gated(text: pulumi.Input[str], gate: pulumi.Output[str] | None) -> pulumi.I
 
     waited: pulumi.Output[str] = pulumi.Output.from_input(opened())
     both = pulumi.Output.all(waited, text)
-    return both.apply(lambda found: str(found[1]))
+    return both.apply(lambda text_and_gate: str(text_and_gate[1]))

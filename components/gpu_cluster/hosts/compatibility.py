@@ -70,7 +70,7 @@ DRIVER_KERNEL_LEAST: tuple[tuple[Version, Version, str], ...] = (
 def version(text: str) -> Version:
     """Return the leading numbers of a version: `6.1.0-18-amd64` is (6, 1, 0)."""
     match = re.match(r"\d+(\.\d+)*", text)
-    return tuple(int(part) for part in match[0].split(".")) if match else ()
+    return tuple(int(number) for number in match[0].split(".")) if match else ()
 
 
 def shown(numbers: Version) -> str:

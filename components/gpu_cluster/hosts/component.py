@@ -49,7 +49,7 @@ class HostPreparation(pulumi.ComponentResource):
         self.register_outputs({"hosts": self.hosts})
 
 
-def _engine(host: DesiredHost) -> str:
+def _engine_name(host: DesiredHost) -> str:
     return host.sections.runtime.engine.value
 
 
@@ -68,7 +68,7 @@ class ContainerRuntime(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         hosts = tuple(host for host in args.hosts if host.configures_runtime)
         self.commands = host_commands(
-            self, name, hosts, args, runtime_script, runtime_seconds, _engine
+            self, name, hosts, args, runtime_script, runtime_seconds, _engine_name
         )
         self.hosts = pulumi.Output.from_input([host.name for host in hosts])
         self.register_outputs({"hosts": self.hosts})

@@ -71,8 +71,8 @@ class Copies:
     def want(self, host: DesiredHost, bundles: Iterable[Bundle]) -> None:
         """Add the script files that a declaration names to the files to upload to a host."""
         self._hosts[host.name] = host
-        wanted = self._wanted.setdefault(host.name, {})
-        wanted.update({bundle.file: bundle.text for bundle in bundles})
+        host_files = self._wanted.setdefault(host.name, {})
+        host_files.update({bundle.file: bundle.text for bundle in bundles})
 
     async def _before(self, args: pulumi.ResourceHookArgs) -> None:
         if faults := [
@@ -90,8 +90,8 @@ class Copies:
 
     async def _copy(self, name: str, *, new: bool) -> None:
         # Copy the set of files: the program may register more files while this upload runs.
-        wanted = dict(self._wanted.get(name, {}))
-        if wanted.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
+        host_files = dict(self._wanted.get(name, {}))
+        if host_files.keys() <= (self._sent_to_new if new else self._sent).get(name, set()):
             return
         key = str(await pulumi.Output.from_input(self._key).future())
         host = self._hosts[name]
@@ -99,9 +99,9 @@ class Copies:
             dials=host.ssh.dial_error_limit,
             copying=host.ssh.command_timeout_seconds,
         )
-        fault = await upload(host, key, wanted, limits, self._gate)
+        fault = await upload(host, key, host_files, limits, self._gate)
         if fault is not None:
             raise pulumi.RunError(str(fault))
-        self._sent[name] = set(wanted)
+        self._sent[name] = set(host_files)
         if new:
-            self._sent_to_new[name] = set(wanted)
+            self._sent_to_new[name] = set(host_files)

@@ -61,8 +61,8 @@ class HostDifference:
     def by_host(self) -> Mapping[str, Findings]:
         """Return all findings about each host, by host name."""
         by_host: dict[str, list[Finding]] = {}
-        for part in (self.prepare, self.runtime, self.cluster, self.reboot):
-            for host, findings in part.items():
+        for phase_findings in (self.prepare, self.runtime, self.cluster, self.reboot):
+            for host, findings in phase_findings.items():
                 by_host.setdefault(host, []).extend(findings)
         return {host: tuple(findings) for host, findings in by_host.items()}
 
@@ -82,20 +82,24 @@ def compare(
         cordoned: Nodes that an interrupted run left cordoned.
         validated: Host that an earlier run prepared and validated for a node, by node.
     """
-    found: dict[str, dict[str, Findings]] = {"reboot": {}, **{phase: {} for phase in PHASES}}
+    findings: dict[str, dict[str, Findings]] = {"reboot": {}, **{phase: {} for phase in PHASES}}
     for host in hosts:
-        seen = facts.get(host.name)
-        if seen is None or seen.error:
+        host_facts = facts.get(host.name)
+        if host_facts is None or host_facts.error:
             continue
-        lost = (validated or {}).get(host.node) == host.name and not seen.applied
+        lost = (validated or {}).get(host.node) == host.name and not host_facts.applied
         for phase, declaration in desired_phases(host, kubeadm).items():
-            found[phase][host.name] = tuple(_phase(host.name, phase, declaration, seen, lost))
-        found["reboot"][host.name] = tuple(_reboot(host, seen, cordoned))
+            findings[phase][host.name] = tuple(
+                _compare_phase(host.name, phase, declaration, host_facts, lost)
+            )
+        findings["reboot"][host.name] = tuple(_reboot(host, host_facts, cordoned))
     return HostDifference(
-        unreached={name: seen for name, seen in facts.items() if seen.error},
+        unreached={name: host_facts for name, host_facts in facts.items() if host_facts.error},
         **{
-            part: {host: each for host, each in by_host.items() if each}
-            for part, by_host in found.items()
+            phase_name: {
+                host: host_findings for host, host_findings in by_host.items() if host_findings
+            }
+            for phase_name, by_host in findings.items()
         },
     )
 
@@ -116,10 +120,10 @@ def desired_phases(
     }
 
 
-def _phase(
-    host: str, phase: str, declaration: Declaration | None, seen: HostFacts, lost: bool
+def _compare_phase(
+    host: str, phase: str, declaration: Declaration | None, facts: HostFacts, lost: bool
 ) -> Iterator[Finding]:
-    applied = phase in seen.applied
+    applied = phase in facts.applied
     if declaration is None:
         if applied:
             yield Finding(
@@ -133,33 +137,33 @@ def _phase(
         yield Finding(
             Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "", "applied", first=True
         )
-    elif phase in seen.settings:
-        yield from _edits(host, phase, declaration, seen)
+    elif phase in facts.settings:
+        yield from _compare_settings(host, phase, declaration, facts)
     if declaration is not None and applied:
-        yield from _since(host, phase, seen)
+        yield from _find_drift(host, phase, facts)
 
 
-def _since(host: str, phase: str, seen: HostFacts) -> Iterator[Finding]:
+def _find_drift(host: str, phase: str, facts: HostFacts) -> Iterator[Finding]:
     """Yield findings about drift; after an interrupted run only that the phase is unfinished."""
-    if phase in seen.unfinished:
-        first = phase not in seen.settings
+    if phase in facts.unfinished:
+        first = phase not in facts.settings
         yield Finding(
             Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "begun", "applied", first=first
         )
         return
-    for what in seen.drift.get(phase, ()):
-        yield _drift(host, what, seen)
+    for drifted in facts.drift.get(phase, ()):
+        yield _drift_finding(host, drifted, facts)
 
 
-def files(host: DesiredHost, found: Iterable[Finding]) -> tuple[str, ...]:
+def files(host: DesiredHost, findings: Iterable[Finding]) -> tuple[str, ...]:
     """Return the configuration files that a run may write on a host because of edits, sorted.
 
     Args:
-        found: Findings about the host.
+        findings: Findings about the host.
     """
-    steps, owners = every(), dict(_owners(host))
+    steps, owners = every(), dict(_setting_owners(host))
     changed: set[str] = set()
-    for finding in found:
+    for finding in findings:
         if finding.kind is not Kind.CHANGE:
             continue
         if finding.aspect is Aspect.PHASE:
@@ -186,41 +190,46 @@ def every_file() -> tuple[str, ...]:
     return tuple(sorted({path for step in every().values() for path in step.writes}))
 
 
-def _owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
+def _setting_owners(host: DesiredHost) -> Iterator[tuple[str, str]]:
     """Yield the name of each setting that a host records, as findings show it, and its step."""
     for name, step in every().items():
         if step.engines and host.sections.runtime.engine not in step.engines:
             continue
-        given = step.given(host)
-        if given is not None:
-            for setting in words(given.settings, {**given.lists, **given.kept}):
+        step_inputs = step.given(host)
+        if step_inputs is not None:
+            for setting in words(step_inputs.settings, {**step_inputs.lists, **step_inputs.kept}):
                 yield setting, name
                 yield setting.partition(".")[0], name
 
 
-def _edits(host: str, phase: str, declaration: Declaration, seen: HostFacts) -> Iterator[Finding]:
+def _compare_settings(
+    host: str, phase: str, declaration: Declaration, facts: HostFacts
+) -> Iterator[Finding]:
     """Yield the desired settings that differ from the settings last applied to the host."""
-    kept, wanted = seen.settings[phase], declaration.settings
-    for name in dict.fromkeys((*kept, *wanted)):
-        was, now = kept.get(name, ""), wanted.get(name, "")
+    recorded, desired = facts.settings[phase], declaration.settings
+    for name in dict.fromkeys((*recorded, *desired)):
+        was, now = recorded.get(name, ""), desired.get(name, "")
         if name == STEPS:
-            yield from _steps(host, was.split(), now.split())
+            yield from _compare_steps(host, was.split(), now.split())
         elif was != now:
             head, _, key = name.partition(".")
             aspect, key = (Aspect.SYSCTL, key) if head == SYSCTL else (Aspect.RECORDED, name)
             yield Finding(Kind.CHANGE, Subject.HOST, host, aspect, key, was, now)
-    before, after = _files(seen.steps.get(phase, ())), _files(b.line for b in declaration.bundles)
+    before, after = (
+        _file_digests(facts.steps.get(phase, ())),
+        _file_digests(b.line for b in declaration.bundles),
+    )
     for name in sorted(before.keys() & after.keys()):
         if not after[name] & before[name]:
             # The file with the undeclared steps' scripts changes whenever the declared steps
             # change, so it is not a finding then.
-            if name == OTHERS and kept.get(STEPS) != wanted.get(STEPS):
+            if name == OTHERS and recorded.get(STEPS) != desired.get(STEPS):
                 continue
             was, now = (min(sums)[:DIGITS] for sums in (before[name], after[name]))
             yield Finding(Kind.CHANGE, Subject.HOST, host, Aspect.SCRIPT, name, was, now)
 
 
-def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
+def _compare_steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
     for name in before:
         if name not in after:
             yield Finding(
@@ -231,27 +240,29 @@ def _steps(host: str, before: list[str], after: list[str]) -> Iterator[Finding]:
             yield Finding(Kind.CHANGE, Subject.HOST, host, Aspect.STEP, name, "", "applied")
 
 
-def _files(lines: Iterable[str]) -> dict[str, set[str]]:
+def _file_digests(lines: Iterable[str]) -> dict[str, set[str]]:
     """Return the checksums by script file; after an interrupted rollout a file may have two."""
-    found: dict[str, set[str]] = {}
+    digests: dict[str, set[str]] = {}
     for line in lines:
         name, _, digest = line.rpartition("-")
-        found.setdefault(name, set()).add(digest)
-    return found
+        digests.setdefault(name, set()).add(digest)
+    return digests
 
 
-def _drift(host: str, what: str, seen: HostFacts) -> Finding:
+def _drift_finding(host: str, drifted: str, facts: HostFacts) -> Finding:
     """Return the finding about a file or another value that changed since the host was applied."""
-    if not what.startswith("/"):
-        return Finding(Kind.DRIFT, Subject.HOST, host, Aspect.VALUE, what, "as applied", "changed")
-    now = "missing" if seen.digests.get(what) == "missing" else "another content"
-    return Finding(Kind.DRIFT, Subject.HOST, host, Aspect.FILE, what, "as applied", now)
+    if not drifted.startswith("/"):
+        return Finding(
+            Kind.DRIFT, Subject.HOST, host, Aspect.VALUE, drifted, "as applied", "changed"
+        )
+    now = "missing" if facts.digests.get(drifted) == "missing" else "another content"
+    return Finding(Kind.DRIFT, Subject.HOST, host, Aspect.FILE, drifted, "as applied", now)
 
 
-def _reboot(host: DesiredHost, seen: HostFacts, cordoned: Collection[str]) -> Iterator[Finding]:
-    for why in seen.reboot:
-        yield Finding(Kind.DUE, Subject.HOST, host.name, Aspect.REBOOT, why)
-    if not seen.reboot and host.node in cordoned:
+def _reboot(host: DesiredHost, facts: HostFacts, cordoned: Collection[str]) -> Iterator[Finding]:
+    for reason in facts.reboot:
+        yield Finding(Kind.DUE, Subject.HOST, host.name, Aspect.REBOOT, reason)
+    if not facts.reboot and host.node in cordoned:
         yield Finding(
             Kind.DUE, Subject.HOST, host.name, Aspect.REASON, "its node was left cordoned"
         )

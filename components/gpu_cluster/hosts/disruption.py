@@ -30,13 +30,15 @@ def lines(settings: Mapping[str, str], kinds: Mapping[str, tuple[str, ...]]) -> 
             processes started later are not included.
     """
     return "\n".join(
-        " ".join((step, *filter(None, (_word(name, settings.get(name, "")) for name in names))))
+        " ".join(
+            (step, *filter(None, (_setting_word(name, settings.get(name, "")) for name in names)))
+        )
         for step, names in kinds.items()
         if any(name in settings for name in names)
     )
 
 
-def _word(name: str, value: str) -> str:
+def _setting_word(name: str, value: str) -> str:
     """Return a setting's value without spaces; of a list of packages only the first package.
 
     The versions of the other packages follow the first package's version.
@@ -83,8 +85,8 @@ class StepChange:
 
 def steps(text: str) -> dict[str, tuple[str, ...]]:
     """Return the words of each line `<step> <words>`, by step."""
-    parts = [line.split(" ") for line in text.splitlines() if line]
-    return {step: tuple(words) for step, *words in parts}
+    rows = [line.split(" ") for line in text.splitlines() if line]
+    return {step: tuple(words) for step, *words in rows}
 
 
 def changes(before: str, after: str) -> tuple[StepChange, ...]:

@@ -43,8 +43,10 @@ def common(host: DesiredHost, *, remove: bool) -> dict[str, str]:
 
 def prepared(host: DesiredHost) -> dict[str, Given]:
     """Return the inputs of each preparation step that a host declares, in order."""
-    found = {name: step.given(host) for name, step in of_phase(Phase.PREPARE).items()}
-    return {name: given for name, given in found.items() if given is not None}
+    all_inputs = {name: step.given(host) for name, step in of_phase(Phase.PREPARE).items()}
+    return {
+        name: step_inputs for name, step_inputs in all_inputs.items() if step_inputs is not None
+    }
 
 
 def prepare_script(
@@ -57,46 +59,55 @@ def prepare_script(
             `gpu_cluster.hosts.credentials` checks that it is configured.
         inline: Whether the script contains the text of its files, as in `assemble`.
     """
-    steps, given = of_phase(Phase.PREPARE), prepared(host)
-    system = [each for each in given.values() if not each.runs]
-    software = [each for each in given.values() if each.runs]
+    steps, inputs = of_phase(Phase.PREPARE), prepared(host)
+    system = [step_inputs for step_inputs in inputs.values() if not step_inputs.runs]
+    software = [step_inputs for step_inputs in inputs.values() if step_inputs.runs]
     packages = common(host, remove=host.sections.packages.remove)
-    secrets = [each.with_token(join_token or "") for each in software if each.with_token]
+    secrets = [
+        step_inputs.with_token(join_token or "")
+        for step_inputs in software
+        if step_inputs.with_token
+    ]
     settings = {
         "GC_PHASE": Phase.PREPARE.value,
         "GC_PACKAGE_LOCK_LIMIT": packages["GC_PACKAGE_LOCK_LIMIT"],
-        "GC_STEPS": " ".join(given),
-        **_merged(each.settings for each in system),
+        "GC_STEPS": " ".join(inputs),
+        **_merge_mappings(step_inputs.settings for step_inputs in system),
         **packages,
-        **_merged(each.settings for each in software),
-        **_merged(secrets),
+        **_merge_mappings(step_inputs.settings for step_inputs in software),
+        **_merge_mappings(secrets),
         disruption.SETTING: preparation_disrupts(host),
     }
     rows = {
-        **_merged(each.lists for each in system),
-        "each_repository": [row for each in software for row in each.repositories],
-        **_merged(each.lists for each in software),
+        **_merge_mappings(step_inputs.lists for step_inputs in system),
+        "each_repository": [row for step_inputs in software for row in step_inputs.repositories],
+        **_merge_mappings(step_inputs.lists for step_inputs in software),
     }
     files = tuple((name, step.files) for name, step in steps.items())
-    read = [
+    bundles = [
         PREPARE,
-        *(bundle(name, steps[name].files) for name in given),
-        others(files, frozenset(given)),
+        *(bundle(name, steps[name].files) for name in inputs),
+        others(files, frozenset(inputs)),
     ]
-    declared = {**rows, **_merged(each.kept for each in given.values())}
-    return assemble(settings, rows, read, inline=inline, declared=declared)
+    declared = {**rows, **_merge_mappings(step_inputs.kept for step_inputs in inputs.values())}
+    return assemble(settings, rows, bundles, inline=inline, declared=declared)
 
 
 def preparation_disrupts(host: DesiredHost) -> str:
     """Return the lines with the preparation settings whose change disrupts the node's pods."""
-    steps, given = of_phase(Phase.PREPARE), prepared(host)
-    kinds = {name: steps[name].disrupts for name in given}
-    return disruption.lines(_merged(each.settings for each in given.values()), kinds)
+    steps, inputs = of_phase(Phase.PREPARE), prepared(host)
+    kinds = {name: steps[name].disrupts for name in inputs}
+    return disruption.lines(
+        _merge_mappings(step_inputs.settings for step_inputs in inputs.values()), kinds
+    )
 
 
 def preparation_seconds(host: DesiredHost) -> int:
     """Return the seconds that all installers of a host's preparation may take together."""
-    return sum(run_seconds(host, each.runs) + each.seconds for each in prepared(host).values())
+    return sum(
+        run_seconds(host, step_inputs.runs) + step_inputs.seconds
+        for step_inputs in prepared(host).values()
+    )
 
 
 def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
@@ -105,8 +116,11 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
     Args:
         inline: Whether the script contains the text of its files, as in `assemble`.
     """
-    steps, given = _runtime(host)
-    settings, disrupting = _merged(each.settings for each in given), _disrupting(steps)
+    steps, inputs = _runtime_steps(host)
+    settings, disrupting = (
+        _merge_mappings(step_inputs.settings for step_inputs in inputs),
+        _disrupting_settings(steps),
+    )
     values = {
         disruption.SETTING: runtime_disrupts(host),
         "GC_PHASE": Phase.RUNTIME.value,
@@ -119,27 +133,27 @@ def runtime_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
             if name in disrupting and value != RUNTIME_PATH
         },
     }
-    rows = {"each_repository": [row for each in given for row in each.repositories]}
+    rows = {"each_repository": [row for step_inputs in inputs for row in step_inputs.repositories]}
     toolkit, engine = steps
     name = host.sections.runtime.engine.value
-    read = (RUNTIME, bundle("toolkit", toolkit.files), bundle(name, engine.files))
-    return assemble(values, rows, read, inline=inline)
+    bundles = (RUNTIME, bundle("toolkit", toolkit.files), bundle(name, engine.files))
+    return assemble(values, rows, bundles, inline=inline)
 
 
 def runtime_disrupts(host: DesiredHost) -> str:
     """Return the line with the runtime settings whose change disrupts the pods of the node."""
-    steps, given = _runtime(host)
+    steps, inputs = _runtime_steps(host)
     settings = {
         "GC_ENGINE": host.sections.runtime.engine.value,
-        **_merged(each.settings for each in given),
+        **_merge_mappings(step_inputs.settings for step_inputs in inputs),
     }
-    names = dict.fromkeys(("GC_ENGINE", *_disrupting(steps)))
+    names = dict.fromkeys(("GC_ENGINE", *_disrupting_settings(steps)))
     return disruption.lines(settings, {"runtime": tuple(names)})
 
 
 def runtime_seconds(host: DesiredHost) -> int:
     """Return the seconds that the installation of the NVIDIA Container Toolkit may take."""
-    return sum(run_seconds(host, each.runs) for each in _runtime(host)[1])
+    return sum(run_seconds(host, step_inputs.runs) for step_inputs in _runtime_steps(host)[1])
 
 
 def run_seconds(host: DesiredHost, runs: int) -> int:
@@ -147,19 +161,19 @@ def run_seconds(host: DesiredHost, runs: int) -> int:
     return runs * (RUN_LIMIT + host.sections.packages.lock_seconds)
 
 
-def _runtime(host: DesiredHost) -> tuple[tuple[Step, ...], list[Given]]:
+def _runtime_steps(host: DesiredHost) -> tuple[tuple[Step, ...], list[Given]]:
     """Return the steps of a host's container runtime, and the inputs of each step."""
     steps = tuple(
         step
         for step in of_phase(Phase.RUNTIME).values()
         if not step.engines or host.sections.runtime.engine in step.engines
     )
-    return steps, [given for step in steps if (given := step.given(host)) is not None]
+    return steps, [step_inputs for step in steps if (step_inputs := step.given(host)) is not None]
 
 
-def _disrupting(steps: Iterable[Step]) -> tuple[str, ...]:
+def _disrupting_settings(steps: Iterable[Step]) -> tuple[str, ...]:
     return tuple(name for step in steps for name in step.disrupts)
 
 
-def _merged(parts: Iterable[Mapping[str, T]]) -> dict[str, T]:
-    return {name: value for part in parts for name, value in part.items()}
+def _merge_mappings(mappings: Iterable[Mapping[str, T]]) -> dict[str, T]:
+    return {name: value for mapping in mappings for name, value in mapping.items()}

@@ -40,14 +40,17 @@ def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     if facts.error:
         severity = FaultSeverity.ERROR if facts.refused else FaultSeverity.WARNING
         return [Fault(f"host {host.name}", facts.error, facts.wanted, facts.cure, severity)]
-    faults = [*_system(host, facts), *(_gpus(host, facts) if host.role.has_gpus else ())]
+    faults = [
+        *_check_system(host, facts),
+        *(_check_gpus(host, facts) if host.role.has_gpus else ()),
+    ]
     for step in every().values():
         if not step.engines or host.sections.runtime.engine in step.engines:
             faults += step.judge(host, facts)
     return faults
 
 
-def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
+def _check_system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
 
     def tell(
@@ -84,10 +87,10 @@ def _system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
         tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, FaultSeverity.WARNING)
-    for where in _rejected_by_sqv(host, facts):
+    for setting in _rejected_by_sqv(host, facts):
         wanted = "its repository for debian13, which has a new signature (8793F200)"
-        cure = f"declare cuda/repos/debian13/x86_64 with its own key in {where}"
-        tell(f"Debian 13 with NVIDIA's repository of another system in {where}", wanted, cure)
+        cure = f"declare cuda/repos/debian13/x86_64 with its own key in {setting}"
+        tell(f"Debian 13 with NVIDIA's repository of another system in {setting}", wanted, cure)
     return faults
 
 
@@ -106,15 +109,15 @@ def _rejected_by_sqv(host: DesiredHost, facts: HostFacts) -> list[str]:
         "packages.repository": host.sections.packages.repository.apt,
     }
     return [
-        where
-        for where, repository in declared.items()
+        setting
+        for setting, repository in declared.items()
         if repository is not None
         and "/compute/cuda/repos/" in repository.url
         and "/debian13/" not in repository.url
     ]
 
 
-def _gpus(host: DesiredHost, facts: HostFacts) -> list[Fault]:
+def _check_gpus(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     least = 1 if host.gpus is None else host.gpus
     if facts.nvidia_devices >= least:
         return []
@@ -139,19 +142,26 @@ def unequal(hosts: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> lis
     """
     by_pool: dict[str, dict[str, list[str]]] = {}
     for host in hosts:
-        seen = facts.get(host.name)
-        if host.pool and seen is not None and not seen.error and not host.sections.kernel.release:
+        host_facts = facts.get(host.name)
+        if (
+            host.pool
+            and host_facts is not None
+            and not host_facts.error
+            and not host.sections.kernel.release
+        ):
             kernels = by_pool.setdefault(host.pool, {})
-            kernels.setdefault(seen.kernel, []).append(host.name)
-    return [_warning(pool, kernels) for pool, kernels in by_pool.items() if len(kernels) > 1]
+            kernels.setdefault(host_facts.kernel, []).append(host.name)
+    return [
+        _kernels_warning(pool, kernels) for pool, kernels in by_pool.items() if len(kernels) > 1
+    ]
 
 
-def _warning(pool: str, kernels: Mapping[str, list[str]]) -> str:
-    shown = "; ".join(
+def _kernels_warning(pool: str, kernels: Mapping[str, list[str]]) -> str:
+    kernel_texts = "; ".join(
         f"{kernel} on {', '.join(names[:3])}{' …' if len(names) > 3 else ''}"
         for kernel, names in sorted(kernels.items())
     )
     return (
-        f"pool {pool}: found {len(kernels)} kernels ({shown}); wanted one; "
+        f"pool {pool}: found {len(kernels)} kernels ({kernel_texts}); wanted one; "
         "declare kernel.release, or upgrade the hosts that are behind"
     )

@@ -51,7 +51,8 @@ def recorded_outputs() -> dict[str, Mapping[str, Any]]:
     if not _read(OUTPUTS):
         return {}
     return {
-        typed_name(urn): dict(found.get("outputs") or {}) for urn, found in _read(RESOURCES).items()
+        typed_name(urn): dict(resource.get("outputs") or {})
+        for urn, resource in _read(RESOURCES).items()
     }
 
 

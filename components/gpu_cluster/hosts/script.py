@@ -90,10 +90,10 @@ class Declaration(str):
     @classmethod
     def of(cls, text: str, bundles: tuple[Bundle, ...], settings: Mapping[str, str]) -> Declaration:
         """Return a declaration with this text, these bundles and these recorded settings."""
-        made = cls(text)
-        made.bundles = bundles
-        made.settings = settings
-        return made
+        declaration = cls(text)
+        declaration.bundles = bundles
+        declaration.settings = settings
+        return declaration
 
 
 @functools.cache
@@ -103,17 +103,19 @@ def bundle(name: str, files: tuple[str, ...]) -> Bundle:
 
 
 @functools.cache
-def others(every: tuple[tuple[str, tuple[str, ...]], ...], declared: frozenset[str]) -> Bundle:
+def others(all_steps: tuple[tuple[str, tuple[str, ...]], ...], declared: frozenset[str]) -> Bundle:
     """Return the bundle with the script files of the steps that a host does not declare.
 
     The host needs these files to undo a step that is no longer declared.
 
     Args:
-        every: Name and files of all steps of the phase, in the order in which they are applied.
+        all_steps: Name and files of all steps of the phase, in the order in which they are applied.
         declared: Names of the steps that the host declares.
     """
-    files = tuple(file for name, own in every if name not in declared for file in own)
-    return Bundle("others", files, f"all_steps='{' '.join(name for name, _ in every)}'\n")
+    files = tuple(
+        file for name, step_files in all_steps if name not in declared for file in step_files
+    )
+    return Bundle("others", files, f"all_steps='{' '.join(name for name, _ in all_steps)}'\n")
 
 
 @functools.cache
@@ -168,8 +170,8 @@ def words(
 
     The name of a setting is its variable without `GC_`; the name of a row is in lower case.
     """
-    kept = {
-        name.removeprefix("GC_"): _word(value)
+    recorded = {
+        name.removeprefix("GC_"): _recorded_word(value)
         for name, value in settings.items()
         if value and name not in NOT_KEPT
     }
@@ -177,21 +179,21 @@ def words(
         name = function.removeprefix("each_")
         for row in listed:
             key, values = (f"{name}.{row[0]}", row[1:]) if len(row) > 1 else (name, row)
-            kept[key] = _word(" ".join(filter(None, (kept.get(key), *values))))
-    return kept
+            recorded[key] = _recorded_word(" ".join(filter(None, (recorded.get(key), *values))))
+    return recorded
 
 
-def _keeping(settings: Mapping[str, str], kept: Mapping[str, str]) -> dict[str, str]:
+def _record_assignments(settings: Mapping[str, str], recorded: Mapping[str, str]) -> dict[str, str]:
     """Return the shell assignments with the settings that the host must record.
 
     A setting whose recorded value is that of its variable `GC_<name>` is listed by name only.
     """
-    plain = [name for name, value in kept.items() if settings.get(f"GC_{name}") == value]
-    lines = (f"{name} {value}\n" for name, value in kept.items() if name not in plain)
+    plain = [name for name, value in recorded.items() if settings.get(f"GC_{name}") == value]
+    lines = (f"{name} {value}\n" for name, value in recorded.items() if name not in plain)
     return {PLAIN: " ".join(plain), WORDED: "".join(lines)}
 
 
-def _word(value: str) -> str:
+def _recorded_word(value: str) -> str:
     if _WORDS.fullmatch(value) and len(value) <= LONGEST:
         return value
     return hashlib.sha256(value.encode()).hexdigest()[:12]
@@ -216,13 +218,13 @@ def assemble(
             them. Such a script needs no upload and can be read as a whole.
         declared: Rows that the user declared, by function name. None: all rows.
     """
-    read = () if inline else tuple(bundles)
+    copied = () if inline else tuple(bundles)
     if inline:
         loading = "\n".join(bundle.text for bundle in bundles)
     else:
-        loading = "".join(["loaded='\n", *(f"{bundle.line}\n" for bundle in read), "'\n", LOADER])
+        loading = "".join(["loaded='\n", *(f"{bundle.line}\n" for bundle in copied), "'\n", LOADER])
     lists = "".join(each(name, words) for name, words in rows.items() if words)
-    kept = words(settings, rows if declared is None else declared)
-    all_settings = {**settings, **_keeping(settings, kept)}
-    said = header({name: value for name, value in all_settings.items() if value})
-    return Declaration.of(f'{said}{loading}{lists}main "$@" </dev/null\n', read, kept)
+    recorded = words(settings, rows if declared is None else declared)
+    all_settings = {**settings, **_record_assignments(settings, recorded)}
+    assignments = header({name: value for name, value in all_settings.items() if value})
+    return Declaration.of(f'{assignments}{loading}{lists}main "$@" </dev/null\n', copied, recorded)

@@ -65,7 +65,7 @@ class Given:
     with_token: Callable[[str], Mapping[str, str]] | None = None
 
 
-def _nothing(host: DesiredHost, facts: HostFacts) -> Iterable[Fault]:
+def _judge_nothing(host: DesiredHost, facts: HostFacts) -> Iterable[Fault]:
     return ()
 
 
@@ -92,7 +92,7 @@ class Step:
     disrupts: tuple[str, ...] = ()
     engines: tuple[Engine, ...] = ()
     writes: tuple[str, ...] = ()
-    judge: Callable[[DesiredHost, HostFacts], Iterable[Fault]] = _nothing
+    judge: Callable[[DesiredHost, HostFacts], Iterable[Fault]] = _judge_nothing
 
 
 def said(truth: bool) -> str:
@@ -116,7 +116,11 @@ def repositories(step: str, declared: Repositories) -> tuple[Row, ...]:
     A row has the package manager, the step, the name, then the repository's own fields.
     """
     both = (("apt", declared.apt), ("dnf", declared.dnf))
-    return tuple((manager, step, step, *one.row) for manager, one in both if one is not None)
+    return tuple(
+        (manager, step, step, *repository.row)
+        for manager, repository in both
+        if repository is not None
+    )
 
 
 def places(locations: Sequence[str]) -> tuple[Row, ...]:
@@ -136,17 +140,23 @@ def fault(
 
 
 def below_floor(
-    host: DesiredHost, part: Software, there: str, severity: FaultSeverity
+    host: DesiredHost, software: Software, version_text: str, severity: FaultSeverity
 ) -> Iterator[Fault]:
     """Yield a fault if a declared or installed version is below the security bulletins' floor.
 
     An old toolkit is an error, because a container can escape through it. An old driver is not,
     because a driver upgrade takes the GPUs away from every pod on the host.
     """
-    border = below(part, there)
+    border = below(software, version_text)
     if border is not None:
         cure = f"install or declare that version: {border}"
-        yield fault(host, f"{part} {there}", wanted(part, there, border), cure, severity)
+        yield fault(
+            host,
+            f"{software} {version_text}",
+            wanted(software, version_text, border),
+            cure,
+            severity,
+        )
 
 
 def _engines(facts: HostFacts) -> list[str]:
@@ -156,31 +166,33 @@ def _engines(facts: HostFacts) -> list[str]:
         Engine.DOCKER: facts.docker,
         Engine.CRI_O: facts.crio,
     }
-    return [engine.value for engine, there in versions.items() if there is not None]
+    return [
+        engine.value for engine, engine_version in versions.items() if engine_version is not None
+    ]
 
 
 def old_engine(
-    host: DesiredHost, facts: HostFacts, there: str | None, oldest: tuple[int, int]
+    host: DesiredHost, facts: HostFacts, installed: str | None, oldest: tuple[int, int]
 ) -> Iterator[Fault]:
     """Yield a fault if a host's container engine is missing or too old.
 
     Args:
-        there: Version of the installed engine. None: not installed.
+        installed: Version of the installed engine. None: not installed.
         oldest: Oldest supported version: major and minor number.
     """
     name, wanted = host.sections.runtime.engine.value, f"{oldest[0]}.{oldest[1]} or later"
     # Software with its own engine is named by the step `toolkit`; another engine would not help.
     if not host.role.has_gpus or facts.foreign:
         return
-    if there is None and host.sections.runtime.install is None:
+    if installed is None and host.sections.runtime.install is None:
         cure = f"install {name}, or declare runtime.install"
-        if others := [*facts.distributions, *_engines(facts)]:
-            has = f"no {name}, but {' and '.join(others)}"
-            cure = f"declare runtime.engine: {others[0]}, or {cure}"
+        if other_engines := [*facts.distributions, *_engines(facts)]:
+            has = f"no {name}, but {' and '.join(other_engines)}"
+            cure = f"declare runtime.engine: {other_engines[0]}, or {cure}"
             yield fault(host, has, wanted, cure)
         else:
             yield fault(host, f"no {name}", wanted, cure)
-    elif there == UNREAD:
+    elif installed == UNREAD:
         yield fault(host, f"{name} without a version", wanted, NO_VERSION)
-    elif there is not None and version(there) < oldest:
-        yield fault(host, f"{name} {there}", wanted, f"upgrade {name}")
+    elif installed is not None and version(installed) < oldest:
+        yield fault(host, f"{name} {installed}", wanted, f"upgrade {name}")

@@ -44,10 +44,12 @@ def unreached_changes(
         join_token: kubeadm's bootstrap token. None: the stack has none.
     """
     silent = [host for host in hosts if host.name in unreached and not host.in_maintenance]
-    known = recorded_outputs() if silent else {}
+    recorded = recorded_outputs() if silent else {}
     for host in silent:
         declared = declared_inputs(name, host, private_key, join_token)
-        if any(_differs(inputs, known.get(resource)) for resource, inputs in declared.items()):
+        if any(
+            _is_changed(inputs, recorded.get(resource)) for resource, inputs in declared.items()
+        ):
             yield unreached_fault(host.name, unreached[host.name])
 
 
@@ -58,40 +60,47 @@ def declared_inputs(
 
     def inputs(script: str, longer: int) -> Inputs:
         return {
-            "connection": _plain(connection(host, shortest(private_key))),
+            "connection": _plain_data(connection(host, shortest(private_key))),
             "create": command_line(host, "apply", longer),
             "delete": command_line(host, "undo", longer),
             "stdin": script,
         }
 
     text = str(prepare_script(host, join_token))
-    found = {preparation_of(name): inputs(text, preparation_seconds(host))}
+    command_inputs = {preparation_of(name): inputs(text, preparation_seconds(host))}
     if host.configures_runtime:
         text = str(runtime_script(host))
-        found[f"{name}-container-runtime"] = inputs(text, runtime_seconds(host))
-    return {f"{COMMAND}::{part}-{host.name}": each for part, each in found.items()}
+        command_inputs[f"{name}-container-runtime"] = inputs(text, runtime_seconds(host))
+    return {
+        f"{COMMAND}::{command}-{host.name}": phase_inputs
+        for command, phase_inputs in command_inputs.items()
+    }
 
 
-def _differs(declared: Any, applied: Any) -> bool:
+def _is_changed(declared: Any, applied: Any) -> bool:
     """Return whether a declared input is not what was applied; inputs that are not set don't count.
 
     The engine keeps all numbers as floating-point numbers, which equal Python's integers.
     """
     if isinstance(declared, Mapping):
-        kept = applied if isinstance(applied, Mapping) else {}
+        recorded = applied if isinstance(applied, Mapping) else {}
         return any(
-            _differs(value, kept.get(key)) for key, value in declared.items() if value is not None
+            _is_changed(value, recorded.get(key))
+            for key, value in declared.items()
+            if value is not None
         )
     return bool(declared != applied)
 
 
-def _plain(value: Any) -> Any:
+def _plain_data(value: Any) -> Any:
     """Return arguments of a Command as plain data with the property names of the state."""
     if not hasattr(type(value), "_pulumi_input_type"):
         return value
-    return {_camel(key): _plain(item) for key, item in vars(value).items() if item is not None}
+    return {
+        _camel_case(key): _plain_data(item) for key, item in vars(value).items() if item is not None
+    }
 
 
-def _camel(name: str) -> str:
-    head, *others = name.split("_")
-    return head + "".join(part.capitalize() for part in others)
+def _camel_case(name: str) -> str:
+    head, *further_words = name.split("_")
+    return head + "".join(word.capitalize() for word in further_words)

@@ -68,7 +68,7 @@ def _count(title: str, expression: str, *thresholds: tuple[float, str]) -> Panel
                  height=4)  # fmt: skip
 
 
-def _panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
+def _list_panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
     """Yield the dashboard's panels.
 
     Args:
@@ -76,9 +76,11 @@ def _panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
         monitored: Data of the platform.
     """
     if monitored.resource:
-        name, each = monitored.resource
+        name, devices_per_gpu = monitored.resource
         nodes = f'resource="{name}",node=~"${{pool:raw}}",node=~"$node"'
-        yield _count("GPUs advertised", f"sum(kube_node_status_allocatable{{{nodes}}}) / {each}")
+        yield _count(
+            "GPUs advertised", f"sum(kube_node_status_allocatable{{{nodes}}}) / {devices_per_gpu}"
+        )
     yield _count("GPUs held by pods", f"count(DCGM_FI_DEV_GPU_UTIL{HELD})")
     idle = f"max_over_time(DCGM_FI_DEV_GPU_UTIL{HELD}[1h]) == 0"
     yield _count("Held, but idle for an hour", f"count({idle})", (1, WARN))
@@ -94,7 +96,7 @@ def _panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
         unit="percent",
     )
     used, free = (
-        f"sum by (Hostname) (DCGM_FI_DEV_FB_{part}{SCRAPED})" for part in ("USED", "FREE")
+        f"sum by (Hostname) (DCGM_FI_DEV_FB_{state}{SCRAPED})" for state in ("USED", "FREE")
     )
     yield Panel(
         title="Memory used by node",
@@ -128,18 +130,18 @@ def _panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
         yield Panel(title=title, queries=((top, legend),), unit=unit)
 
 
-def _placed(panels: Sequence[Panel]) -> Iterator[Json]:
+def _place_panels(panels: Sequence[Panel]) -> Iterator[Json]:
     """Yield the panels as JSON, from left to right, in rows as high as their highest panel."""
     column = row = height = 0
     for number, panel in enumerate(panels, start=1):
         if column + panel.width > WIDTH:
             column, row, height = 0, row + height, 0
         place = {"h": panel.height, "w": panel.width, "x": column, "y": row}
-        yield _panel(number, panel, place)
+        yield _panel_json(number, panel, place)
         column, height = column + panel.width, max(height, panel.height)
 
 
-def _panel(number: int, panel: Panel, place: dict[str, int]) -> Json:
+def _panel_json(number: int, panel: Panel, place: dict[str, int]) -> Json:
     is_table = panel.kind == "table"
     levels = ((None, OK), *panel.thresholds)
     steps = [{"color": color, "value": value} for value, color in levels]
@@ -166,7 +168,7 @@ def _panel(number: int, panel: Panel, place: dict[str, int]) -> Json:
     }
 
 
-def _variable(name: str, label: str) -> Json:
+def _label_variable(name: str, label: str) -> Json:
     """Return a variable whose values are those of a label of the exporter's metrics."""
     return {
         "name": name,
@@ -181,16 +183,18 @@ def _variable(name: str, label: str) -> Json:
     }
 
 
-def _pools(pools: Sequence[WatchedPool]) -> Json:
+def _pool_variable(pools: Sequence[WatchedPool]) -> Json:
     """Return the variable of the pools, each as a pattern of its nodes' names.
 
     In a query the pattern must stay as it is, so it is used as `${pool:raw}`.
     """
-    named = [(pool.name, "|".join(map(_escaped, pool.nodes))) for pool in pools if pool.nodes]
+    pool_patterns = [
+        (pool.name, "|".join(map(_escape_node, pool.nodes))) for pool in pools if pool.nodes
+    ]
     return {
         "name": "pool",
         "type": "custom",
-        "query": ", ".join(f"{name} : {pattern}" for name, pattern in named),
+        "query": ", ".join(f"{name} : {pattern}" for name, pattern in pool_patterns),
         "multi": False,
         "includeAll": True,
         "allValue": ".*",
@@ -198,14 +202,14 @@ def _pools(pools: Sequence[WatchedPool]) -> Json:
     }
 
 
-def _escaped(node: str) -> str:
+def _escape_node(node: str) -> str:
     """Return a node's name as part of a pattern in a PromQL string; only its dots are special."""
     return node.replace(".", "\\\\.")
 
 
 def dashboard(monitoring: DesiredMonitoring, monitored: Monitored) -> str:
     """Return the dashboard as JSON; its variables choose data source, pool, node and namespace."""
-    panels = [*_panels(monitoring.settings.hot_celsius, monitored)]
+    panels = [*_list_panels(monitoring.settings.hot_celsius, monitored)]
     document = {
         "title": f"GPU cluster {monitoring.stack}",
         "uid": uid(monitoring.stack),
@@ -214,11 +218,11 @@ def dashboard(monitoring: DesiredMonitoring, monitored: Monitored) -> str:
         "templating": {
             "list": [
                 {"name": "datasource", "type": "datasource", "query": "prometheus"},
-                _pools(monitoring.pools),
-                _variable("node", "Hostname"),
-                _variable("namespace", "namespace"),
+                _pool_variable(monitoring.pools),
+                _label_variable("node", "Hostname"),
+                _label_variable("namespace", "namespace"),
             ]
         },
-        "panels": [*_placed(panels)],
+        "panels": [*_place_panels(panels)],
     }
     return json.dumps(document, indent=1, sort_keys=True)

@@ -78,9 +78,9 @@ def alert(
     }
 
 
-def _hardware(hot_celsius: int) -> list[Json]:
+def _hardware_alerts(hot_celsius: int) -> list[Json]:
     """Return the alerts based on DCGM's counters."""
-    own = "|".join(map(str, PROGRAM_XIDS))
+    xids = "|".join(map(str, PROGRAM_XIDS))
     gpu = "GPU {{ $labels.gpu }} of {{ $labels.Hostname }}"
     return [
         alert(
@@ -93,7 +93,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
             "1m",
             "critical",
             f"{gpu} reports XID {{{{ $value }}}}",
-            f"Look the XID up in NVIDIA's list and at dmesg on the host; not {own}, which programs"
+            f"Look the XID up in NVIDIA's list and at dmesg on the host; not {xids}, which programs"
             " cause.",
         ),
         alert(
@@ -139,7 +139,7 @@ def _hardware(hot_celsius: int) -> list[Json]:
     ]
 
 
-def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
+def _cluster_alerts(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
     """Return the alerts based on kube-state-metrics, such as fewer GPUs than declared."""
     alerts = []
     resource, daemon_set = platform.monitored.resource, platform.installation.servers.daemon_set
@@ -177,21 +177,21 @@ def _cluster(pools: Iterable[WatchedPool], platform: Platform) -> list[Json]:
 def alert_groups(monitoring: DesiredMonitoring, platform: Platform) -> Json:
     """Return a Prometheus rule file: a mapping with the key `groups`."""
     rules = [
-        *_hardware(monitoring.settings.hot_celsius),
-        *_cluster(monitoring.pools, platform),
+        *_hardware_alerts(monitoring.settings.hot_celsius),
+        *_cluster_alerts(monitoring.pools, platform),
     ]
     if platform.monitored.metrics:
-        rules += [alert(*parts) for parts in platform.monitored.metrics.alerts]
+        rules += [alert(*alert_fields) for alert_fields in platform.monitored.metrics.alerts]
     return {"groups": [{"name": "gpu-cluster", "rules": rules}]}
 
 
-def _metadata(name: str, space: str, **labels: str) -> Json:
+def _object_metadata(name: str, space: str, **labels: str) -> Json:
     return {"name": name, "namespace": space, "labels": {**LABELS, **labels}}
 
 
-def _environment(declared: Mapping[str, str]) -> list[Json]:
+def _exporter_environment(declared: Mapping[str, str]) -> list[Json]:
     """Return the exporter's environment; a declared variable replaces the one of the same name."""
-    own: list[Json] = [
+    defaults: list[Json] = [
         {"name": "DCGM_EXPORTER_LISTEN", "value": f":{PORT}"},
         {"name": "DCGM_EXPORTER_KUBERNETES", "value": "true"},
         {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
@@ -200,8 +200,8 @@ def _environment(declared: Mapping[str, str]) -> list[Json]:
             "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}},
         },
     ]
-    given = [{"name": name, "value": value} for name, value in declared.items()]
-    variables: list[Json] = merged({"env": own}, {"env": given})["env"]
+    declared_variables = [{"name": name, "value": value} for name, value in declared.items()]
+    variables: list[Json] = merged({"env": defaults}, {"env": declared_variables})["env"]
     return variables
 
 
@@ -232,7 +232,7 @@ def exporter(platform: Platform, settings: MonitoringSettings) -> Json:
                 "name": EXPORTER,
                 "image": registry.deployed(settings.exporter_image),
                 "args": ["-f", "/etc/gpu-cluster/counters.csv"],
-                "env": _environment(settings.exporter.env),
+                "env": _exporter_environment(settings.exporter.env),
                 "ports": [{"name": "metrics", "containerPort": PORT}],
                 "resources": plain(settings.exporter.resources)
                 if settings.exporter.resources is not None
@@ -265,7 +265,7 @@ def exporter(platform: Platform, settings: MonitoringSettings) -> Json:
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
-        "metadata": _metadata(EXPORTER, settings.namespace),
+        "metadata": _object_metadata(EXPORTER, settings.namespace),
         "spec": {
             "selector": {"matchLabels": SELECTED},
             "template": {"metadata": {"labels": SELECTED}, "spec": pod},
@@ -277,7 +277,7 @@ def _config_map(name: str, space: str, data: dict[str, str], **labels: str) -> J
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": _metadata(name, space, **labels),
+        "metadata": _object_metadata(name, space, **labels),
         "data": data,
     }
 
@@ -293,7 +293,7 @@ def _service_monitor(
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
-        "metadata": _metadata(name, settings.namespace, **settings.labels),
+        "metadata": _object_metadata(name, settings.namespace, **settings.labels),
         "spec": {
             "selector": {"matchLabels": labels},
             "namespaceSelector": {"matchNames": [space]},
@@ -340,7 +340,7 @@ def objects(
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {
-                **_metadata(EXPORTER, space, **SELECTED),
+                **_object_metadata(EXPORTER, space, **SELECTED),
                 "annotations": {"pulumi.com/skipAwait": "true"},
             },
             "spec": {
@@ -349,10 +349,10 @@ def objects(
             },
         }
     if prometheus:
-        where = platform.installation.namespace if theirs else space
+        exporter_namespace = platform.installation.namespace if theirs else space
         selected, port = (dict(theirs.labels), theirs.port) if theirs else (SELECTED, "metrics")
         manifests["service-monitor"] = _service_monitor(
-            settings, EXPORTER, selected, where, port, "/metrics"
+            settings, EXPORTER, selected, exporter_namespace, port, "/metrics"
         )
         if metrics:
             manifests["share-monitor"] = _service_monitor(
@@ -366,7 +366,7 @@ def objects(
         manifests["alerts"] = {
             "apiVersion": "monitoring.coreos.com/v1",
             "kind": "PrometheusRule",
-            "metadata": _metadata("gpu-cluster", space, **settings.labels),
+            "metadata": _object_metadata("gpu-cluster", space, **settings.labels),
             "spec": alert_groups(monitoring, platform),
         }
     return manifests

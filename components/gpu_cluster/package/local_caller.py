@@ -55,23 +55,23 @@ def refusal(peer: str, port: int) -> str:
     host, _, number = address.rpartition(":")
     if family != "ipv4" or not (number.isascii() and number.isdigit()):
         return f"found a call from {peer[:64]!r}, which is none of this machine"
-    if (user := _owner((host, int(number)), ("127.0.0.1", port))) is not None:
-        return _judged(user)
-    ends = [_entry(host, int(number)), _entry("127.0.0.1", port)]
+    if (user := _socket_owner((host, int(number)), ("127.0.0.1", port))) is not None:
+        return _judge_user(user)
+    ends = [_table_entry(host, int(number)), _table_entry("127.0.0.1", port)]
     for table, prefix in TABLES.items():
-        wanted = [prefix + end for end in ends]
+        ends_of_call = [prefix + end for end in ends]
         for line in table.read_text().splitlines()[1:] if table.exists() else ():
             words = line.split()
-            if words[1:3] == wanted and words[3] == _ESTABLISHED and words[9] != _NONE:
-                return _judged(int(words[7]))
+            if words[1:3] == ends_of_call and words[3] == _ESTABLISHED and words[9] != _NONE:
+                return _judge_user(int(words[7]))
     return f"found a call from {peer}, whose user is unknown"
 
 
-def _judged(user: int) -> str:
+def _judge_user(user: int) -> str:
     return "" if user == os.geteuid() else f"found a call by user {user}"
 
 
-def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
+def _socket_owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
     """Return the user id that owns a connected socket; None if the kernel doesn't return it.
 
     Args:
@@ -88,17 +88,17 @@ def _owner(near: tuple[str, int], far: tuple[str, int]) -> int | None:
     try:
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
             kernel.send(header + question)
-            answer = kernel.recv(8192)
+            message = kernel.recv(8192)
     # This system is not Linux, or its kernel does not support sock_diag.
     except (AttributeError, OSError):
         return None
-    if len(answer) < _HEADER.size + _ANSWER.size or _HEADER.unpack_from(answer)[1] != _BY_FAMILY:
+    if len(message) < _HEADER.size + _ANSWER.size or _HEADER.unpack_from(message)[1] != _BY_FAMILY:
         return None
-    _, state, user, inode = _ANSWER.unpack_from(answer, _HEADER.size)
+    _, state, user, inode = _ANSWER.unpack_from(message, _HEADER.size)
     return int(user) if state == int(_ESTABLISHED, 16) and inode != int(_NONE) else None
 
 
-def _entry(host: str, port: int) -> str:
+def _table_entry(host: str, port: int) -> str:
     """Return an address as the kernel's socket table writes it.
 
     The IPv4 address is a hexadecimal number in the byte order of this machine.

@@ -46,26 +46,28 @@ class PackageProvider(Provider):
         """
         packaged = COMPONENTS.get(resource_type)
         if packaged is None:
-            known = ", ".join(COMPONENTS)
-            raise InputPropertiesError(f"{resource_type} is not in {NAME}; it has {known}", [])
-        settings = _settings(packaged, inputs)
+            component_names = ", ".join(COMPONENTS)
+            raise InputPropertiesError(
+                f"{resource_type} is not in {NAME}; it has {component_names}", []
+            )
+        settings = _settings_of_inputs(packaged, inputs)
         secrets: dict[str, Any] = {
             secret: inputs[to_camel(secret)]
             for secret in packaged.secrets
             if inputs.get(to_camel(secret)) is not None
         }
-        made = packaged.component(
+        declared = packaged.component(
             name,
             GpuClusterArgs(settings=settings, source=f"{NAME} {name}", **secrets),
             options,
         )
-        state = {"nodes": made.nodes, "tests": made.tests, "charts": made.charts}
+        state = {"nodes": declared.nodes, "tests": declared.tests, "charts": declared.charts}
         if packaged.makes_cluster:
-            state["madeKubeconfig"] = made.kubeconfig
-        return ConstructResult(made.urn, state)
+            state["madeKubeconfig"] = declared.kubeconfig
+        return ConstructResult(declared.urn, state)
 
 
-def _settings(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _settings_of_inputs(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return a component's inputs as settings, in the form of a stack file.
 
     Raises:
@@ -73,39 +75,45 @@ def _settings(packaged: Packaged, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """
     names = {ClusterSettings.model_fields[name].alias or name for name in packaged.sections}
     secrets = {to_camel(name) for name in packaged.secrets}
-    given = {name: value for name, value in inputs.items() if name not in secrets}
-    faults = list(_foreign(given, names, packaged))
-    faults += [found for name, value in given.items() for found in _unknown(value, (name,))]
+    plain_inputs = {name: value for name, value in inputs.items() if name not in secrets}
+    faults = list(_foreign_inputs(plain_inputs, names, packaged))
+    faults += [
+        unknown_fault
+        for name, value in plain_inputs.items()
+        for unknown_fault in _unknown_values(value, (name,))
+    ]
     faults += [
         fault((name,), "nothing", "a value", f'add "{name}:"')
         for name in sorted(to_camel(needed) for needed in packaged.needed)
-        if name not in given
+        if name not in plain_inputs
     ]
     if not faults:
         document = {"version": "v1"}
         if packaged.component.PLATFORM:
             document["platform"] = packaged.component.PLATFORM
-        document |= {name: _whole(value) for name, value in given.items()}
+        document |= {name: _whole_numbers(value) for name, value in plain_inputs.items()}
         try:
             load(document)
         except ConfigError as error:
             faults = list(error.faults)
         else:
             return document
-    raise InputPropertiesError("", list(map(_detail, faults)))
+    raise InputPropertiesError("", list(map(_error_detail, faults)))
 
 
-def _foreign(given: Mapping[str, Any], names: set[str], packaged: Packaged) -> Iterator[Fault]:
+def _foreign_inputs(
+    inputs: Mapping[str, Any], names: set[str], packaged: Packaged
+) -> Iterator[Fault]:
     """Yield a fault for each input whose name the component does not define."""
     component = packaged.component.__name__
-    for name in given:
+    for name in inputs:
         if name not in names:
             wanted = f"one of {', '.join(sorted(names))}"
             cure = f"remove it; {component} does not have it"
             yield fault((name,), f'an unknown input "{name}"', wanted, cure)
 
 
-def _unknown(value: Any, location: Location) -> Iterator[Fault]:
+def _unknown_values(value: Any, location: Location) -> Iterator[Fault]:
     """Yield a fault for each setting that is another resource's output or a secret."""
     if isinstance(value, pulumi.Output | Unknown):
         yield fault(
@@ -117,24 +125,24 @@ def _unknown(value: Any, location: Location) -> Iterator[Fault]:
         )
     elif isinstance(value, Mapping):
         for key, item in value.items():
-            yield from _unknown(item, (*location, str(key)))
+            yield from _unknown_values(item, (*location, str(key)))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _unknown(item, (*location, index))
+            yield from _unknown_values(item, (*location, index))
 
 
-def _whole(value: Any) -> Any:
+def _whole_numbers(value: Any) -> Any:
     """Convert whole floats in a value to integers; the engine sends every number as a float."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, Mapping):
-        return {key: _whole(item) for key, item in value.items()}
+        return {key: _whole_numbers(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_whole(item) for item in value]
+        return [_whole_numbers(item) for item in value]
     return value
 
 
-def _detail(found: Fault) -> InputPropertyErrorDetails:
+def _error_detail(fault: Fault) -> InputPropertyErrorDetails:
     """Convert a fault to the engine's format: the property's path and the reason."""
-    reason = worded(found.found, found.wanted, found.cure)
-    return {"property_path": found.place, "reason": reason}
+    reason = worded(fault.found, fault.wanted, fault.cure)
+    return {"property_path": fault.place, "reason": reason}

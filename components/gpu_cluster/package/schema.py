@@ -78,9 +78,12 @@ def package_schema() -> Json:
         "version": VERSION,
         "displayName": "GPU cluster",
         "description": DESCRIPTION,
-        "resources": {token: _resource(packaged, root) for token, packaged in COMPONENTS.items()},
+        "resources": {
+            token: _resource_schema(packaged, root) for token, packaged in COMPONENTS.items()
+        },
         "types": {
-            _token(name): _type(definition) for name, definition in sorted(definitions.items())
+            _type_token(name): _type_schema(definition)
+            for name, definition in sorted(definitions.items())
         },
         "language": {
             name: {"respectSchemaVersion": True}
@@ -89,7 +92,7 @@ def package_schema() -> Json:
     }
 
 
-def _resource(packaged: Packaged, root: Json) -> Json:
+def _resource_schema(packaged: Packaged, root: Json) -> Json:
     """Return the Pulumi schema of a component.
 
     Args:
@@ -98,67 +101,69 @@ def _resource(packaged: Packaged, root: Json) -> Json:
     """
     fields = ClusterSettings.model_fields
     names = {name: fields[name].alias or to_camel(name) for name in packaged.sections}
-    inputs = {alias: _plain(root["properties"][alias]) for alias in names.values()}
+    inputs = {alias: _plain_schema(root["properties"][alias]) for alias in names.values()}
     for name in packaged.secrets:
         inputs[to_camel(name)] = {
             "type": "string",
             "secret": True,
             "description": _SECRETS[name],
         }
-    made = _OUTPUTS | (_MADE if packaged.makes_cluster else {})
+    outputs = _OUTPUTS | (_MADE if packaged.makes_cluster else {})
     needed = {names[name] for name in packaged.needed}
     return {
         "isComponent": True,
         "description": (packaged.component.__doc__ or "").partition("\n")[0],
         "inputProperties": inputs,
         "requiredInputs": sorted(needed | (set(root["required"]) & set(inputs))),
-        "properties": made,
-        "required": sorted(made),
+        "properties": outputs,
+        "required": sorted(outputs),
     }
 
 
-def _type(definition: Json) -> Json:
+def _type_schema(definition: Json) -> Json:
     """Convert the JSON schema of a model or an enumeration to a Pulumi type of the package."""
-    text = _described(definition)
+    text = _description_of(definition)
     if "enum" in definition:
         values = [{"value": value} for value in definition["enum"]]
         return {"type": definition["type"], "enum": values, **text}
-    properties = {name: _value(found) for name, found in definition.get("properties", {}).items()}
+    properties = {
+        name: _value_schema(schema) for name, schema in definition.get("properties", {}).items()
+    }
     needed = sorted(definition.get("required", ()))
-    made = {"type": "object", "properties": properties, **text}
-    return {**made, "required": needed} if needed else made
+    object_type = {"type": "object", "properties": properties, **text}
+    return {**object_type, "required": needed} if needed else object_type
 
 
-def _plain(found: Json) -> Json:
+def _plain_schema(schema: Json) -> Json:
     """Return the schema of a setting, marked plain: its value can't be an unresolved output."""
-    return {**_value(found), "plain": True}
+    return {**_value_schema(schema), "plain": True}
 
 
-def _value(found: Json) -> Json:
+def _value_schema(schema: Json) -> Json:
     """Convert the JSON schema of a property, list item or mapping value to Pulumi's format."""
-    text = _described(found)
-    kinds = [kind for kind in found.get("anyOf", ()) if kind.get("type") != "null"]
+    text = _description_of(schema)
+    kinds = [kind for kind in schema.get("anyOf", ()) if kind.get("type") != "null"]
     if len(kinds) == 1:
-        return {**_value(kinds[0]), **text}
+        return {**_value_schema(kinds[0]), **text}
     if kinds:
-        return {"oneOf": [_value(kind) for kind in kinds], **text}
-    if "$ref" in found:
-        return {"$ref": f"#/types/{_token(found['$ref'].removeprefix(_REF))}", **text}
-    kind = found.get("type")
+        return {"oneOf": [_value_schema(kind) for kind in kinds], **text}
+    if "$ref" in schema:
+        return {"$ref": f"#/types/{_type_token(schema['$ref'].removeprefix(_REF))}", **text}
+    kind = schema.get("type")
     if kind == "array":
-        return {"type": kind, "items": _value(found.get("items", {})), **text}
+        return {"type": kind, "items": _value_schema(schema.get("items", {})), **text}
     if kind == "object":
-        values = [found.get("additionalProperties"), *found.get("patternProperties", {}).values()]
+        values = [schema.get("additionalProperties"), *schema.get("patternProperties", {}).values()]
         typed = next((value for value in values if isinstance(value, dict)), {})
-        return {"type": kind, "additionalProperties": _value(typed), **text}
+        return {"type": kind, "additionalProperties": _value_schema(typed), **text}
     if kind is None:
         return {**_ANY, **text}
     return {"type": kind, **text}
 
 
-def _described(found: Json) -> Json:
-    return {"description": found["description"]} if found.get("description") else {}
+def _description_of(schema: Json) -> Json:
+    return {"description": schema["description"]} if schema.get("description") else {}
 
 
-def _token(name: str) -> str:
+def _type_token(name: str) -> str:
     return f"{NAME}:index:{name}"

@@ -38,10 +38,10 @@ def place(folder: Path) -> None:
     pulumi_folder = Path(home) if home else Path.home() / ".pulumi"
     pulumi_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     link = pulumi_folder / "gpu-cluster"
-    made = pulumi_folder / f".gpu-cluster.{os.getpid()}"
-    made.unlink(missing_ok=True)
-    made.symlink_to(folder)
-    made.replace(link)
+    temporary = pulumi_folder / f".gpu-cluster.{os.getpid()}"
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(folder)
+    temporary.replace(link)
 
 
 class _OwnUser(grpc.aio.ServerInterceptor):  # type: ignore[misc]

@@ -460,7 +460,7 @@ class Platform(ABC):
         return ""
 
     def validate_cluster(
-        self, seen: Surroundings, hosts: Mapping[str, HostFacts]
+        self, surroundings: Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield a fault for each property of the cluster that contradicts the platform."""
         yield from ()
@@ -490,13 +490,13 @@ def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str)
     """
     if release := adopted.release:
         full = release.name if chart in release.name else f"{release.name}-{chart}"
-        named = servers.daemon_set if servers.daemon_set != chart else full
+        adopted_name = servers.daemon_set if servers.daemon_set != chart else full
         return Installation(
             release=HelmRelease(name=release.name, namespace=release.namespace),
             namespace=release.namespace,
             version=release.version,
             values=plain(release.values),
-            servers=Servers(servers.pods, named),
+            servers=Servers(servers.pods, adopted_name),
             daemon_sets=_named_after(release),
             is_adopted=True,
         )

@@ -69,21 +69,23 @@ def value_at(values: Mapping[str, Any], *path: str, default: Any = None) -> Any:
     return value
 
 
-def claims_served(context: str, seen: Surroundings) -> Iterator[Fault]:
+def claims_served(context: str, surroundings: Surroundings) -> Iterator[Fault]:
     """Yield a fault if the cluster does not support Dynamic Resource Allocation."""
-    if numbers(seen.version) >= FLOOR and "v1" not in seen.groups.get("resource.k8s.io", []):
+    if numbers(surroundings.version) >= FLOOR and "v1" not in surroundings.groups.get(
+        "resource.k8s.io", []
+    ):
         yield Fault(
             f"cluster {context}",
-            f"Kubernetes {seen.version} without resource.k8s.io/v1",
+            f"Kubernetes {surroundings.version} without resource.k8s.io/v1",
             f"{DRA_FLOOR[0]}.{DRA_FLOOR[1]} or later, with Dynamic Resource Allocation",
             "upgrade the cluster, or declare another platform",
         )
 
 
-def features_twice(seen: Surroundings, cure: str) -> Iterator[Fault]:
+def features_twice(surroundings: Surroundings, cure: str) -> Iterator[Fault]:
     """Yield a fault for each running Node Feature Discovery that the chart did not install."""
-    for item in seen.managers:
-        if item.what == NFD and item.namespace not in seen.namespaces:
+    for item in surroundings.managers:
+        if item.what == NFD and item.namespace not in surroundings.namespaces:
             yield Fault(
                 f"DaemonSet {item.namespace}/{item.name}",
                 "a Node Feature Discovery that is there already",

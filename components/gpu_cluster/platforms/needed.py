@@ -70,7 +70,7 @@ def images(
     if monitoring and platform.monitored.exporter is None:
         upstream.append(monitoring.exporter_image)
     upstream.append(validation.image)
-    return tuple(_image(platform.site, image) for image in dict.fromkeys(upstream))
+    return tuple(_needed_image(platform.site, image) for image in dict.fromkeys(upstream))
 
 
 def registries(
@@ -88,14 +88,14 @@ def registries(
         names = [image.name for image in images(platform, validation, installer, monitoring)]
     except UnknownImages:
         return ()
-    hosts = dict.fromkeys(map(_registry, names))
+    hosts = dict.fromkeys(map(_registry_of, names))
     return tuple(host if ":" in host else f"{host}:443" for host in hosts)
 
 
-def _registry(name: str) -> str:
+def _registry_of(name: str) -> str:
     first, slash, _ = name.partition("/")
-    named = slash and ("." in first or ":" in first or first == "localhost")
-    return first if named and first != "docker.io" else "registry-1.docker.io"
+    has_registry = slash and ("." in first or ":" in first or first == "localhost")
+    return first if has_registry and first != "docker.io" else "registry-1.docker.io"
 
 
 def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
@@ -113,9 +113,9 @@ def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
     return (Chart(name, version, source.location, platform.repository, archive),)
 
 
-def _image(site: Site, upstream: str) -> Image:
+def _needed_image(site: Site, upstream: str) -> Image:
     private = site.shared.driver.image_repository
-    own = private is not None and upstream.startswith(private)
-    name = upstream if own else site.registry.rewritten(upstream)
+    is_private = private is not None and upstream.startswith(private)
+    name = upstream if is_private else site.registry.rewritten(upstream)
     reference, _, note = upstream.partition(" ")
     return Image(name.partition(" ")[0], reference, digest(reference), note)

@@ -37,8 +37,8 @@ class Expected:
 
     def __str__(self) -> str:
         """Return the object as `Kind namespace/name`, or as `Kind name` if it has no namespace."""
-        where = f"{self.namespace}/" if self.namespace else ""
-        return f"{self.kind} {where}{self.name}"
+        prefix = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {prefix}{self.name}"
 
 
 @dataclass(frozen=True, kw_only=True)

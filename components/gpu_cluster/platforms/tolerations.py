@@ -8,7 +8,7 @@ from gpu_cluster.settings.nodes.taint import STARTUP_TAINT, Taint, Toleration
 CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
-def _taints(pool: Pool) -> tuple[Taint, ...]:
+def _taints_of_pool(pool: Pool) -> tuple[Taint, ...]:
     """Return all taints that this program may set on a pool's nodes."""
     return (*pool.taints, *((STARTUP_TAINT,) if pool.has_startup_taint else ()))
 
@@ -28,16 +28,19 @@ def tolerations(
     """
     result = {
         (taint.key, taint.value, str(taint.effect))
-        for taints in (*map(_taints, pools), more)
+        for taints in (*map(_taints_of_pool, pools), more)
         for taint in taints
     }
-    made = [
+    of_taints = [
         {"key": key, "operator": "Equal", "value": value, "effect": effect}
         if value
         else {"key": key, "operator": "Exists", "effect": effect}
         for key, value, effect in sorted(result)
     ]
-    return [*made, *(given.plain for given in declared if given.plain not in made)]
+    return [
+        *of_taints,
+        *(toleration.plain for toleration in declared if toleration.plain not in of_taints),
+    ]
 
 
 def discovery_tolerations(pods: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -51,5 +54,5 @@ def discovery_tolerations(pods: list[dict[str, str]]) -> list[dict[str, str]]:
         pods: Tolerations of GPU pods, which the worker also gets.
     """
     # The charts have the same toleration in their default values; the taint has no value.
-    own = {"key": CONTROL_PLANE, "operator": "Equal", "value": "", "effect": "NoSchedule"}
-    return [own, *pods]
+    control_plane = {"key": CONTROL_PLANE, "operator": "Equal", "value": "", "effect": "NoSchedule"}
+    return [control_plane, *pods]

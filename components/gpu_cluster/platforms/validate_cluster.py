@@ -41,7 +41,7 @@ class Declared:
 
 def validate_cluster(
     platform: Platform,
-    seen: Surroundings,
+    surroundings: Surroundings,
     members: Mapping[str, list[Mapping[str, str]]],
     hosts: Mapping[str, HostFacts],
     declared: Declared,
@@ -50,51 +50,57 @@ def validate_cluster(
 
     Args:
         platform: The declared platform.
-        seen: State of the cluster, as the inspection read it.
+        surroundings: State of the cluster, as the inspection read it.
         members: Labels of each pool's nodes, by pool.
         hosts: Facts by host, for inspected hosts.
         declared: Other declared settings that are compared.
     """
     site = platform.site
-    seen = _without_adopted(platform, seen)
+    surroundings = _without_adopted(platform, surroundings)
     return [
-        *_version(site.context, seen, declared.guardrails),
-        *_namespaces(seen),
-        *_others(site.platform, seen, [labels for nodes in members.values() for labels in nodes]),
-        *(_rules(site, seen) if declared.node_features is NodeFeatures.RULE else ()),
-        *_engines(platform, seen, declared.engines),
-        *_endpoints(platform, seen),
+        *_check_version(site.context, surroundings, declared.guardrails),
+        *_check_namespaces(surroundings),
+        *_check_other_platforms(
+            site.platform, surroundings, [labels for nodes in members.values() for labels in nodes]
+        ),
+        *(
+            _check_feature_rules(site, surroundings)
+            if declared.node_features is NodeFeatures.RULE
+            else ()
+        ),
+        *_check_engines(platform, surroundings, declared.engines),
+        *_check_endpoints(platform, surroundings),
         *_node_labels(platform, members),
-        *platform.validate_cluster(seen, hosts),
+        *platform.validate_cluster(surroundings, hosts),
     ]
 
 
-def _without_adopted(platform: Platform, seen: Surroundings) -> Surroundings:
+def _without_adopted(platform: Platform, surroundings: Surroundings) -> Surroundings:
     """Return the state of the cluster without the DaemonSets of adopted software.
 
     An adopted release has DaemonSets that Helm installed and DaemonSets that its operator created.
     """
     adopted, installation = platform.site.adopted, platform.installation
     if adopted is None:
-        return seen
+        return surroundings
     release = installation.release
     names = {
-        (part.manifest["metadata"]["namespace"], part.manifest["metadata"]["name"])
-        for part in installation.objects
+        (extra_object.manifest["metadata"]["namespace"], extra_object.manifest["metadata"]["name"])
+        for extra_object in installation.objects
     }
 
     def is_adopted(item: Manager) -> bool:
         if release is None:
             return (item.namespace, item.name) in names
-        own = item.release == (release.namespace, release.name)
-        return own or (item.namespace == release.namespace and item.controller == _POLICY)
+        is_of_release = item.release == (release.namespace, release.name)
+        return is_of_release or (item.namespace == release.namespace and item.controller == _POLICY)
 
-    kept = tuple(item for item in seen.managers if not is_adopted(item))
-    return replace(seen, managers=kept)
+    other_managers = tuple(item for item in surroundings.managers if not is_adopted(item))
+    return replace(surroundings, managers=other_managers)
 
 
-def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fault]:
-    version = seen.version
+def _check_version(context: str, surroundings: Surroundings, guardrails: bool) -> Iterator[Fault]:
+    version = surroundings.version
     place = f"cluster {context}"
     if numbers(version) < FLOOR:
         wanted = f"{FLOOR[0]}.{FLOOR[1]} or later, the oldest that this program's client supports"
@@ -105,13 +111,13 @@ def _version(context: str, seen: Surroundings, guardrails: bool) -> Iterator[Fau
         yield Fault(place, found, wanted, "upgrade the cluster, or remove the section guardrails")
 
 
-def _namespaces(seen: Surroundings) -> Iterator[Fault]:
+def _check_namespaces(surroundings: Surroundings) -> Iterator[Fault]:
     """Yield faults for namespaces that somebody else created.
 
     The stack would adopt such a namespace, label it, and later delete it with all its content.
     """
-    yield from map(taken_namespace, seen.taken)
-    yield from (shared_namespace(name, manager) for name, manager in seen.shared.items())
+    yield from map(taken_namespace, surroundings.taken)
+    yield from (shared_namespace(name, manager) for name, manager in surroundings.shared.items())
 
 
 def taken_namespace(name: str) -> Fault:
@@ -139,9 +145,11 @@ def shared_namespace(name: str, manager: str) -> Fault:
     )
 
 
-def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -> Iterator[Fault]:
-    for item in seen.managers:
-        if item.what == NFD or item.ours or item.namespace in seen.namespaces:
+def _check_other_platforms(
+    platform: str, surroundings: Surroundings, nodes: list[Mapping[str, str]]
+) -> Iterator[Fault]:
+    for item in surroundings.managers:
+        if item.what == NFD or item.ours or item.namespace in surroundings.namespaces:
             continue
         selector = item.selector.items()
         if not item.scheduled or not any(selector <= labels.items() for labels in nodes):
@@ -154,7 +162,7 @@ def _others(platform: str, seen: Surroundings, nodes: list[Mapping[str, str]]) -
         )
 
 
-def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
+def _check_feature_rules(site: Site, surroundings: Surroundings) -> Iterator[Fault]:
     """Yield faults if the stack's NodeFeatureRules would have no effect in the cluster.
 
     The rules need Node Feature Discovery, with permission to taint nodes if pools declare taints.
@@ -162,14 +170,14 @@ def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
     pools = [pool for pool in site.pools if pool.selector is not None]
     if not pools:
         return
-    if "nfd.k8s-sigs.io" not in seen.groups:
+    if "nfd.k8s-sigs.io" not in surroundings.groups:
         yield Fault(
             f"cluster {site.context}",
             "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
             "one that obeys NodeFeatureRules",
             'install it, or write "nodeFeatures: program" in scheduling',
         )
-    elif any(pool.taints for pool in pools) and not seen.tainting:
+    elif any(pool.taints for pool in pools) and not surroundings.tainting:
         yield Fault(
             f"cluster {site.context}",
             "a Node Feature Discovery that taints no node",
@@ -178,11 +186,11 @@ def _rules(site: Site, seen: Surroundings) -> Iterator[Fault]:
         )
 
 
-def _engines(
-    platform: Platform, seen: Surroundings, declared: Mapping[str, Engine]
+def _check_engines(
+    platform: Platform, surroundings: Surroundings, declared: Mapping[str, Engine]
 ) -> Iterator[Fault]:
     cdi = platform.engines.need_cdi
-    for node, text in seen.engines.items():
+    for node, text in surroundings.engines.items():
         engine, version = parse_engine(text)
         if engine != declared.get(node, engine):
             yield Fault(
@@ -209,17 +217,21 @@ def _node_labels(
     """
     features, selector = platform.features, platform.node_selector
     for pool in platform.site.gpu_pools:
-        parts = {node: part for part in platform.site.parts(pool) for node in part.node_names}
+        pool_parts = {
+            node: pool_part
+            for pool_part in platform.site.parts(pool)
+            for node in pool_part.node_names
+        }
         for labels in members.get(pool.name, ()):
-            part = parts.get(labels.get(HOSTNAME, ""), pool)
-            held = {**labels, **part.labels, **platform.labels(part)}
+            node_pool = pool_parts.get(labels.get(HOSTNAME, ""), pool)
+            node_labels = {**labels, **node_pool.labels, **platform.labels(node_pool)}
             node = f"node {labels.get(HOSTNAME, f'of pool {pool.name}')}"
             discovered = [key for key in labels if key.startswith(NFD_PREFIX)]
-            if features and discovered and not any(held.get(k) == v for k, v in features):
-                others = [key for key in discovered if "10de" in key]
+            if features and discovered and not any(node_labels.get(k) == v for k, v in features):
+                of_pci = [key for key in discovered if "10de" in key]
                 yield Fault(
                     node,
-                    f"labels of Node Feature Discovery, among them {', '.join(others) or 'none'} "
+                    f"labels of Node Feature Discovery, among them {', '.join(of_pci) or 'none'} "
                     "for NVIDIA's devices",
                     f"one of {', '.join(f'{key}={value}' for key, value in features)}: without it "
                     "no pod of the platform runs on the node",
@@ -227,7 +239,9 @@ def _node_labels(
                     "deviceClassWhitelist to include 02, 0300 and 0302, or let this stack set the "
                     "label",
                 )
-            lacking = {key: value for key, value in selector.items() if held.get(key) != value}
+            lacking = {
+                key: value for key, value in selector.items() if node_labels.get(key) != value
+            }
             if lacking and (key := min(lacking)):
                 yield Fault(
                     node,
@@ -238,11 +252,11 @@ def _node_labels(
                 )
 
 
-def _endpoints(platform: Platform, seen: Surroundings) -> Iterator[Fault]:
-    for what, address in platform.endpoints().items():
-        if problem := seen.endpoints.get(address):
+def _check_endpoints(platform: Platform, surroundings: Surroundings) -> Iterator[Fault]:
+    for software, address in platform.endpoints().items():
+        if problem := surroundings.endpoints.get(address):
             yield Fault(
-                f"{what} {address}",
+                f"{software} {address}",
                 problem,
                 "a response, because the nodes need it",
                 "correct the address or allow the access; GPU_CLUSTER_INSPECTION=off skips the "

@@ -18,7 +18,7 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts import recorded
 from gpu_cluster.hosts.reboot.component import reboot_request
 from gpu_cluster.kubernetes.api import ClusterError
-from gpu_cluster.monitoring.values import _cluster
+from gpu_cluster.monitoring.values import _cluster_alerts
 from gpu_cluster.nodes.inspect import pool_members
 from gpu_rules.faults import ConfigError
 from tests.desired_host import rebooting
@@ -75,7 +75,7 @@ def test_whoever_looks_or_acts_leaves_it_out() -> None:
     desired = resolve(made, "dev")
     assert desired.monitoring is not None
     assert desired.monitoring.pools[0].gpus == 24
-    alert = _cluster(desired.monitoring.pools, desired.platform)[0]
+    alert = _cluster_alerts(desired.monitoring.pools, desired.platform)[0]
     assert alert["expr"].endswith("< 24")
     assert "gpu-1" not in alert["expr"]
     assert not resolve(cluster(), "test").scheduling.pools[0].maintenance

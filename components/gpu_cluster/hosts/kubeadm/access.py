@@ -113,40 +113,46 @@ def _read(text: str, host: str, endpoint: str) -> Access:
     first = _FIRST_LINE.fullmatch(line)
     if first is None:
         wanted = "a bootstrap token of kubeadm and 1 to 4 hashes sha256:…"
-        raise _refused(host, "another first line (not repeated here)", wanted)
+        raise _refused_answer(host, "another first line (not repeated here)", wanted)
     hashes = tuple(first[2].split())
-    return Access(first[1], hashes, _administrator(kubeconfig, host, endpoint, hashes))
+    return Access(first[1], hashes, _read_administrator(kubeconfig, host, endpoint, hashes))
 
 
-def _administrator(text: str, host: str, endpoint: str, hashes: tuple[str, ...]) -> Administrator:
+def _read_administrator(
+    text: str, host: str, endpoint: str, hashes: tuple[str, ...]
+) -> Administrator:
     try:
         document = parse(text).value
     except InputError as error:
-        raise _refused(host, f"a kubeconfig with {error.found}", error.wanted) from None
-    top = _fields(document, "the kubeconfig", host, _TOP, frozenset({"preferences"}))
+        raise _refused_answer(host, f"a kubeconfig with {error.found}", error.wanted) from None
+    top = _checked_fields(document, "the kubeconfig", host, _TOP, frozenset({"preferences"}))
     for key, wanted in (("apiVersion", "v1"), ("kind", "Config")):
         if top[key] != wanted:
-            raise _refused(host, f"another {key} of the kubeconfig", wanted)
+            raise _refused_answer(host, f"another {key} of the kubeconfig", wanted)
     if top.get("preferences"):
-        raise _refused(host, "preferences in the kubeconfig", "none")
-    _single(top, "contexts", "context", host, frozenset({"cluster", "user"}))
-    cluster = _single(
+        raise _refused_answer(host, "preferences in the kubeconfig", "none")
+    _single_entry(top, "contexts", "context", host, frozenset({"cluster", "user"}))
+    cluster = _single_entry(
         top, "clusters", "cluster", host, frozenset({"server", "certificate-authority-data"})
     )
-    user = _single(
+    user = _single_entry(
         top, "users", "user", host, frozenset({"client-certificate-data", "client-key-data"})
     )
     if cluster["server"] != f"https://{endpoint}":
         found = f"the server {printable(cluster['server'], _SHOWN)} in the kubeconfig"
-        raise _refused(host, found, f"https://{endpoint}, as kubernetesPackages.init.endpoint says")
-    authority = _certificates(cluster, "certificate-authority-data", host)
+        raise _refused_answer(
+            host, found, f"https://{endpoint}, as kubernetesPackages.init.endpoint says"
+        )
+    authority = _read_certificates(cluster, "certificate-authority-data", host)
     for certificate in authority:
         if (found := _hash(certificate, host)) not in hashes:
             wanted = f"one that kubeadm printed: {' '.join(hashes)}"
-            raise _refused(host, f"an authority with the public key {found}", wanted)
-    client = _encoded(_certificates(user, "client-certificate-data", host))
-    _decoded(user, "client-key-data", host)
-    return Administrator(cluster["server"], _encoded(authority), client, user["client-key-data"])
+            raise _refused_answer(host, f"an authority with the public key {found}", wanted)
+    client = _encode_certificates(_read_certificates(user, "client-certificate-data", host))
+    _decode_value(user, "client-key-data", host)
+    return Administrator(
+        cluster["server"], _encode_certificates(authority), client, user["client-key-data"]
+    )
 
 
 ACCESS = Channel("access", SIZE_LIMIT, _read)
@@ -175,69 +181,75 @@ def check_key(administrator: Administrator) -> None:
             raise refused
         key = load_pem_private_key(pem, None).public_key()
         first = x509.load_pem_x509_certificate(base64.b64decode(administrator.certificate))
-        if _spki(key) != _spki(first.public_key()):
+        if _public_key_bytes(key) != _public_key_bytes(first.public_key()):
             raise refused
     except (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion):
         raise refused from None
 
 
-def _fields(
+def _checked_fields(
     value: Any,
     place: str,
     host: str,
-    wanted: frozenset[str],
+    required: frozenset[str],
     optional: frozenset[str] = frozenset(),
 ) -> Mapping[str, Any]:
     """Return a kubeconfig's mapping after checking that no key is missing or unknown."""
     if not isinstance(value, dict):
-        raise _refused(host, f"no mapping in the place of {place}", "a mapping")
+        raise _refused_answer(host, f"no mapping in the place of {place}", "a mapping")
     for key in value:
-        if key not in wanted | optional:
+        if key not in required | optional:
             found = f"the key {printable(str(key), _SHOWN)} in {place}"
-            raise _refused(host, found, f"no keys but {', '.join(sorted(wanted))}")
-    if missing := sorted(wanted - value.keys()):
-        raise _refused(host, f"no {missing[0]} in {place}", f"{', '.join(sorted(wanted))}")
+            raise _refused_answer(host, found, f"no keys but {', '.join(sorted(required))}")
+    if missing := sorted(required - value.keys()):
+        raise _refused_answer(host, f"no {missing[0]} in {place}", f"{', '.join(sorted(required))}")
     return value
 
 
-def _single(
-    top: Mapping[str, Any], kind: str, name: str, host: str, wanted: frozenset[str]
+def _single_entry(
+    top: Mapping[str, Any], kind: str, name: str, host: str, required: frozenset[str]
 ) -> Mapping[str, str]:
     """Return the content of a kubeconfig list's single entry; all of its values are text."""
     entries = top[kind]
     if not isinstance(entries, list) or len(entries) != 1:
-        raise _refused(host, f"not one entry in {kind} of the kubeconfig", "exactly one")
-    entry = _fields(entries[0], f"{kind}[0] of the kubeconfig", host, frozenset({"name", name}))
+        raise _refused_answer(host, f"not one entry in {kind} of the kubeconfig", "exactly one")
+    entry = _checked_fields(
+        entries[0], f"{kind}[0] of the kubeconfig", host, frozenset({"name", name})
+    )
     place = f"{kind}[0].{name} of the kubeconfig"
-    content = _fields(entry[name], place, host, wanted)
+    content = _checked_fields(entry[name], place, host, required)
     for key, text in content.items():
         if not isinstance(text, str) or len(text) > DATA_LIMIT:
-            raise _refused(host, f"no text of usual length as {key} in {place}", "one")
+            raise _refused_answer(host, f"no text of usual length as {key} in {place}", "one")
     if not isinstance(entry["name"], str) or len(entry["name"]) > NAME_LIMIT:
-        raise _refused(host, f"no name of usual length in {kind}[0] of the kubeconfig", "one")
+        raise _refused_answer(
+            host, f"no name of usual length in {kind}[0] of the kubeconfig", "one"
+        )
     return content
 
 
-def _decoded(content: Mapping[str, str], key: str, host: str) -> bytes:
+def _decode_value(content: Mapping[str, str], key: str, host: str) -> bytes:
     try:
         return base64.b64decode(content[key], validate=True)
     except (binascii.Error, ValueError):
-        raise _refused(host, f"no base64 as {key} of the kubeconfig", "base64") from None
+        raise _refused_answer(host, f"no base64 as {key} of the kubeconfig", "base64") from None
 
 
-def _certificates(content: Mapping[str, str], key: str, host: str) -> list[x509.Certificate]:
-    pem = _decoded(content, key, host)
+def _read_certificates(content: Mapping[str, str], key: str, host: str) -> list[x509.Certificate]:
+    pem = _decode_value(content, key, host)
     try:
-        found = x509.load_pem_x509_certificates(pem)
+        certificates = x509.load_pem_x509_certificates(pem)
     except (ValueError, TypeError, x509.InvalidVersion):
-        raise _refused(host, f"no certificates as {key} of the kubeconfig", "PEM") from None
-    if len(found) > CERTIFICATES:
+        raise _refused_answer(host, f"no certificates as {key} of the kubeconfig", "PEM") from None
+    if len(certificates) > CERTIFICATES:
         wanted = f"at most {CERTIFICATES}"
-        raise _refused(host, f"{len(found)} certificates as {key} of the kubeconfig", wanted)
-    return found
+        raise _refused_answer(
+            host, f"{len(certificates)} certificates as {key} of the kubeconfig", wanted
+        )
+    return certificates
 
 
-def _encoded(certificates: list[x509.Certificate]) -> str:
+def _encode_certificates(certificates: list[x509.Certificate]) -> str:
     """Return certificates in the form of a kubeconfig, without any text around them."""
     pem = b"".join(certificate.public_bytes(Encoding.PEM) for certificate in certificates)
     return base64.b64encode(pem).decode()
@@ -246,17 +258,19 @@ def _encoded(certificates: list[x509.Certificate]) -> str:
 def _hash(certificate: x509.Certificate, host: str) -> str:
     """Return the hash of a public key (kubernetes v1.34 cmd/kubeadm/app/util/pubkeypin)."""
     try:
-        return f"sha256:{hashlib.sha256(_spki(certificate.public_key())).hexdigest()}"
+        return f"sha256:{hashlib.sha256(_public_key_bytes(certificate.public_key())).hexdigest()}"
     except (ValueError, UnsupportedAlgorithm):
-        raise _refused(host, "an authority whose public key can't be read", "RSA or EC") from None
+        raise _refused_answer(
+            host, "an authority whose public key can't be read", "RSA or EC"
+        ) from None
 
 
-def _spki(key: Any) -> bytes:
+def _public_key_bytes(key: Any) -> bytes:
     encoded: bytes = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return encoded
 
 
-def _refused(host: str, found: str, wanted: str) -> FaultError:
+def _refused_answer(host: str, found: str, wanted: str) -> FaultError:
     return FaultError(
         Fault(
             f"host {host}, its answer about the new cluster",

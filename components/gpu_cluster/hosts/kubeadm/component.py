@@ -77,15 +77,17 @@ class KubeadmCluster(pulumi.ComponentResource):
         )  # fmt: skip
         access = host_commands(
             self, f"{name}-access", (first,),
-            replace(hosts, after=initialized, findings=_waiting(cluster, hosts.findings)),
+            replace(hosts, after=initialized, findings=_waiting_hosts(cluster, hosts.findings)),
             lambda host: access_script(host, nodes), lambda _: 0,
             more=pulumi.ResourceOptions(additional_secret_outputs=["stdout"]),
         )  # fmt: skip
-        said = answer(access[first.name], first.name, ACCESS, first.name, init.endpoint)
+        cluster_access = answer(access[first.name], first.name, ACCESS, first.name, init.endpoint)
         context_name = cluster.context
-        self.token = said.apply(lambda found: found.token)
-        self.kubeconfig = said.apply(lambda found: kubeconfig(found.administrator, context_name))
-        context = self._context(name, cluster.context, said, args.there)
+        self.token = cluster_access.apply(lambda access_data: access_data.token)
+        self.kubeconfig = cluster_access.apply(
+            lambda access_data: kubeconfig(access_data.administrator, context_name)
+        )
+        context = self._context(name, cluster.context, cluster_access, args.there)
         self.provider = kubernetes_provider(
             f"{name}-kubernetes",
             context.stdout.apply(lambda _: context_name),
@@ -96,19 +98,21 @@ class KubeadmCluster(pulumi.ComponentResource):
 
         def join(host: DesiredHost) -> pulumi.Output[str]:
             hosts.copies.want(host, JOINING)
-            return said.apply(lambda found: join_script(host, found.token, found.hashes))
+            return cluster_access.apply(
+                lambda access_data: join_script(host, access_data.token, access_data.hashes)
+            )
 
         joined = host_commands(
             self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
             more=pulumi.ResourceOptions(depends_on=network),
             # A new join token, created for a new host, must not change the hosts that have joined.
-            kept=["stdin"],
+            always_kept=["stdin"],
         )  # fmt: skip
         self.nodes = {**initialized, **joined}
         self.register_outputs({})
 
     def _context(
-        self, name: str, context: str, said: pulumi.Output[Access], there: bool
+        self, name: str, context: str, cluster_access: pulumi.Output[Access], is_present: bool
     ) -> local.Command:
         """Declare the cluster's context in the local kubeconfig; a missing context is rewritten."""
         gone = Finding(
@@ -120,16 +124,16 @@ class KubeadmCluster(pulumi.ComponentResource):
             first=True,
         )
 
-        def request(found: Access) -> str:
-            return write(KubeconfigRequest(context=context, administrator=found.administrator))
+        def request(access: Access) -> str:
+            return write(KubeconfigRequest(context=context, administrator=access.administrator))
 
         return run_program(
             f"{name}-kubeconfig",
             "kubeconfig",
             "apply",
-            said.apply(request),
+            cluster_access.apply(request),
             pulumi.ResourceOptions(parent=self),
-            findings=() if there else (gone,),
+            findings=() if is_present else (gone,),
             delete="undo",
         )
 
@@ -146,12 +150,12 @@ class KubeadmCluster(pulumi.ComponentResource):
             parent=self, provider=self.provider, deleted_with=control_plane
         )
         if network.manifest is not None:
-            made: list[pulumi.Resource] = []
+            declared: list[pulumi.Resource] = []
             for manifest in manifests(network.manifest):
                 meta = manifest["metadata"]
                 words = (name, manifest["kind"].lower(), meta.get("namespace", ""), meta["name"])
-                made.append(Manifest("-".join(filter(None, words)), manifest, options))
-            return made
+                declared.append(Manifest("-".join(filter(None, words)), manifest, options))
+            return declared
         chart = network.chart
         if chart is None:
             return []
@@ -177,12 +181,14 @@ class KubeadmCluster(pulumi.ComponentResource):
         ]
 
 
-def _waiting(
+def _waiting_hosts(
     cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
 ) -> dict[str, Findings]:
     """Return the findings about hosts that never joined, which need a new join token."""
-    found = (finding for host in cluster.joining for finding in findings.get(host.name, ()))
-    waiting = tuple(finding for finding in found if finding.first)
+    joining_findings = (
+        finding for host in cluster.joining for finding in findings.get(host.name, ())
+    )
+    waiting = tuple(finding for finding in joining_findings if finding.first)
     return {cluster.first.name: waiting} if waiting else {}
 
 
@@ -194,19 +200,21 @@ def manifests(path: str) -> list[dict[str, Any]]:
     """
     place = f"kubernetesPackages.init.network.manifest {path}"
     try:
-        found = list(filter(None, yaml.safe_load_all(Path(path).read_text())))
+        documents = list(filter(None, yaml.safe_load_all(Path(path).read_text())))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise pulumi.RunError(
             f"{place}: found no manifests ({error}); wanted: a file of YAML in the project; "
             "cure: correct the path or the file"
         ) from None
-    for one in found:
-        if not (isinstance(one, dict) and {"apiVersion", "kind", "metadata"} <= one.keys()):
+    for document in documents:
+        if not (
+            isinstance(document, dict) and {"apiVersion", "kind", "metadata"} <= document.keys()
+        ):
             raise pulumi.RunError(
                 f"{place}: found a document that isn't an object; wanted: apiVersion, kind and "
                 "metadata; cure: correct the file"
             )
-    return found
+    return documents
 
 
 def kubeconfig(administrator: Administrator, context: str) -> str:

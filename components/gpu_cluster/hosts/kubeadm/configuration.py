@@ -51,9 +51,9 @@ def join_configuration(
         engine: The host's container engine.
         more: Additional fields of `nodeRegistration`.
     """
-    registration = {**plain(more or {}), **_registration(host, engine)}
+    registration = {**plain(more or {}), **_node_registration(host, engine)}
     document = {
-        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "apiVersion": f"kubeadm.k8s.io/{_configuration_api(version)}",
         "kind": "JoinConfiguration",
         "discovery": {
             "bootstrapToken": {
@@ -85,11 +85,11 @@ def init_configuration(
     local: dict[str, Any] = {"bindPort": port}
     if init.advertise_address:
         local |= {"advertiseAddress": init.advertise_address}
-    registration = {**plain(init.node_registration), **_registration(host, runtime.engine)}
+    registration = {**plain(init.node_registration), **_node_registration(host, runtime.engine)}
     if host.role is Role.GPU_CONTROL_PLANE:
         registration["taints"] = []
     initialize = {
-        **_initialize(version),
+        **_init_configuration(version),
         "localAPIEndpoint": local,
         "nodeRegistration": registration,
         "skipPhases": list(init.skip_phases),
@@ -97,7 +97,7 @@ def init_configuration(
     subnets = {"podSubnet": init.pod_subnet, "serviceSubnet": init.service_subnet}
     cluster = {
         **plain(init.cluster_configuration),
-        **_cluster(version),
+        **_cluster_configuration(version),
         "controlPlaneEndpoint": init.endpoint,
         "networking": subnets,
     }
@@ -107,7 +107,7 @@ def init_configuration(
         "kind": "KubeletConfiguration",
         "cgroupDriver": "systemd" if runtime.systemd_cgroup else "cgroupfs",
     }
-    return _documents(initialize, cluster, kubelet)
+    return _join_documents(initialize, cluster, kubelet)
 
 
 def token_configuration(version: str) -> str:
@@ -116,37 +116,37 @@ def token_configuration(version: str) -> str:
     The configuration contains the Kubernetes version, because kubeadm otherwise looks it up on the
     internet (kubernetes v1.34 cmd/kubeadm/app/util/version.go).
     """
-    return _documents(_initialize(version), _cluster(version))
+    return _join_documents(_init_configuration(version), _cluster_configuration(version))
 
 
-def _initialize(version: str) -> dict[str, Any]:
+def _init_configuration(version: str) -> dict[str, Any]:
     return {
-        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "apiVersion": f"kubeadm.k8s.io/{_configuration_api(version)}",
         "kind": "InitConfiguration",
         "bootstrapTokens": [{"token": PLACE, "ttl": LIFE}],
     }
 
 
-def _cluster(version: str) -> dict[str, Any]:
+def _cluster_configuration(version: str) -> dict[str, Any]:
     return {
-        "apiVersion": f"kubeadm.k8s.io/{_api(version)}",
+        "apiVersion": f"kubeadm.k8s.io/{_configuration_api(version)}",
         "kind": "ClusterConfiguration",
         "kubernetesVersion": f"v{version}",
     }
 
 
-def _documents(*documents: dict[str, Any]) -> str:
-    return "\n---\n".join(json.dumps(one, indent=1) for one in documents) + "\n"
+def _join_documents(*documents: dict[str, Any]) -> str:
+    return "\n---\n".join(json.dumps(document, indent=1) for document in documents) + "\n"
 
 
-def _registration(host: DesiredHost, engine: Engine) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": host.node}
+def _node_registration(host: DesiredHost, engine: Engine) -> dict[str, Any]:
+    registration: dict[str, Any] = {"name": host.node}
     if engine in SOCKETS:
-        found["criSocket"] = SOCKETS[engine]
-    return found
+        registration["criSocket"] = SOCKETS[engine]
+    return registration
 
 
-def _api(version: str) -> str:
+def _configuration_api(version: str) -> str:
     """Return the API version of kubeadm's configuration: v1beta4 since Kubernetes 1.31.
 
     Source: kubeadm reference.

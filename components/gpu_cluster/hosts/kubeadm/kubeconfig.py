@@ -49,8 +49,8 @@ Change = Callable[[KubeconfigRequest], Coroutine[Any, Any, Json]]
 
 def path() -> Path:
     """Return the file that kubectl writes to (k8s.io/client-go v0.34 tools/clientcmd/config.go)."""
-    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return Path(named[0]) if named else Path.home() / ".kube" / "config"
+    names = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    return Path(names[0]) if names else Path.home() / ".kube" / "config"
 
 
 def exclusive(change: Change) -> Change:
@@ -61,11 +61,11 @@ def exclusive(change: Change) -> Change:
     waits.
     """
 
-    async def locked(wanted: KubeconfigRequest) -> Json:
+    async def locked(request: KubeconfigRequest) -> Json:
         lock = path().with_name(f"{path().name}.lock")
         await _take(lock)
         try:
-            return await change(wanted)
+            return await change(request)
         finally:
             lock.unlink(missing_ok=True)
 
@@ -94,25 +94,25 @@ async def _take(lock: Path) -> None:
 
 def is_there(context: str) -> bool:
     """Return whether a file of this machine's kubeconfig has the context."""
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)
-    files = [Path(name) for name in named if name] or [path()]
-    return any(_named(_read(file), "contexts", context) for file in files)
+    names = os.environ.get("KUBECONFIG", "").split(os.pathsep)
+    files = [Path(name) for name in names if name] or [path()]
+    return any(_find_entry(_read(file), "contexts", context) for file in files)
 
 
 @exclusive
-async def apply(wanted: KubeconfigRequest) -> Json:
+async def apply(request: KubeconfigRequest) -> Json:
     """Write the context.
 
     Raises:
         FaultError: The client key is not valid, a context of that name belongs to somebody else, or
             the file can't be read.
     """
-    name, given = wanted.context, wanted.administrator
-    check_key(given)
+    name, admin = request.context, request.administrator
+    check_key(admin)
     file, ours = path(), OURS + name
-    found = _read(file)
-    there = _named(found, "contexts", name)
-    if there and there["context"].get("cluster") != ours:
+    kubeconfig = _read(file)
+    present = _find_entry(kubeconfig, "contexts", name)
+    if present and present["context"].get("cluster") != ours:
         raise ClusterError(
             Fault(
                 f"{file}, context {name}",
@@ -121,53 +121,57 @@ async def apply(wanted: KubeconfigRequest) -> Json:
                 "declare another kubernetes.context, or rename that one",
             )
         )
-    written = {**EMPTY, **found, "current-context": found.get("current-context") or name}
+    written = {**EMPTY, **kubeconfig, "current-context": kubeconfig.get("current-context") or name}
     entries = {
-        "clusters": {"name": ours, "cluster": given.cluster},
-        "users": {"name": ours, "user": given.user},
+        "clusters": {"name": ours, "cluster": admin.cluster},
+        "users": {"name": ours, "user": admin.user},
         "contexts": {"name": name, "context": {"cluster": ours, "user": ours}},
     }
     for kind, entry in entries.items():
-        others = [other for other in written[kind] or [] if other["name"] != entry["name"]]
-        written[kind] = [*others, entry]
+        other_entries = [
+            existing for existing in written[kind] or [] if existing["name"] != entry["name"]
+        ]
+        written[kind] = [*other_entries, entry]
     _write(file, written)
     return {"context": name}
 
 
 @exclusive
-async def undo(wanted: KubeconfigRequest) -> Json:
+async def undo(request: KubeconfigRequest) -> Json:
     """Remove the context, and delete the kubeconfig file if nothing else is in it."""
-    name, file = wanted.context, path()
-    ours, found = OURS + name, _read(file)
-    there = _named(found, "contexts", name)
-    if not there or there["context"].get("cluster") != ours:
+    name, file = request.context, path()
+    ours, kubeconfig = OURS + name, _read(file)
+    present = _find_entry(kubeconfig, "contexts", name)
+    if not present or present["context"].get("cluster") != ours:
         return {}
     for kind, entry in (("clusters", ours), ("users", ours), ("contexts", name)):
-        found[kind] = [other for other in found.get(kind) or [] if other["name"] != entry]
-    if found.get("current-context") == name:
-        found["current-context"] = ""
+        kubeconfig[kind] = [
+            existing for existing in kubeconfig.get(kind) or [] if existing["name"] != entry
+        ]
+    if kubeconfig.get("current-context") == name:
+        kubeconfig["current-context"] = ""
     # A symbolic link is the user's choice of a location, so it is kept.
-    if file.is_symlink() or any(found[kind] for kind in ("clusters", "users", "contexts")):
-        _write(file, found)
+    if file.is_symlink() or any(kubeconfig[kind] for kind in ("clusters", "users", "contexts")):
+        _write(file, kubeconfig)
     else:
         file.unlink()
     return {}
 
 
-def _named(document: Json, kind: str, name: str) -> dict[str, Any] | None:
+def _find_entry(document: Json, kind: str, name: str) -> dict[str, Any] | None:
     return next((entry for entry in document.get(kind) or [] if entry.get("name") == name), None)
 
 
 def _read(file: Path) -> Json:
     try:
-        found = yaml.safe_load(file.read_text())
+        document = yaml.safe_load(file.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ClusterError(
             Fault(str(file), f"no kubeconfig ({type(error).__name__})", "one", "correct the file")
         ) from None
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _write(file: Path, document: Json) -> None:

@@ -32,10 +32,10 @@ def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
         host: The control-plane host.
         inline: Whether the script contains the text of its files, as in `assemble`.
     """
-    init, runtime = _init(host), host.sections.runtime
+    init, runtime = _init_settings(host), host.sections.runtime
     version = host.sections.kubernetes_packages.version or ""
     settings = {
-        **_settings(host, "init"),
+        **_script_settings(host, "init"),
         "GC_INIT": init_configuration(version, init, host, runtime),
     }
     return assemble(settings, {}, (LIBRARY, MEMBER), inline=inline)
@@ -49,11 +49,11 @@ def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Decla
         token: Bootstrap token that `access_script` printed.
         hashes: Hashes of the cluster's authority, each `sha256:…`.
     """
-    init, runtime = _init(host), host.sections.runtime
+    init, runtime = _init_settings(host), host.sections.runtime
     join = Join(endpoint=init.endpoint, ca_cert_hashes=hashes)
     version, more = host.sections.kubernetes_packages.version or "", init.node_registration
     settings = {
-        **_settings(host, "join"),
+        **_script_settings(host, "join"),
         "GC_JOIN": join_configuration(version, join, host, token, runtime.engine, more),
         "GC_JOIN_LIMIT": str(init.timeout_seconds),
     }
@@ -74,7 +74,7 @@ def access_script(
     """
     version = host.sections.kubernetes_packages.version or ""
     settings = {
-        **_settings(host, "init"),
+        **_script_settings(host, "init"),
         "GC_PHASE": "access",
         "GC_TOKEN": token_configuration(version),
         "GC_NODES": " ".join(joining),
@@ -84,18 +84,18 @@ def access_script(
 
 def member_seconds(host: DesiredHost) -> int:
     """Return kubeadm's time limit in seconds, including a reset after a run that was killed."""
-    return _init(host).timeout_seconds + RESET_LIMIT
+    return _init_settings(host).timeout_seconds + RESET_LIMIT
 
 
-def _init(host: DesiredHost) -> Init:
+def _init_settings(host: DesiredHost) -> Init:
     init = host.sections.kubernetes_packages.init
     if init is None:
         raise ValueError("kubernetesPackages.init: found none")
     return init
 
 
-def _settings(host: DesiredHost, member: str) -> dict[str, str]:
-    init, engine = _init(host), host.sections.runtime.engine
+def _script_settings(host: DesiredHost, member: str) -> dict[str, str]:
+    init, engine = _init_settings(host), host.sections.runtime.engine
     return {
         "GC_PHASE": "cluster",
         **common(host, remove=host.sections.packages.remove),

@@ -82,26 +82,28 @@ NVIDIA/nvidia-container-toolkit issue 394 and the documents of NVIDIA's Xid erro
 
 def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield the faults of the driver on a host with GPUs."""
-    yield from _smi(host, facts)
-    yield from _lost(host, facts)
-    yield from _vanished(host, facts)
-    yield from _fabric(host, facts)
-    yield from _leftovers(host, facts)
+    yield from _check_nvidia_smi(host, facts)
+    yield from _check_lost_gpus(host, facts)
+    yield from _check_excluded_gpus(host, facts)
+    yield from _check_fabric_manager(host, facts)
+    yield from _check_leftovers(host, facts)
 
 
-def _fault(host: DesiredHost, found: str, wanted: str, cure: str, severity: FaultSeverity) -> Fault:
+def _host_fault(
+    host: DesiredHost, found: str, wanted: str, cure: str, severity: FaultSeverity
+) -> Fault:
     return Fault(f"host {host.name}", found, wanted, cure, severity)
 
 
-def _severity(host: DesiredHost) -> FaultSeverity:
+def _driver_severity(host: DesiredHost) -> FaultSeverity:
     """Return ERROR for a driver that the stack does not replace, else WARNING."""
     driver = host.sections.driver
     mended = driver.by_preparation or driver.in_container
     return FaultSeverity.WARNING if mended else FaultSeverity.ERROR
 
 
-def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    status, _, said = facts.nvidia_smi.partition(" ")
+def _check_nvidia_smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    status, _, output = facts.nvidia_smi.partition(" ")
     if not status:
         return
     if status == str(TIMED_OUT):
@@ -112,7 +114,7 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             "recovers a GPU that hangs"
         )
         has = "nvidia-smi that does not respond within 5 s"
-        yield _fault(host, has, "a response in 5 s", cure, FaultSeverity.WARNING)
+        yield _host_fault(host, has, "a response in 5 s", cure, FaultSeverity.WARNING)
         return
     if status == _CORRUPTED_INFOROM:
         cure = (
@@ -121,16 +123,16 @@ def _smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         )
         has = "a GPU with a corrupted infoROM (nvidia-smi ends with 14)"
         wanted = "none: the GPU works, but its counters of errors and its settings may be lost"
-        yield _fault(host, has, wanted, cure, FaultSeverity.WARNING)
+        yield _host_fault(host, has, wanted, cure, FaultSeverity.WARNING)
         return
     wanted, cure = next(
-        ((wanted, cure) for words, wanted, cure in _WORDS if words in said.lower()),
+        ((wanted, cure) for words, wanted, cure in _WORDS if words in output.lower()),
         ("status 0", "run nvidia-smi on the host and check `dmesg | grep NVRM`"),
     )
-    found = f'nvidia-smi that ends with {status}: "{printable(said.strip())}"'
-    if "version mismatch" in said.lower() and facts.installed not in ("", facts.driver):
+    found = f'nvidia-smi that ends with {status}: "{printable(output.strip())}"'
+    if "version mismatch" in output.lower() and facts.installed not in ("", facts.driver):
         found += f" (module {facts.driver} is loaded, {facts.installed} is installed)"
-    yield _fault(host, found, wanted, cure, _severity(host))
+    yield _host_fault(host, found, wanted, cure, _driver_severity(host))
 
 
 def lost(facts: HostFacts) -> tuple[str, ...]:
@@ -140,29 +142,31 @@ def lost(facts: HostFacts) -> tuple[str, ...]:
     GPUs that are bound to vfio-pci don't use the NVIDIA driver and are skipped.
     """
     bound = {line.removeprefix("vfio-pci ") for line in facts.leftovers}
-    answering = {_address(line.partition(",")[0]) for line in facts.memory}
+    answering = {_pci_address(line.partition(",")[0]) for line in facts.memory}
     return tuple(
         gpu.address
         for gpu in gpus(facts)
         if gpu.address not in bound
-        and (gpu.width == _BROKEN_LINK or (answering and _address(gpu.address) not in answering))
+        and (
+            gpu.width == _BROKEN_LINK or (answering and _pci_address(gpu.address) not in answering)
+        )
     )
 
 
-def _address(text: str) -> str:
+def _pci_address(text: str) -> str:
     """Return a PCI address with an eight-digit domain, as nvidia-smi prints it (sysfs: four)."""
-    domain, _, rest = text.strip().lower().partition(":")
-    return f"{domain.rjust(8, '0')[-8:]}:{rest}"
+    domain, _, bus_and_device = text.strip().lower().partition(":")
+    return f"{domain.rjust(8, '0')[-8:]}:{bus_and_device}"
 
 
-def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _check_lost_gpus(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     gone = lost(facts)
     # The driver ignores excluded GPUs, so nvidia-smi doesn't list them.
     if len(gone) <= len(host.excluded_gpus):
         return
     least = facts.nvidia_devices if host.gpus is None else host.gpus
     enough = facts.nvidia_devices - len(gone) >= least
-    yield _fault(
+    yield _host_fault(
         host,
         f"GPU {shortened(list(gone), NAMED)} that does not respond to the driver",
         "GPUs that respond and are on the bus",
@@ -172,19 +176,19 @@ def _lost(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     )
 
 
-def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _check_excluded_gpus(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield a fault for an excluded UUID whose GPU was replaced by another GPU.
 
     The driver ignores an unknown UUID silently. That is right for a GPU that is off the PCI bus.
     But UUIDs also change when a board is replaced or a virtual machine is migrated cold; then the
     GPU with the new UUID runs pods although the stack file excludes the GPU.
     """
-    known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
+    are_uuids_known = bool(facts.uuids) and not any("?" in uuid for uuid in facts.uuids)
     gone = [uuid for uuid in host.excluded_gpus if uuid not in facts.uuids]
     least = host.gpus or 0
     serving = sum(uuid not in host.excluded_gpus for uuid in facts.uuids)
-    if known and gone and serving > least:
-        yield _fault(
+    if are_uuids_known and gone and serving > least:
+        yield _host_fault(
             host,
             f"no GPU with the UUID {shortened(gone, NAMED)}, which unhealthyDevices names, and "
             f"{serving} others",
@@ -195,7 +199,7 @@ def _vanished(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         )
 
 
-def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _check_fabric_manager(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield a fault if no fabric manager manages the host's NVSwitches, so CUDA programs fail.
 
     Source: Fabric Manager User Guide, "cudaErrorSystemNotReady" (802).
@@ -210,36 +214,36 @@ def _fabric(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     name = f"nvidia-fabricmanager {facts.driver}"
     if state == "absent":
         cure = f"install {name}, or let driver.source: package do it"
-        yield _fault(host, f"{count} and no fabric manager", wanted, cure, FaultSeverity.ERROR)
+        yield _host_fault(host, f"{count} and no fabric manager", wanted, cure, FaultSeverity.ERROR)
     elif version and version != facts.driver:
         cure = f"install {name} and restart the unit nvidia-fabricmanager"
         found = f"{count} and fabric manager {version} beside driver {facts.driver}"
-        yield _fault(host, found, wanted, cure, FaultSeverity.ERROR)
+        yield _host_fault(host, found, wanted, cure, FaultSeverity.ERROR)
     elif state != "active":
         cure = (
             "`systemctl enable --now nvidia-fabricmanager`; if it fails, check "
             "`journalctl -u nvidia-fabricmanager`"
         )
         found = f"{count} and a fabric manager that is {state}"
-        yield _fault(host, found, wanted, cure, FaultSeverity.ERROR)
+        yield _host_fault(host, found, wanted, cure, FaultSeverity.ERROR)
 
 
-def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
+def _kept_out(host: DesiredHost, kind: str, file: str) -> Fault:
     """Return the fault about a setting that keeps NVIDIA's kernel modules from loading.
 
     Args:
         kind: `kept-out` if the modules never load; `not-at-boot` if no boot loads them.
-        where: The file or the kernel command line parameter with that setting.
+        file: The file or the kernel command line parameter with that setting.
     """
     never = kind == "kept-out"
     cure = (
         "take it out of the kernel's command line"
-        if where == "module_blacklist"
-        else f"remove these lines from {where}, rebuild the initramfs"
+        if file == "module_blacklist"
+        else f"remove these lines from {file}, rebuild the initramfs"
     )
-    return _fault(
+    return _host_fault(
         host,
-        f"{where}, which keeps NVIDIA's kernel modules from loading"
+        f"{file}, which keeps NVIDIA's kernel modules from loading"
         + ("" if never else " at a boot"),
         "modules that load: without them the host has no GPUs",
         f"{cure} and reboot the host",
@@ -247,29 +251,29 @@ def _kept_out(host: DesiredHost, kind: str, where: str) -> Fault:
     )
 
 
-def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    in_container, own = host.sections.driver.in_container, host.configures_runtime
+def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    in_container, writes_runtime = host.sections.driver.in_container, host.configures_runtime
     config = "/etc/nvidia-container-runtime/config.toml"
     for leftover in facts.leftovers:
         kind, _, detail = leftover.partition(" ")
-        if kind == "no-cgroups" and own and facts.runtime_mode != "cdi":
-            yield _fault(
+        if kind == "no-cgroups" and writes_runtime and facts.runtime_mode != "cdi":
+            yield _host_fault(
                 host,
                 f"no-cgroups = true in {config}",
                 "false, as Kubernetes needs it: containers may not open their GPUs",
                 "`nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false`",
                 FaultSeverity.ERROR,
             )
-        elif kind == "root" and own and not in_container:
-            yield _fault(
+        elif kind == "root" and writes_runtime and not in_container:
+            yield _host_fault(
                 host,
                 f'root = "{detail}" in {config}, of a driver container',
                 "the host's own driver: containers get none of its libraries",
                 "`nvidia-ctk config --in-place --set nvidia-container-cli.root=/`",
                 FaultSeverity.ERROR,
             )
-        elif kind == "operator-toolkit" and own and not in_container:
-            yield _fault(
+        elif kind == "operator-toolkit" and writes_runtime and not in_container:
+            yield _host_fault(
                 host,
                 "the GPU Operator's toolkit in /usr/local/nvidia/toolkit",
                 "the host's own toolkit alone",
@@ -278,7 +282,7 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 FaultSeverity.WARNING,
             )
         elif kind == "vfio-pci" and not in_container:
-            yield _fault(
+            yield _host_fault(
                 host,
                 f"GPU {detail} bound to vfio-pci, for virtual machines",
                 "NVIDIA's driver: containers don't get this GPU",
@@ -289,15 +293,15 @@ def _leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         elif kind in ("kept-out", "not-at-boot") and not in_container:
             yield _kept_out(host, kind, detail)
         elif kind == "runfile" and detail:
-            yield _fault(
+            yield _host_fault(
                 host,
                 f"a driver by runfile (nvidia-uninstall) and the driver's package {detail}",
                 "one of them: each replaces the other's libraries at its next upgrade",
                 "run `nvidia-uninstall` and reinstall the packages, or remove the packages",
-                _severity(host),
+                _driver_severity(host),
             )
     if facts.driver_container and not in_container:
-        yield _fault(
+        yield _host_fault(
             host,
             "a driver container's root in /run/nvidia/driver",
             f"the host's own driver alone, as driver.source {host.sections.driver.source} says",

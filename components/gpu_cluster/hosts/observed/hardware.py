@@ -60,40 +60,40 @@ def gpus(facts: HostFacts) -> list[Gpu]:
     return [
         Gpu(
             address=gpu_match["address"],
-            width=_whole(gpu_match["width"]),
-            widest=_whole(gpu_match["widest"]),
+            width=_parse_number(gpu_match["width"]),
+            widest=_parse_number(gpu_match["widest"]),
             speed=gpu_match["speed"],
             fastest=gpu_match["fastest"],
-            numa=_whole(gpu_match["numa"]),
+            numa=_parse_number(gpu_match["numa"]),
             iommu="" if gpu_match["iommu"] == "-" else gpu_match["iommu"],
-            acs=_whole(gpu_match["acs"]),
+            acs=_parse_number(gpu_match["acs"]),
         )
         for gpu_match in matches
     ]
 
 
-def _whole(text: str) -> int | None:
+def _parse_number(text: str) -> int | None:
     return None if text == "-" else int(text)
 
 
-def _truths(lines: tuple[str, ...], column: int, words: Mapping[str, bool]) -> list[bool]:
+def _parse_truths(lines: tuple[str, ...], column: int, words: Mapping[str, bool]) -> list[bool]:
     """Return the boolean values in a column of nvidia-smi's output; skip values like `[N/A]`."""
     rows = (line.split(",") for line in lines)
     values = (row[column].strip().lower() for row in rows if len(row) > column)
     return [words[value] for value in values if value in words]
 
 
-def _ecc(facts: HostFacts) -> list[bool]:
-    return _truths(facts.memory, 1, {"enabled": True, "disabled": False})
+def _read_ecc(facts: HostFacts) -> list[bool]:
+    return _parse_truths(facts.memory, 1, {"enabled": True, "disabled": False})
 
 
 def cells(facts: HostFacts) -> tuple[str, str, str, str]:
     """Return a host's PCIe, ECC, RDMA and IOMMU cells of the hosts' table; `-`: unknown or none."""
-    seen, ecc = gpus(facts), _ecc(facts)
-    links = sorted({f"x{gpu.width} {gpu.speed} GT/s" for gpu in seen if gpu.width})
+    host_gpus, ecc = gpus(facts), _read_ecc(facts)
+    links = sorted({f"x{gpu.width} {gpu.speed} GT/s" for gpu in host_gpus if gpu.width})
     states = [line.split()[1:] for line in facts.rdma]
     active = sum("ACTIVE" in state for state in states)
-    groups = sorted({gpu.iommu for gpu in seen if gpu.iommu})
+    groups = sorted({gpu.iommu for gpu in host_gpus if gpu.iommu})
     return (
         ", ".join(links[:3]) or "-",
         f"{sum(ecc)} of {len(ecc)}" if ecc else "-",
@@ -107,7 +107,12 @@ def warnings(hosts: Mapping[str, HostFacts]) -> list[Fault]:
     hosts_by_advice: dict[tuple[str, str, str], list[str]] = {}
     for name, facts in hosts.items():
         if not facts.error:
-            for text in (*_links(facts), *_memory(facts), *_peers(facts), *_processors(facts)):
+            for text in (
+                *_check_links(facts),
+                *_check_memory(facts),
+                *_check_peers(facts),
+                *_check_processors(facts),
+            ):
                 hosts_by_advice.setdefault(text, []).append(name)
     return [
         Fault(place(names), has, wanted, cure, FaultSeverity.WARNING)
@@ -123,7 +128,7 @@ def place(names: list[str]) -> str:
 Text = tuple[str, str, str]
 
 
-def _links(facts: HostFacts) -> Iterator[Text]:
+def _check_links(facts: HostFacts) -> Iterator[Text]:
     """Yield a warning for each GPU with fewer PCIe lanes than it supports.
 
     The link's speed is ignored, because an idle GPU lowers it.
@@ -139,21 +144,21 @@ def _links(facts: HostFacts) -> Iterator[Text]:
             )
 
 
-def _memory(facts: HostFacts) -> Iterator[Text]:
-    ecc = _ecc(facts)
+def _check_memory(facts: HostFacts) -> Iterator[Text]:
+    ecc = _read_ecc(facts)
     if False in ecc:
         yield (
             f"ECC off on {ecc.count(False)} of {len(ecc)} GPUs",
             "ECC on: otherwise a flipped bit changes results without an error",
             "`nvidia-smi -e 1` on the host, and a reboot",
         )
-    if True in _truths(facts.rows, 1, _TRUTH):
+    if True in _parse_truths(facts.rows, 1, _TRUTH):
         yield (
             "remapped rows of GPU memory that need a reset",
             "none: until then the faulty rows are in use",
             "drain the node and reboot its host (NVIDIA, GPU memory error management)",
         )
-    if True in _truths(facts.rows, 2, _TRUTH):
+    if True in _parse_truths(facts.rows, 2, _TRUTH):
         yield (
             "a GPU whose faulty memory rows can't be remapped any more",
             "none: its jobs will fail",
@@ -161,16 +166,16 @@ def _memory(facts: HostFacts) -> Iterator[Text]:
         )
 
 
-def _peers(facts: HostFacts) -> Iterator[Text]:
+def _check_peers(facts: HostFacts) -> Iterator[Text]:
     """Yield warnings about slow traffic between GPUs, or between GPUs and the network."""
-    seen = gpus(facts)
-    if any(gpu.iommu.startswith("DMA") for gpu in seen):
+    host_gpus = gpus(facts)
+    if any(gpu.iommu.startswith("DMA") for gpu in host_gpus):
         yield (
             "an IOMMU that translates what GPUs send",
             "passthrough: PCIe traffic between GPUs or to the network is slow, or hangs",
             "boot with iommu=pt, or turn it off in the firmware (NCCL, troubleshooting)",
         )
-    if len(seen) > 1 and any(gpu.acs for gpu in seen):
+    if len(host_gpus) > 1 and any(gpu.acs for gpu in host_gpus):
         yield (
             "PCIe bridges that redirect peers' traffic to the root (ACS)",
             "none: traffic between GPUs or to the network takes the long way",
@@ -195,7 +200,7 @@ def _dma_buf(facts: HostFacts) -> bool:
     return facts.open_modules and version(facts.kernel) >= DMA_BUF
 
 
-def _processors(facts: HostFacts) -> Iterator[Text]:
+def _check_processors(facts: HostFacts) -> Iterator[Text]:
     if facts.nvidia_devices and facts.governor == "powersave":
         yield (
             "the frequency governor powersave",

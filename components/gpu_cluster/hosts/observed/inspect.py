@@ -57,22 +57,22 @@ async def observe_hosts(
     except ValueError as error:
         return {host.name: facts_of(unreadable_key(Login(host), error)) for host in hosts}
     gate = asyncio.Semaphore(AT_ONCE)
-    asked = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
+    settings = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
     async with contextlib.AsyncExitStack() as connections:
-        tunnels = await _tunnels(hosts, key, connections)
+        tunnels = await _open_tunnels(hosts, key, connections)
 
         async def inspected(host: Target) -> HostFacts:
             tunnel = tunnels[host.bastion] if host.bastion is not None else None
             if isinstance(tunnel, HostFacts):
                 return tunnel
             async with gate:
-                return await _probe(host, key, tunnel, limit, asked)
+                return await _probe(host, key, tunnel, limit, settings)
 
         answers = await asyncio.gather(*map(inspected, hosts))
     return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
 
 
-async def _tunnels(
+async def _open_tunnels(
     hosts: Sequence[Target],
     key: asyncssh.SSHKey,
     connections: contextlib.AsyncExitStack,
@@ -107,15 +107,15 @@ def inspecting_key(private_key: str) -> str:
     try:
         text = Path(path).read_text() if path else private_key
     except (OSError, UnicodeDecodeError) as error:
-        raise _unusable(f"{PROBE_KEY_FILE}: {error}") from None
+        raise _unusable_key(f"{PROBE_KEY_FILE}: {error}") from None
     try:
         read_key(text)
     except ValueError as error:
-        raise _unusable(str(error)) from None
+        raise _unusable_key(str(error)) from None
     return text
 
 
-def _unusable(found: str) -> FaultError:
+def _unusable_key(found: str) -> FaultError:
     return FaultError(
         Fault(
             "SSH private key (gpu-cluster:sshPrivateKey, or the file that the environment names)",
@@ -132,15 +132,15 @@ async def _probe(
     key: asyncssh.SSHKey,
     tunnel: asyncssh.SSHClientConnection | None,
     limit: float,
-    asked: str,
+    settings: str,
 ) -> HostFacts:
-    script = f"{asked}{probe()}"
+    script = f"{settings}{probe()}"
     try:
         async with connect(host, key, host.login_seconds, tunnel) as connection:
             answered = await run(connection, shell(host, limit), script, PROBE, limit)
         if answered.status == 0:
             return answered.read()
-        found = f"the probe ended with status {answered.status}: {_last(answered.errors)}"
+        found = f"the probe ended with status {answered.status}: {_last_error(answered.errors)}"
     except LoginFailed as error:
         return facts_of(error.failure)
     except Unreadable as error:
@@ -149,7 +149,7 @@ async def _probe(
     return HostFacts(error=printable(found), wanted="the facts that the probe prints", cure=cure)
 
 
-def _last(errors: Sequence[str]) -> str:
+def _last_error(errors: Sequence[str]) -> str:
     return (errors or ["no message"])[-1]
 
 

@@ -88,9 +88,9 @@ FORMS: Mapping[str, re.Pattern[str]] = {
 def probe() -> str:
     """Return the script that `gpu_cluster.hosts.observed.inspect` runs on each host."""
     text = (Path(__file__).parent / "probe.sh").read_text()
-    head, gap, rest = text.partition("\n\n")
-    parts = [file.read_text().partition(MARK)[2] for file in sorted(FOLDER.rglob("*.sh"))]
-    return "".join([head, gap, *filter(None, parts), "\n", rest])
+    head, gap, body = text.partition("\n\n")
+    step_parts = [file.read_text().partition(MARK)[2] for file in sorted(FOLDER.rglob("*.sh"))]
+    return "".join([head, gap, *filter(None, step_parts), "\n", body])
 
 
 def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
@@ -102,8 +102,8 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
             skew.
     """
     single: dict[str, str] = {}
-    kept = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
-    kinds = (*kept, "distribution", "leftover", "loaded", "reboot", "uuid", *HARDWARE)
+    recorded_kinds = ("applied", "digest", "disrupts", "drift", "setting", "step", "unfinished")
+    kinds = (*recorded_kinds, "distribution", "leftover", "loaded", "reboot", "uuid", *HARDWARE)
     repeated: dict[str, list[str]] = {name: [] for name in kinds}
     for line in lines:
         key, separator, value = line.partition("=")
@@ -132,7 +132,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         tegra=single.get("tegra", "")[:SHOWN],
         arch=single.get("arch", ""),
         kernel=single.get("kernel", ""),
-        nvidia_devices=_number(single.get("nvidia_devices")),
+        nvidia_devices=_parse_number(single.get("nvidia_devices")),
         loaded=tuple(repeated["loaded"]),
         driver=single.get("driver") or None,
         containerd=single.get("containerd") or None,
@@ -143,34 +143,34 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         headers=single.get("headers") == "yes",
         secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
         driver_container=single.get("driver_container") == "yes",
-        nvswitches=_number(single.get("nvswitches")),
-        skew=_number(single["clock"]) - now if now and "clock" in single else None,
+        nvswitches=_parse_number(single.get("nvswitches")),
+        skew=_parse_number(single["clock"]) - now if now and "clock" in single else None,
         runtime_mode=single.get("runtime_mode", ""),
         default_runtime=single.get("default_runtime", ""),
         installed=single.get("installed", ""),
         nvidia_smi=single.get("nvidia_smi", ""),
         fabric=single.get("fabric", ""),
         leftovers=tuple(repeated["leftover"])[:DEVICES],
-        uuids=_devices(repeated["uuid"]),
+        uuids=_sort_devices(repeated["uuid"]),
         swap=tuple(single.get("swap", "").split()),
-        cgroup=_number(single.get("cgroup")),
+        cgroup=_parse_number(single.get("cgroup")),
         kubelet_cgroup_v1=single.get("kubelet_cgroup_v1") == "yes",
         foreign=tuple(single.get("foreign", "").split()),
-        disk_free_mib=_number(single.get("disk_free_mib")),
+        disk_free_mib=_parse_number(single.get("disk_free_mib")),
         package_lock=single.get("package_lock", ""),
         boot_id=single.get("boot_id", ""),
         reboot=tuple(repeated["reboot"]),
         reboot_required=single.get("reboot_required") == "yes",
         simulated=single.get("simulated") == "yes",
-        unreached=_devices(repeated["unreached"]),
+        unreached=_sort_devices(repeated["unreached"]),
         peermem=single.get("peermem") == "yes",
         open_modules=single.get("open_modules") == "yes",
         governor=single.get("governor") or "-",
         numa=single.get("numa") or "-",
-        gpus=_devices(repeated["gpu"]),
-        rdma=_devices(repeated["rdma"]),
-        memory=_devices(repeated["memory"]),
-        rows=_devices(repeated["rows"]),
+        gpus=_sort_devices(repeated["gpu"]),
+        rdma=_sort_devices(repeated["rdma"]),
+        memory=_sort_devices(repeated["memory"]),
+        rows=_sort_devices(repeated["rows"]),
         now=single.get("now", ""),
         applied=tuple(repeated["applied"]),
         digests={path: digest for _, digest, path in sorted(digests)},
@@ -197,8 +197,10 @@ def answer(text: str) -> HostFacts:
     for line in lines:
         key, _, value = line.partition("=")
         if key in FORMS and not FORMS[key].fullmatch(value):
-            shown = printable(value, SHOWN)
-            raise Unreadable(f"the probe's output has {key}={shown}, which the probe never prints")
+            value_text = printable(value, SHOWN)
+            raise Unreadable(
+                f"the probe's output has {key}={value_text}, which the probe never prints"
+            )
     # The probe reads the clock at its end, and the output arrives in less than a second.
     return parse(lines, time.time())
 
@@ -206,15 +208,15 @@ def answer(text: str) -> HostFacts:
 PROBE = Channel("probe", ANSWER, answer)
 
 
-def _split(text: str, parts: int) -> tuple[str, ...]:
-    words = text.split(" ", parts - 1)
-    return tuple(words + [""] * (parts - len(words)))
+def _split(text: str, count: int) -> tuple[str, ...]:
+    words = text.split(" ", count - 1)
+    return tuple(words + [""] * (count - len(words)))
 
 
-def _devices(lines: list[str]) -> tuple[str, ...]:
+def _sort_devices(lines: list[str]) -> tuple[str, ...]:
     """Sort the probe's lines, because programs in the background print them in any order."""
     return tuple(sorted(lines)[:DEVICES])
 
 
-def _number(text: str | None) -> int:
+def _parse_number(text: str | None) -> int:
     return int(text) if text and _DIGITS.fullmatch(text) else 0

@@ -29,24 +29,24 @@ def cells(host: Target, facts: HostFacts) -> tuple[str, ...]:
         host.role.value,
         f"{facts.os} {facts.os_version} {facts.arch}",
         facts.kernel,
-        _yes(facts.headers),
+        _yes_or_no(facts.headers),
         f"{facts.nvidia_devices}{switches}",
         facts.driver or "none",
         ", ".join(facts.loaded) or "-",
-        "unknown" if facts.secure_boot is None else _yes(facts.secure_boot, "on", "off"),
+        "unknown" if facts.secure_boot is None else _yes_or_no(facts.secure_boot, "on", "off"),
         ", ".join(f"{name} {version}" for name, version in engines.items() if version) or "none",
         facts.toolkit or "none",
         f"v{facts.cgroup}",
-        _yes(bool(facts.swap), "on", "off"),
+        _yes_or_no(bool(facts.swap), "on", "off"),
         f"{facts.disk_free_mib // 1024} GiB",
         "locked" if facts.package_lock else "idle",
-        "; ".join(facts.reboot) or _yes(facts.reboot_required, "pending", "-"),
-        "?" if facts.skew is None else _clock(facts.skew),
+        "; ".join(facts.reboot) or _yes_or_no(facts.reboot_required, "pending", "-"),
+        "?" if facts.skew is None else _clock_text(facts.skew),
         *hardware.cells(facts),
     )
 
 
-def _clock(skew: float) -> str:
+def _clock_text(skew: float) -> str:
     """Return the clock's skew as text.
 
     A skew of a few seconds can't be measured, because the probe's output takes time to arrive.
@@ -54,7 +54,7 @@ def _clock(skew: float) -> str:
     return "in step" if abs(skew) < IN_STEP else f"{skew:+.0f} s"
 
 
-def _yes(truth: bool, yes: str = "yes", no: str = "no") -> str:
+def _yes_or_no(truth: bool, yes: str = "yes", no: str = "no") -> str:
     return yes if truth else no
 
 
@@ -68,11 +68,13 @@ def table(
     A column in which all hosts are equal is printed once, above the table, so that the table stays
     readable with many hosts. Hosts that report to be simulated are counted below the table.
     """
-    seen = [host for host in hosts if host.name in facts]
-    rows = [cells(host, facts[host.name]) for host in seen]
+    inspected = [host for host in hosts if host.name in facts]
+    rows = [cells(host, facts[host.name]) for host in inspected]
     if not rows:
         return ""
-    answered = [row for host, row in zip(seen, rows, strict=True) if not facts[host.name].error]
+    answered = [
+        row for host, row in zip(inspected, rows, strict=True) if not facts[host.name].error
+    ]
     alike = {
         column
         for column in range(1, len(HEAD))
@@ -82,24 +84,24 @@ def table(
     if alike:
         same = (f"{HEAD[column]} {answered[0][column]}" for column in sorted(alike))
         lines.append(f"all {len(answered)} hosts that answer: {'; '.join(same)}")
-    shown = [column for column in range(len(HEAD)) if column not in alike]
-    bad = any(facts[host.name].error for host in seen)
-    if bad and 2 not in shown:
+    columns = [column for column in range(len(HEAD)) if column not in alike]
+    bad = any(facts[host.name].error for host in inspected)
+    if bad and 2 not in columns:
         # The third column of a host that could not be inspected has the error.
-        shown = sorted([*shown, 2])
-    grid = [[HEAD[column] for column in shown], *([row[c] for c in shown] for row in rows)]
-    widths = [max(len(line[n]) for line in grid) for n in range(len(shown))]
-    if len(shown) > 1:
+        columns = sorted([*columns, 2])
+    grid = [[HEAD[column] for column in columns], *([row[c] for c in columns] for row in rows)]
+    widths = [max(len(line[n]) for line in grid) for n in range(len(columns))]
+    if len(columns) > 1:
         lines += [
             "  ".join(f"{text:{w}}" for text, w in zip(line, widths, strict=True)).rstrip()
             for line in grid
         ]
-    simulated = sum(facts[host.name].simulated for host in seen)
+    simulated = sum(facts[host.name].simulated for host in inspected)
     if simulated:
         lines.append(f"{simulated} of these hosts are simulated")
-    for host in seen:
+    for host in inspected:
         lines += [
-            f"{host.name}: {text} (of {where})"
-            for text, where in origins.get(host.name, {}).items()
+            f"{host.name}: {text} (of {origin})"
+            for text, origin in origins.get(host.name, {}).items()
         ]
     return "\n".join(lines)

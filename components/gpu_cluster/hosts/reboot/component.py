@@ -66,7 +66,11 @@ class Reboot(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         self.done = pulumi.Output.from_input("")
         if args.rollout.boots and args.hosts:
-            found = [finding for _, each in sorted(args.findings.items()) for finding in each]
+            reboot_findings = [
+                finding
+                for _, host_findings in sorted(args.findings.items())
+                for finding in host_findings
+            ]
             key = pulumi.Output.secret(args.private_key)
             self.done = run_program(
                 name,
@@ -74,6 +78,6 @@ class Reboot(pulumi.ComponentResource):
                 "apply",
                 key.apply(lambda text: write(reboot_request(args, text))),
                 pulumi.ResourceOptions(parent=self),
-                findings=found,
+                findings=reboot_findings,
             ).stdout
         self.register_outputs({})

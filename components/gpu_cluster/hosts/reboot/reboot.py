@@ -161,8 +161,12 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
     try:
         is_node = await printed(host, key, f"[ ! -f {KUBELET} ] || echo node\n", DIAL, MEMBER)
     except LoginFailed as error:
-        why = error.failure
-        raise ClusterError(Fault(f"host {host.name}", why.found, why.wanted, why.cure)) from None
+        login_failure = error.failure
+        raise ClusterError(
+            Fault(
+                f"host {host.name}", login_failure.found, login_failure.wanted, login_failure.cure
+            )
+        ) from None
     except Unreadable as error:
         found = f"no response to whether it is a node ({error})"
         cure = "check which machine responds at that address"
@@ -252,10 +256,10 @@ async def apply(request: RebootRequest) -> Json:
     async with cluster_of(rollout) as client:
 
         async def run(host: Target) -> Json:
-            seen = facts[host.name]
+            host_facts = facts[host.name]
             async with turns.turn(host.name, host.role):
-                done = await one(client, host, key, seen.boot_id, limits)
-            return {"host": host.name, "reasons": list(seen.reboot), **done}
+                done = await one(client, host, key, host_facts.boot_id, limits)
+            return {"host": host.name, "reasons": list(host_facts.reboot), **done}
 
         for host in hosts:
             if client is not None and host not in asking and not facts[host.name].error:

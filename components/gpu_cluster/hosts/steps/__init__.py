@@ -20,17 +20,18 @@ def every() -> Mapping[str, Step]:
         TypeError: A module has no `STEP`.
         ValueError: A step's `after` names no step of its phase.
     """
-    found = {
-        name: _step(name) for name in sorted(each.name for each in pkgutil.iter_modules(__path__))
+    steps = {
+        name: _load_step(name)
+        for name in sorted(module.name for module in pkgutil.iter_modules(__path__))
     }
-    for name, step in found.items():
-        if step.after and (step.after not in found or found[step.after].phase != step.phase):
+    for name, step in steps.items():
+        if step.after and (step.after not in steps or steps[step.after].phase != step.phase):
             raise ValueError(
                 f"step {name}: found after={step.after!r}; wanted: a step of its phase; "
                 f"cure: correct it in {name}.py"
             )
-    before = {name: {step.after} - {""} for name, step in found.items()}
-    return {name: found[name] for name in TopologicalSorter(before).static_order()}
+    before = {name: {step.after} - {""} for name, step in steps.items()}
+    return {name: steps[name] for name in TopologicalSorter(before).static_order()}
 
 
 def of_phase(phase: Phase) -> dict[str, Step]:
@@ -38,7 +39,7 @@ def of_phase(phase: Phase) -> dict[str, Step]:
     return {name: step for name, step in every().items() if step.phase == phase}
 
 
-def _step(name: str) -> Step:
+def _load_step(name: str) -> Step:
     module = importlib.import_module(f"{__name__}.{name}")
     step = getattr(module, "STEP", None)
     if not isinstance(step, Step):

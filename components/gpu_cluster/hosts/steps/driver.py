@@ -69,14 +69,14 @@ def _given(host: DesiredHost) -> Given | None:
         return None
     runfile = driver.runfile
     return Given(
-        settings=_settings(driver, host.sections.cuda.version or ""),
+        settings=_driver_settings(driver, host.sections.cuda.version or ""),
         lists={"each_driver_location": places(runfile.locations if runfile else ())},
         repositories=repositories("driver", driver.repository),
         runs=5,
     )
 
 
-def _settings(driver: DriverSettings, cuda: str) -> dict[str, str]:
+def _driver_settings(driver: DriverSettings, cuda: str) -> dict[str, str]:
     if driver.in_container:
         return {"GC_DRIVER_SOURCE": driver.source.value, "GC_DRIVER_KEEP_CUDA": cuda}
     runfile = driver.runfile
@@ -123,35 +123,37 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             "a driver for the host's GPUs",
             "declare the driver again, or set packages.remove to false to keep it",
         )
-    there = driver.version or facts.driver or ""
-    yield from cuda_needs(host, there, "validation.image", cuda_of(host.validation_image))
-    yield from _kernel(host, facts)
+    version_text = driver.version or facts.driver or ""
+    yield from cuda_needs(host, version_text, "validation.image", cuda_of(host.validation_image))
+    yield from _judge_kernel(host, facts)
     yield from _secure_boot(host, facts)
     yield from validate_driver(host, facts)
-    yield from below_floor(host, Software.DRIVER, there, FaultSeverity.WARNING)
+    yield from below_floor(host, Software.DRIVER, version_text, FaultSeverity.WARNING)
 
 
-def cuda_needs(host: DesiredHost, driver: str, where: str, cuda: str) -> Iterator[Fault]:
+def cuda_needs(host: DesiredHost, driver: str, setting: str, cuda: str) -> Iterator[Fault]:
     """Yield a fault if a driver can't run programs of a CUDA version.
 
     Args:
         driver: Version of the driver. Empty: unknown.
-        where: Setting that declares the CUDA version.
+        setting: Setting that declares the CUDA version.
         cuda: CUDA version. Empty: not declared.
     """
     if driver and not runs(cuda, driver):
-        cure = f"declare that driver, or an older CUDA in {where}"
+        cure = f"declare that driver, or an older CUDA in {setting}"
         wanted = f"{shown(driver_for(cuda))} or later"
-        yield fault(host, f"driver {driver} for CUDA {cuda} of {where}", wanted, cure)
+        yield fault(host, f"driver {driver} for CUDA {cuda} of {setting}", wanted, cure)
 
 
-def _kernel(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_kernel(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     driver = host.sections.driver.version or facts.driver
     kernel = host.sections.kernel.release or facts.kernel
     built_here = driver is not None and facts.driver != driver
-    if driver and built_here and (why := kernel_refused(driver, kernel)):
+    if driver and built_here and (refusal := kernel_refused(driver, kernel)):
         cure = "declare another driver.version, or another kernel.release"
-        yield fault(host, f"driver {driver} on kernel {kernel}, {why}", "a pair that builds", cure)
+        yield fault(
+            host, f"driver {driver} on kernel {kernel}, {refusal}", "a pair that builds", cure
+        )
 
 
 def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:

@@ -10,12 +10,14 @@ def _given(host: DesiredHost) -> Given | None:
     runtime, install = host.sections.runtime, host.sections.runtime.install
     if install is None:
         return None
-    first, *others = install.packages
+    first, *other_packages = install.packages
     adapter = install.cri_dockerd
     return Given(
         settings={
             "GC_ENGINE": runtime.engine.value,
-            "GC_ENGINE_PACKAGES": " ".join((at_version((first,), install.version), *others)),
+            "GC_ENGINE_PACKAGES": " ".join(
+                (at_version((first,), install.version), *other_packages)
+            ),
             "GC_ENGINE_HELD": " ".join(install.packages),
             "GC_ENGINE_HOLD": said(install.hold),
             "GC_SYSTEMD_CGROUP": said(runtime.systemd_cgroup),

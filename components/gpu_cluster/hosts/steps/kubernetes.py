@@ -79,16 +79,16 @@ def _given(host: DesiredHost) -> Given | None:
 
 def upgrade_settings(host: DesiredHost) -> dict[str, str]:
     """Return the settings for `kubeadm upgrade`; empty if kubeadm upgrades nothing on the host."""
-    wanted, packages = host.upgrade, host.sections.kubernetes_packages
-    if wanted is Upgrade.NONE:
+    kind, packages = host.upgrade, host.sections.kubernetes_packages
+    if kind is Upgrade.NONE:
         return {}
     init, minor = packages.init, int((packages.version or "1.0").split(".")[1])
     skipped = ",".join(_addons_left_out(init)) if init and minor >= PHASES else ""
     return {
-        "GC_UPGRADE": wanted.value,
+        "GC_UPGRADE": kind.value,
         "GC_NODE": host.node,
-        "GC_UPGRADE_IGNORED": ",".join(_ignored(init, host.takes_a_job)) if init else "",
-        "GC_UPGRADE_SKIPPED": skipped if wanted is Upgrade.APPLY else "",
+        "GC_UPGRADE_IGNORED": ",".join(_ignored_checks(init, host.takes_a_job)) if init else "",
+        "GC_UPGRADE_SKIPPED": skipped if kind is Upgrade.APPLY else "",
     }
 
 
@@ -101,7 +101,7 @@ def _addons_left_out(init: Init) -> list[str]:
     return [phase for phase in init.skip_phases if phase.split("/")[0] == "addon"]
 
 
-def _ignored(init: Init, takes_a_job: bool) -> Iterator[str]:
+def _ignored_checks(init: Init, takes_a_job: bool) -> Iterator[str]:
     """Yield the preflight checks to ignore: declared ones and those that the cluster can't pass.
 
     The value `all` must be the only one (kubernetes v1.34
@@ -143,7 +143,7 @@ def _allows_cgroup_v1(packages: KubernetesPackagesSettings) -> bool:
         return False
     ignored = plain(packages.init.node_registration).get("ignorePreflightErrors", [])
     return plain(packages.init.kubelet_configuration).get("failCgroupV1") is False and bool(
-        {"all", "systemverification"} & {str(each).lower() for each in ignored}
+        {"all", "systemverification"} & {str(check).lower() for check in ignored}
     )
 
 

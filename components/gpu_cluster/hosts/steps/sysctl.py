@@ -13,8 +13,8 @@ def _given(host: DesiredHost) -> Given | None:
     if not host.sections.system.all_sysctl:
         return None
     rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
-    own = tuple(host.sections.system.sysctl.items())
-    return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": own})
+    declared = tuple(host.sections.system.sysctl.items())
+    return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": declared})
 
 
 STEP = Step(given=_given, after="modules", writes=("/etc/sysctl.d/zz-gpu-cluster.conf",))

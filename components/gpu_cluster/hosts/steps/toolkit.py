@@ -34,14 +34,16 @@ def _given(host: DesiredHost) -> Given:
             "GC_TOOLKIT_FLOOR": floor(Software.TOOLKIT).fixed,
             "GC_DEFAULT_RUNTIME": runtime.default_runtime.value,
             "GC_DEVICES_BY_ENVIRONMENT": said(runtime.devices_by_environment),
-            "GC_TOOLKIT_PACKAGES": _packages(toolkit.version),
+            "GC_TOOLKIT_PACKAGES": _package_names(toolkit.version),
         },
-        repositories=tuple((manager, PACKAGES[0], *one.row) for manager, one in sources),
+        repositories=tuple(
+            (manager, PACKAGES[0], *repository.row) for manager, repository in sources
+        ),
         runs=2 if by_packages else 0,
     )
 
 
-def _packages(version: str | None) -> str:
+def _package_names(version: str | None) -> str:
     if version is None:
         return PACKAGES[0]
     return " ".join(f"{name}={version}" for name in PACKAGES)
@@ -52,9 +54,9 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         return
     if facts.foreign:
         cure = "configure the NVIDIA runtime as its documentation describes, without runtime here"
-        known = "containerd, Docker or CRI-O of packages, K3s or RKE2"
+        supported = "containerd, Docker or CRI-O of packages, K3s or RKE2"
         has = f"{' and '.join(facts.foreign)}, with its own container engine"
-        yield fault(host, has, known, cure)
+        yield fault(host, has, supported, cure)
     toolkit = host.sections.runtime.toolkit
     by_us = toolkit.source is ToolkitSource.PACKAGE
     wanted = f"{floor(Software.TOOLKIT).fixed} or later"
@@ -63,13 +65,13 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield fault(host, "no nvidia-ctk", wanted, cure)
     if facts.toolkit == UNREAD and not by_us:
         yield fault(host, "nvidia-ctk without a version", wanted, NO_VERSION)
-    there = (toolkit.version if by_us else None) or facts.toolkit or ""
-    yield from below_floor(host, Software.TOOLKIT, there, FaultSeverity.ERROR)
+    version_text = (toolkit.version if by_us else None) or facts.toolkit or ""
+    yield from below_floor(host, Software.TOOLKIT, version_text, FaultSeverity.ERROR)
     if facts.runtime_mode == "legacy":
-        yield _legacy(host)
+        yield _legacy_mode_warning(host)
 
 
-def _legacy(host: DesiredHost) -> Fault:
+def _legacy_mode_warning(host: DesiredHost) -> Fault:
     """Return a warning about the runtime mode `legacy`.
 
     In this mode a hook adds devices without the engine's knowledge, so containers can lose them

@@ -48,23 +48,26 @@ def filled(plugin: Json) -> Json:
 
     Values that aren't mappings are not changed; the settings' models reject such values later.
     """
-    named = plugin.get("configs", {})
-    if isinstance(named, Mapping) and named:
-        plugin = {**plugin, "configs": {name: _filled(file) for name, file in named.items()}}
-    return {**plugin, "config": _filled(plugin.get("config", {}))}
+    named_files = plugin.get("configs", {})
+    if isinstance(named_files, Mapping) and named_files:
+        plugin = {
+            **plugin,
+            "configs": {name: _fill_strategy(file) for name, file in named_files.items()},
+        }
+    return {**plugin, "config": _fill_strategy(plugin.get("config", {}))}
 
 
-def _filled(file: Any) -> Any:
+def _fill_strategy(file: Any) -> Any:
     if not isinstance(file, Mapping):
         return file
     flags = file.get("flags", {})
     if not isinstance(flags, Mapping):
         return file
-    own = flags.get("plugin", {})
-    if not isinstance(own, Mapping):
+    plugin_flags = flags.get("plugin", {})
+    if not isinstance(plugin_flags, Mapping):
         return file
-    own = {"deviceListStrategy": DeviceListStrategy.VOLUME_MOUNTS.value, **own}
-    return {**file, "flags": {**flags, "plugin": own}}
+    plugin_flags = {"deviceListStrategy": DeviceListStrategy.VOLUME_MOUNTS.value, **plugin_flags}
+    return {**file, "flags": {**flags, "plugin": plugin_flags}}
 
 
 def validate(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:

@@ -106,8 +106,8 @@ def _daemon_set(
                     *({"name": volume, "mountPath": at} for volume, (_, at) in folders.items()),
                 ],
                 **(
-                    {"resources": wanted}
-                    if (wanted := chart.resources(plugin, site.plugin_memory))
+                    {"resources": limits}
+                    if (limits := chart.resources(plugin, site.plugin_memory))
                     else {}
                 ),
             }

@@ -169,8 +169,12 @@ class DevicePluginPlatform(Platform):
     @property
     def features(self) -> tuple[tuple[str, str], ...]:
         """Return the affinity's labels if an NFD outside this stack must set one; else empty."""
-        own = "affinity" in self.settings.extra_values
-        return self.found_by if self.settings.presence is Presence.EXISTING_NFD and not own else ()
+        has_own_affinity = "affinity" in self.settings.extra_values
+        return (
+            self.found_by
+            if self.settings.presence is Presence.EXISTING_NFD and not has_own_affinity
+            else ()
+        )
 
     @property
     def node_selector(self) -> Mapping[str, str]:
@@ -205,11 +209,13 @@ class DevicePluginPlatform(Platform):
         yield from rules.warnings(sections)
 
     def validate_cluster(
-        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+        self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield faults if the cluster already runs a Node Feature Discovery of somebody else."""
         if self.settings.presence is Presence.NFD:
-            yield from findings.features_twice(seen, 'write "presence: label" in devicePlugin')
+            yield from findings.features_twice(
+                surroundings, 'write "presence: label" in devicePlugin'
+            )
 
 
 PLATFORM = DevicePluginPlatform

@@ -29,12 +29,12 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     if plugin is None:
         return
     yield from labels(sections, plugin.configs)
-    yield from _presence(plugin)
+    yield from _check_presence(plugin)
     yield from _left_out(sections, plugin)
-    yield from _packed(plugin)
+    yield from _check_packed_sharing(plugin)
     yield from device_lists.validate(sections, plugin)
-    yield from _files(sections, plugin, (_SECTION,))
-    yield from _values(plugin)
+    yield from _check_files(sections, plugin, (_SECTION,))
+    yield from _check_values(plugin)
     if plugin.presence is not Presence.LABEL:
         yield from written_twice(sections, 'write "presence: label" in devicePlugin')
 
@@ -82,11 +82,11 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
     for labels in sections.labels():
         name = labels.own.get(CONFIG_LABEL)
         if name is not None and name not in configs:
-            known = ", ".join(configs) or "none; the default needs no label"
+            config_names = ", ".join(configs) or "none; the default needs no label"
             yield fault(
                 (*labels.location, CONFIG_LABEL),
                 f"the configuration {show(name)}, which does not exist",
-                f"a name of `configs`: {known}",
+                f"a name of `configs`: {config_names}",
                 "correct the name, or add the configuration to `configs`",
             )
 
@@ -118,7 +118,7 @@ def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator
                 )
 
 
-def _presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
+def _check_presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if plugin.gfd and plugin.presence is Presence.LABEL:
         yield fault(
             (_SECTION, "presence"),
@@ -128,7 +128,7 @@ def _presence(plugin: DevicePluginSettings) -> Iterator[Fault]:
         )
 
 
-def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
+def _check_packed_sharing(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if nearest_series("nvidia-device-plugin", plugin.version) != "0.19":
         return
     for name, file in {"config": plugin.config, **plugin.configs}.items():
@@ -143,7 +143,9 @@ def _packed(plugin: DevicePluginSettings) -> Iterator[Fault]:
             )
 
 
-def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) -> Iterator[Fault]:
+def _check_files(
+    sections: ValidSections, plugin: DevicePluginSettings, at: Location
+) -> Iterator[Fault]:
     """Yield faults for MIG strategies and for configuration files with differing shared paths."""
     for name, file in plugin.configs.items():
         for key in ("mps_root", "nvidia_driver_root"):
@@ -155,10 +157,10 @@ def _files(sections: ValidSections, plugin: DevicePluginSettings, at: Location) 
                     f"the same {alias} as in config: the chart mounts one folder for all nodes",
                     f"write {show(getattr(plugin.config.flags, key))}",
                 )
-    yield from _mig(sections, lambda label: plugin.config_named(label).flags.mig_strategy)
+    yield from _check_mig(sections, lambda label: plugin.config_named(label).flags.mig_strategy)
 
 
-def _mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
+def _check_mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
     for labels in sections.labels():
         pool, chosen = labels.pool, strategy(labels.labels.get(CONFIG_LABEL))
         place = (*labels.location, CONFIG_LABEL) if labels.node else ("pools", labels.index, "mig")
@@ -180,15 +182,15 @@ def _mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
             )
 
 
-def _values(plugin: DevicePluginSettings) -> Iterator[Fault]:
+def _check_values(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if not plugin.extra_values:
         return
     from gpu_cluster.charts.value_check import check
     from gpu_cluster.charts.value_table import table
 
     at = (_SECTION, "extraValues")
-    known = table("nvidia-device-plugin", plugin.version)
-    yield from check(known, plugin.extra_values, at, complete=not plugin.unknown_version)
+    known_values = table("nvidia-device-plugin", plugin.version)
+    yield from check(known_values, plugin.extra_values, at, complete=not plugin.unknown_version)
     yield from foreign_environment(plugin.extra_values, at)
     yield from turned_off(plugin.extra_values, at)
 
@@ -212,17 +214,17 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
     """
     at = ("gpuOperator", "devicePlugin")
     section = operator.device_plugin
-    yield from _mig(sections, lambda _: operator.mig_strategy)
+    yield from _check_mig(sections, lambda _: operator.mig_strategy)
     files: dict[Location, DevicePluginConfig] = {}
     if section is not None and "config" in section.model_fields_set:
         files[(*at, "config")] = section.config
     for name, file in section.configs.items() if section else ():
         files[(*at, "configs", name)] = file
-    for here, file in files.items():
-        flags, given = file.flags, file.flags.model_fields_set
-        if "mig_strategy" in given and flags.mig_strategy is not operator.mig_strategy:
+    for location, file in files.items():
+        flags, set_fields = file.flags, file.flags.model_fields_set
+        if "mig_strategy" in set_fields and flags.mig_strategy is not operator.mig_strategy:
             yield fault(
-                (*here, "flags", "migStrategy"),
+                (*location, "flags", "migStrategy"),
                 f"{flags.mig_strategy}, with gpuOperator.migStrategy {operator.mig_strategy}",
                 "the operator's own, which it sets in the plugin's environment",
                 "remove it here, or change gpuOperator.migStrategy",
@@ -230,7 +232,7 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
         cdi = any(level.runtime and level.runtime.cdi for level in sections.gpu_levels)
         if cdi and "device_list_strategy" in flags.plugin.model_fields_set:
             yield fault(
-                (*here, "flags", "plugin", "deviceListStrategy"),
+                (*location, "flags", "plugin", "deviceListStrategy"),
                 ", ".join(flags.plugin.device_list_strategy),
                 "none with runtime.cdi: the operator sets cdi-annotations,cdi-cri by environment",
                 "remove it here",
@@ -240,14 +242,14 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
 def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fault]:
     """Yield faults for environment variables that only another vendor's plugin reads."""
     for key, item in values.items():
-        here = (*at, str(key))
+        location = (*at, str(key))
         if isinstance(item, Mapping):
-            yield from foreign_environment(item, here)
+            yield from foreign_environment(item, location)
         elif key == "env" and isinstance(item, list | tuple):
             for index, entry in enumerate(item):
                 if isinstance(entry, Mapping) and entry.get("name") == _FOREIGN:
                     yield fault(
-                        (*here, index),
+                        (*location, index),
                         _FOREIGN,
                         "a variable that NVIDIA's plugin reads: this one is read by the plugin of"
                         " Alibaba Cloud's Container Service only",

@@ -48,7 +48,7 @@ def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) 
         "gfd": {"enabled": plugin.gfd},
         # The subchart's condition has two paths (nfd, then gfd); Helm uses the first one that is
         # set.
-        "nfd": _discovery(plugin, site),
+        "nfd": _discovery_values(plugin, site),
         "tolerations": plugin_tolerations(site),
         "podAnnotations": pod_annotations(plugin),
     }
@@ -65,11 +65,11 @@ def values(plugin: DevicePluginSettings, site: Site, runtime_class: str | None) 
     result |= privileges(plugin)
     if flags.mps_root:
         result["mps"] = {"root": flags.mps_root}
-    if wanted := resources(plugin, site.plugin_memory):
-        result["resources"] = wanted
+    if plugin_resources := resources(plugin, site.plugin_memory):
+        result["resources"] = plugin_resources
     if left_out := sorted(exclusions(site.pools)):
-        result["affinity"] = _elsewhere(left_out)
-    return merged(_registry(plugin, site, result), plugin.extra_values)
+        result["affinity"] = _affinity_to_others(left_out)
+    return merged(_registry_values(plugin, site, result), plugin.extra_values)
 
 
 def privileges(plugin: DevicePluginSettings) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def pod_annotations(plugin: DevicePluginSettings) -> dict[str, str]:
     return {CHECKSUM: hashlib.sha256(text.encode()).hexdigest()}
 
 
-def _discovery(plugin: DevicePluginSettings, site: Site) -> dict[str, Any]:
+def _discovery_values(plugin: DevicePluginSettings, site: Site) -> dict[str, Any]:
     if plugin.presence is not Presence.NFD:
         return {"enabled": False}
     return {"enabled": True, "worker": {"tolerations": discovery_tolerations(site.tolerations)}}
@@ -124,26 +124,28 @@ def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any
     With a driver installer, the memory is `driverInstaller.pluginMemory` (reference document 003;
     kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` sets memory.
     """
-    own = plain(plugin.resources or {})
-    if memory is None or any("memory" in part for part in own.values()):
-        return dict(own)
+    declared = plain(plugin.resources or {})
+    if memory is None or any("memory" in amounts for amounts in declared.values()):
+        return dict(declared)
     kinds = ("limits", "requests")
-    return {**own, **{kind: {**own.get(kind, {}), "memory": memory} for kind in kinds}}
+    return {**declared, **{kind: {**declared.get(kind, {}), "memory": memory} for kind in kinds}}
 
 
 def plugin_tolerations(site: Site) -> list[dict[str, str]]:
     """Return the tolerations that all pods of the device plugin get."""
     critical = {"key": "CriticalAddonsOnly", "operator": "Exists"}
-    return [critical, *(given for given in site.tolerations if given != critical)]
+    return [critical, *(toleration for toleration in site.tolerations if toleration != critical)]
 
 
-def _elsewhere(nodes: list[str]) -> dict[str, Any]:
+def _affinity_to_others(nodes: list[str]) -> dict[str, Any]:
     """Return the chart's default node affinity, minus nodes that have a separate DaemonSet."""
-    others = [{"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes]
+    other_nodes = [
+        {"key": "metadata.name", "operator": "NotIn", "values": [node]} for node in nodes
+    ]
     terms = [
         {
             "matchExpressions": [{"key": key, "operator": "In", "values": [value]}],
-            "matchFields": others,
+            "matchFields": other_nodes,
         }
         for key, value in PRESENT.items()
     ]
@@ -154,7 +156,9 @@ def _elsewhere(nodes: list[str]) -> dict[str, Any]:
     }
 
 
-def _registry(plugin: DevicePluginSettings, site: Site, values: dict[str, Any]) -> dict[str, Any]:
+def _registry_values(
+    plugin: DevicePluginSettings, site: Site, values: dict[str, Any]
+) -> dict[str, Any]:
     registry, nfd = site.registry, dict(values["nfd"])
     tag = image(plugin, site).removeprefix(f"{IMAGE}:")
     if registry.pins and "@" in tag and "image" not in plugin.extra_values:

@@ -71,23 +71,23 @@ class DraPlatform(Platform):
 
     def images(self) -> Iterator[str]:
         """Yield the image that the release needs."""
-        given: Mapping[str, str] = self.settings.extra_values.get("image") or {}
-        tag = given.get("tag") or f"v{self.settings.version}"
-        yield f"{given.get('repository', values.IMAGE)}:{tag}"
+        image_values: Mapping[str, str] = self.settings.extra_values.get("image") or {}
+        tag = image_values.get("tag") or f"v{self.settings.version}"
+        yield f"{image_values.get('repository', values.IMAGE)}:{tag}"
 
     def extra_objects(self) -> tuple[ExtraObject, ...]:
         """Return a ResourceClaimTemplate for each pool and namespace."""
         dra = self.settings
         return tuple(
             ExtraObject(
-                key=f"{pool.name}-{where}-claim",
+                key=f"{pool.name}-{namespace}-claim",
                 manifest=values.claim_template(
-                    f"{pool.name}-gpu", where, 1, dra.selectors.get(pool.name)
+                    f"{pool.name}-gpu", namespace, 1, dra.selectors.get(pool.name)
                 ),
                 after=True,
             )
             for pool in self.site.gpu_pools
-            for where in dra.claim_namespaces
+            for namespace in dra.claim_namespaces
         )
 
     def programs(self) -> tuple[Program, ...]:
@@ -125,11 +125,11 @@ class DraPlatform(Platform):
         return values.claim_template(name, namespace, count)
 
     def validate_cluster(
-        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+        self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield faults if the cluster does not serve what the driver needs."""
-        yield from findings.claims_served(self.site.context, seen)
-        yield from rules.taints_served(self.settings, self.site.context, seen.version)
+        yield from findings.claims_served(self.site.context, surroundings)
+        yield from rules.taints_served(self.settings, self.site.context, surroundings.version)
 
 
 PLATFORM = DraPlatform

@@ -57,14 +57,14 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     extra: Mapping[str, Any] = {}
     if dra is not None and dra.extra_values:
         extra, at = dra.extra_values, ("dra", "extraValues")
-        found = [*check(table(CHART, dra.version), extra, at, complete=not dra.unknown_version)]
-        yield from found
+        faults = [*check(table(CHART, dra.version), extra, at, complete=not dra.unknown_version)]
+        yield from faults
         # Values of a wrong type are not compared with each other.
-        if not found:
-            yield from _gates(dra, at)
-            yield from _imex(extra, at)
-            yield from _shares(extra, at)
-            yield from _webhook(extra, at)
+        if not faults:
+            yield from _check_gates(dra, at)
+            yield from _check_imex(extra, at)
+            yield from _check_shares(extra, at)
+            yield from _check_webhook(extra, at)
     for level in sections.levels:
         if level.driver is None or not level.driver.imex_nodes or by_hosts(extra):
             continue
@@ -85,8 +85,8 @@ def by_hosts(extra: Mapping[str, Any]) -> bool:
 
 def enabled(extra: Mapping[str, Any], gate: str) -> bool:
     """Return whether a feature gate of the driver is on."""
-    given: Mapping[str, bool] = extra.get("featureGates") or {}
-    return given.get(gate, gate in ON)
+    gates: Mapping[str, bool] = extra.get("featureGates") or {}
+    return gates.get(gate, gate in ON)
 
 
 def taints_served(dra: DraSettings, context: str, version: str) -> Iterator[Fault]:
@@ -108,16 +108,16 @@ def taints_served(dra: DraSettings, context: str, version: str) -> Iterator[Faul
         )
 
 
-def _gates(dra: DraSettings, at: Location) -> Iterator[Fault]:
+def _check_gates(dra: DraSettings, at: Location) -> Iterator[Fault]:
     extra, at = dra.extra_values, (*at, "featureGates")
-    known = GATES.get(series_of(dra.version), frozenset())
+    known_gates = GATES.get(series_of(dra.version), frozenset())
     for name in extra.get("featureGates") or {}:
-        if is_known(CHART, dra.version) and name not in known:
+        if is_known(CHART, dra.version) and name not in known_gates:
             yield fault(
                 (*at, name),
                 f"no feature gate of driver {dra.version}, which ends at an unknown gate",
-                f"one of {', '.join(sorted(known))}",
-                f"write {show(nearest(name, sorted(known)))}, or remove it",
+                f"one of {', '.join(sorted(known_gates))}",
+                f"write {show(nearest(name, sorted(known_gates)))}, or remove it",
             )
     for gate, needed in NEEDS:
         if enabled(extra, gate) and not enabled(extra, needed):
@@ -127,17 +127,17 @@ def _gates(dra: DraSettings, at: Location) -> Iterator[Fault]:
                 f"both, since {gate} needs {needed}",
                 f"write {needed}: true, or {gate}: false",
             )
-    for gate, other in EXCLUDES:
-        if enabled(extra, gate) and enabled(extra, other):
+    for gate, excluded_gate in EXCLUDES:
+        if enabled(extra, gate) and enabled(extra, excluded_gate):
             yield fault(
-                (*at, other),
+                (*at, excluded_gate),
                 f"on, with {gate} on: the driver does not start",
                 "one of them: they exclude each other",
-                f"write {other}: false, or {gate}: false",
+                f"write {excluded_gate}: false, or {gate}: false",
             )
 
 
-def _imex(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
+def _check_imex(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
     at = (*at, "resources", "computeDomains", "imex")
     if by_hosts(extra) and not enabled(extra, HOST_IMEX):
         yield fault(
@@ -156,7 +156,7 @@ def _imex(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
         )
 
 
-def _shares(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
+def _check_shares(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
     shares = str(extra.get("consumableShares") or "")
     if not shares or shares == "disabled":
         return
@@ -181,7 +181,7 @@ def _shares(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
         )
 
 
-def _webhook(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
+def _check_webhook(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
     if value_at(extra, "webhook", "enabled") is not True:
         return
     at = (*at, "webhook", "tls")
@@ -194,8 +194,8 @@ def _webhook(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
             "write its name, and secret.caBundle",
         )
     issuer = value_at(extra, "webhook", "tls", "certManager", "issuerType") or "selfsigned"
-    named = value_at(extra, "webhook", "tls", "certManager", "issuerName")
-    if mode == "cert-manager" and issuer != "selfsigned" and not named:
+    issuer_name = value_at(extra, "webhook", "tls", "certManager", "issuerName")
+    if mode == "cert-manager" and issuer != "selfsigned" and not issuer_name:
         yield fault(
             (*at, "certManager", "issuerName"),
             f"no name, with issuerType {show(issuer)}: the chart refuses it",

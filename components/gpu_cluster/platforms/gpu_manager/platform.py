@@ -185,22 +185,24 @@ class GpuManagerPlatform(Platform):
         return {("runtime", "systemd_cgroup"): runtime.systemd_cgroup}
 
     def validate_cluster(
-        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+        self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield faults for nodes that can't run gpu-manager, and for the extender's address."""
-        yield from _engines(self.settings, seen, systemd=self.site.shared.runtime.systemd_cgroup)
-        yield from _drivers(seen, hosts)
-        yield from _address(self.service_address, seen)
-        yield from _runtimes(hosts)
+        yield from _check_engines(
+            self.settings, surroundings, systemd=self.site.shared.runtime.systemd_cgroup
+        )
+        yield from _check_drivers(surroundings, hosts)
+        yield from _check_address(self.service_address, surroundings)
+        yield from _check_runtimes(hosts)
         wanted = "cgroup v1: gpu-manager reads /sys/fs/cgroup/memory (tkestack/gpu-manager#184)"
         cure = "boot with systemd.unified_cgroup_hierarchy=0, or declare another platform"
         for name, facts in hosts.items():
             if facts.cgroup == 2 and not facts.simulated:
                 yield Fault(f"host {name}", "cgroup v2", wanted, cure)
-        if findings.numbers(seen.version) >= NO_CGROUP_V1:
+        if findings.numbers(surroundings.version) >= NO_CGROUP_V1:
             yield Fault(
                 f"cluster {self.site.context}",
-                f"Kubernetes {seen.version}, whose kubelet rejects cgroup v1 by default",
+                f"Kubernetes {surroundings.version}, whose kubelet rejects cgroup v1 by default",
                 "nodes with cgroup v1 and failCgroupV1: false",
                 cure,
                 FaultSeverity.WARNING,
@@ -217,9 +219,14 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
             "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
             "take runtime.toolkit out",
         )
-    for each in _newer_cuda("driver.version", (driver and driver.version) or ""):
-        if each.severity is FaultSeverity.ERROR:
-            yield fault(level.place("driver", "version"), each.found, each.wanted, each.cure)
+    for cuda_fault in _newer_cuda("driver.version", (driver and driver.version) or ""):
+        if cuda_fault.severity is FaultSeverity.ERROR:
+            yield fault(
+                level.place("driver", "version"),
+                cuda_fault.found,
+                cuda_fault.wanted,
+                cuda_fault.cure,
+            )
     if runtime is None or release is None:
         return
     if release < CRI and runtime.engine is not Engine.DOCKER:
@@ -231,20 +238,20 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
         )
 
 
-def _engines(
-    manager: GpuManagerSettings, seen: findings.Surroundings, *, systemd: bool
+def _check_engines(
+    manager: GpuManagerSettings, surroundings: findings.Surroundings, *, systemd: bool
 ) -> Iterator[Fault]:
     """Yield faults for container engines that gpu-manager can't work with, as nodes report them.
 
     Args:
-        seen: State of the cluster, as the inspection read it.
+        surroundings: State of the cluster, as the inspection read it.
         systemd: Whether containers have cgroups by systemd.
     """
-    for node, text in seen.engines.items():
+    for node, text in surroundings.engines.items():
         engine, version = parse_engine(text)
         limit = WITHOUT_V1ALPHA2.get(engine)
         release, socket = release_of(manager.image), manager.container_runtime_endpoint
-        own = "k3s" if "k3s" in version else engine
+        engine_name = "k3s" if "k3s" in version else engine
         if limit and findings.numbers(version) >= limit:
             yield Fault(
                 f"node {node}",
@@ -252,12 +259,12 @@ def _engines(
                 f"{engine} before {limit[0]}.{limit[1]}",
                 "declare another platform: no release of gpu-manager works with this engine",
             )
-        elif (release is None or release >= CRI) and _of_another(own, socket):
+        elif (release is None or release >= CRI) and _of_another(engine_name, socket):
             yield Fault(
                 f"node {node}",
                 f"{socket}, the socket of another engine than its {engine} {version}",
-                f"the socket at which {own} speaks CRI: gpu-manager ends otherwise",
-                f"write gpuManager.containerRuntimeEndpoint: {SOCKETS[own]}",
+                f"the socket at which {engine_name} speaks CRI: gpu-manager ends otherwise",
+                f"write gpuManager.containerRuntimeEndpoint: {SOCKETS[engine_name]}",
             )
         elif limit and systemd and _misses_scopes(manager):
             yield Fault(
@@ -276,14 +283,18 @@ def _of_another(engine: str, socket: str) -> bool:
     return engine in SOCKETS and usual.get(socket.removeprefix("/var"), engine) != engine
 
 
-def _drivers(seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+def _check_drivers(
+    surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
+) -> Iterator[Fault]:
     """Yield faults for drivers whose CUDA gpu-manager's library for shares does not know.
 
     Args:
-        seen: State of the cluster, as the inspection read it.
+        surroundings: State of the cluster, as the inspection read it.
         hosts: Facts by host, for inspected hosts; they count more than labels of their nodes.
     """
-    versions = {f"node {name}": text for name, text in seen.drivers.items() if name not in hosts}
+    versions = {
+        f"node {name}": text for name, text in surroundings.drivers.items() if name not in hosts
+    }
     versions |= {
         f"host {name}": facts.driver
         for name, facts in hosts.items()
@@ -293,7 +304,7 @@ def _drivers(seen: findings.Surroundings, hosts: Mapping[str, HostFacts]) -> Ite
         yield from _newer_cuda(place, version)
 
 
-def _runtimes(hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
+def _check_runtimes(hosts: Mapping[str, HostFacts]) -> Iterator[Fault]:
     """Yield a fault for each host whose container engine starts all containers by NVIDIA's runtime.
 
     A default runtime that this program has set is left out, because this run takes it back.
@@ -314,18 +325,18 @@ def _newer_cuda(place: str, version: str) -> Iterator[Fault]:
     branch = findings.numbers(version)[0]
     if branch < NEWER_CUDA:
         return
-    how = "fail" if branch >= CUDA_12 else "can't read its memory"
+    effect = "fail" if branch >= CUDA_12 else "can't read its memory"
     yield Fault(
         place,
         f"driver {version}, whose CUDA gpu-manager's library for shares does not know, so that "
-        f"programs on a share of a card {how}",
+        f"programs on a share of a card {effect}",
         f"a driver with CUDA 11.5 or older, before {NEWER_CUDA}",
         "declare another platform: no release of gpu-manager knows a newer CUDA",
         FaultSeverity.ERROR if branch >= CUDA_12 else FaultSeverity.WARNING,
     )
 
 
-def _contains(addresses: str, address: str) -> bool:
+def _contains_address(addresses: str, address: str) -> bool:
     """Return whether an address range (CIDR) contains an address; True if the range is invalid."""
     try:
         return ip_address(address) in ip_network(addresses, strict=False)
@@ -340,9 +351,14 @@ def _declared_address(
     init = packages.init if packages is not None else None
     if init and manager.extender_address:
         ranges = tuple(init.service_subnet.split(","))
-        seen = findings.Surroundings(version="", service_ranges=ranges)
-        for each in _address(manager.extender_address, seen):
-            yield fault(("gpuManager", "extenderAddress"), each.found, each.wanted, each.cure)
+        surroundings = findings.Surroundings(version="", service_ranges=ranges)
+        for address_fault in _check_address(manager.extender_address, surroundings):
+            yield fault(
+                ("gpuManager", "extenderAddress"),
+                address_fault.found,
+                address_fault.wanted,
+                address_fault.cure,
+            )
 
 
 def _misses_scopes(manager: GpuManagerSettings) -> bool:
@@ -350,17 +366,17 @@ def _misses_scopes(manager: GpuManagerSettings) -> bool:
     return release is not None and release <= WITHOUT_SCOPES
 
 
-def _address(address: str, seen: findings.Surroundings) -> Iterator[Fault]:
+def _check_address(address: str, surroundings: findings.Surroundings) -> Iterator[Fault]:
     """Yield a fault if the extender's Service can't get its declared address."""
     if not address:
         return
     cure = "write another one, or leave it out: the cluster then chooses a free address"
-    ranges, own = seen.service_ranges, f"{values.NAMESPACE}/{values.ADMISSION}"
-    if ranges and not any(_contains(each, address) for each in ranges):
+    ranges, own_service = surroundings.service_ranges, f"{values.NAMESPACE}/{values.ADMISSION}"
+    if ranges and not any(_contains_address(service_range, address) for service_range in ranges):
         found = f"{address}, outside of the cluster's addresses for Services"
         yield Fault("gpuManager.extenderAddress", found, f"one of {', '.join(ranges)}", cure)
-    elif seen.address_owner not in ("", own):
-        found = f"{address}, which the Service {seen.address_owner} has"
+    elif surroundings.address_owner not in ("", own_service):
+        found = f"{address}, which the Service {surroundings.address_owner} has"
         yield Fault("gpuManager.extenderAddress", found, "an address that no Service has", cure)
 
 

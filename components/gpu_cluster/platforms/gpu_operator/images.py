@@ -16,19 +16,19 @@ def images(operator: GpuOperatorSettings, driver: DriverSettings) -> Iterator[st
     Raises:
         UnknownImages: The images of the operator's version are not known.
     """
-    for section, given in sections_in_use(operator, driver):
-        if operator.version not in section.versions and "version" not in given:
+    for section, section_values in sections_in_use(operator, driver):
+        if operator.version not in section.versions and "version" not in section_values:
             raise UnknownImages(
                 f"gpuOperator.version: found {operator.version}; wanted: a version whose images "
                 f"are known ({', '.join(section.versions)}); cure: take one of them"
             )
-        repository = given.get("repository", section.repository)
+        repository = section_values.get("repository", section.repository)
         image, version = (
-            given.get("image", section.image),
-            given.get("version", section.versions.get(operator.version, "")),
+            section_values.get("image", section.image),
+            section_values.get("version", section.versions.get(operator.version, "")),
         )
         if section.path == "driver":
-            yield _driver(driver, version)
+            yield _driver_image(driver, version)
         else:
             yield f"{repository}/{image}:{version}"
     if operator.nfd:
@@ -39,16 +39,16 @@ def sections_in_use(
     operator: GpuOperatorSettings, driver: DriverSettings
 ) -> Iterator[tuple[Section, Mapping[str, Any]]]:
     """Yield the chart's sections whose images are used, with their values in `extraValues`."""
-    on = _switches(operator, driver.managed_by_operator)
+    on = _section_switches(operator, driver.managed_by_operator)
     for section in sections():
-        given: Mapping[str, Any] = operator.extra_values
+        section_values: Mapping[str, Any] = operator.extra_values
         for step in section.path.split("."):
-            given = given.get(step) or {}
-        if given.get("enabled", on.get(section.path, False)):
-            yield section, given
+            section_values = section_values.get(step) or {}
+        if section_values.get("enabled", on.get(section.path, False)):
+            yield section, section_values
 
 
-def _driver(driver: DriverSettings, version: str) -> str:
+def _driver_image(driver: DriverSettings, version: str) -> str:
     """Return the driver's image name.
 
     The operator appends each node's operating system to the tag, and for precompiled drivers also
@@ -58,15 +58,15 @@ def _driver(driver: DriverSettings, version: str) -> str:
     if driver.digest:
         return f"{repository}/{driver.image or 'driver'}@{driver.digest}"
     tag = driver.version or version
-    rest = "<kernel>-<os>" if driver.precompiled else "<os>"
+    system = "<kernel>-<os>" if driver.precompiled else "<os>"
     return (
-        f"{repository}/{driver.image or 'driver'}:{tag}-{rest} "
+        f"{repository}/{driver.image or 'driver'}:{tag}-{system} "
         f"one for each {'kernel and ' if driver.precompiled else ''}OS of the nodes,"
         f" such as {tag}-{'6.8.0-31-generic-' if driver.precompiled else ''}ubuntu24.04"
     )
 
 
-def _switches(operator: GpuOperatorSettings, driver: bool) -> dict[str, bool]:
+def _section_switches(operator: GpuOperatorSettings, driver: bool) -> dict[str, bool]:
     """Return, for each section of the chart, whether its image is used with these settings."""
     always = ("operator", "validator", "devicePlugin", "gfd", "dcgmExporter", "migManager")
     sandbox = operator.sandbox is not None

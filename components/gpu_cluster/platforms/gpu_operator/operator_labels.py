@@ -50,15 +50,15 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
     }
 
 
-async def note(left: NodeKeysRequest) -> NotedKeys:
+async def note(request: NodeKeysRequest) -> NotedKeys:
     """Record which nodes already have label and annotation keys with the operator's prefixes."""
-    prefixes = {"labels": left.labels, "annotations": left.annotations}
+    prefixes = {"labels": request.labels, "annotations": request.annotations}
     result: dict[str, dict[str, tuple[str, ...]]] = {place: {} for place in PLACES}
-    async with connect(left.context) as client:
+    async with connect(request.context) as client:
         for node in await client.list("nodes"):
-            for place, found in result.items():
+            for place, keys_of_place in result.items():
                 for key in sorted(keys(node, place, prefixes[place])):
-                    found[key] = (*found.get(key, ()), node["metadata"]["name"])
+                    keys_of_place[key] = (*keys_of_place.get(key, ()), node["metadata"]["name"])
     return NotedKeys(labels=result["labels"], annotations=result["annotations"])
 
 
@@ -86,7 +86,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
         return
     for manager, places in held(node).items():
         if any(key in places[place] for place, key in gone):
-            own = {
+            own_metadata = {
                 place: {key: metadata[place][key] for key in places[place]}
                 for place in PLACES
                 if not manager.endswith(LAYOUTS)
@@ -94,7 +94,7 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
             body = {
                 "apiVersion": "v1",
                 "kind": "Node",
-                "metadata": {"name": name, "uid": metadata["uid"], **own},
+                "metadata": {"name": name, "uid": metadata["uid"], **own_metadata},
             }
             params = {"fieldManager": manager, "force": "true"}
             await client.request(
@@ -102,12 +102,12 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
             )
 
 
-async def remove(left: NodeKeysRequest) -> Json:
+async def remove(request: NodeKeysRequest) -> Json:
     """Remove the operator's label and annotation keys that `note` did not record on the nodes."""
     noted = previous(NotedKeys)
     before = {"labels": noted.labels, "annotations": noted.annotations}
-    prefixes = {"labels": left.labels, "annotations": left.annotations}
-    async with connect(left.context) as client:
+    prefixes = {"labels": request.labels, "annotations": request.annotations}
+    async with connect(request.context) as client:
         work = []
         for node in await client.list("nodes"):
             name = node["metadata"]["name"]

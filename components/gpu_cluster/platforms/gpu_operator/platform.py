@@ -197,11 +197,11 @@ class GpuOperatorPlatform(Platform):
         return vgpu_nodes.endpoints(self.settings.vgpu, self.site)
 
     def validate_cluster(
-        self, seen: findings.Surroundings, hosts: Mapping[str, HostFacts]
+        self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield faults if the cluster already runs Node Feature Discovery."""
         if self.settings.nfd:
-            yield from findings.features_twice(seen, 'write "nfd: false" in gpuOperator')
+            yield from findings.features_twice(surroundings, 'write "nfd: false" in gpuOperator')
 
 
 PLATFORM = GpuOperatorPlatform

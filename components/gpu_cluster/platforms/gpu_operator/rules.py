@@ -36,15 +36,15 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     plugin = operator.device_plugin
     yield from device_plugin_rules.labels(sections, plugin.configs if plugin else {})
     yield from device_plugin_rules.operator_files(sections, operator)
-    yield from _unhealthy(sections)
-    yield from _labels(sections)
-    yield from _sections(sections, operator)
-    yield from _values(operator)
+    yield from _check_unhealthy(sections)
+    yield from _check_labels(sections)
+    yield from _check_sections(sections, operator)
+    yield from _check_values(operator)
     if operator.nfd:
         yield from written_twice(sections, 'write "nfd: false" in gpuOperator')
 
 
-def _unhealthy(sections: ValidSections) -> Iterator[Fault]:
+def _check_unhealthy(sections: ValidSections) -> Iterator[Fault]:
     for i, pool in sections.pools.items():
         if any(devices.index for devices in pool.unhealthy_devices.values()):
             yield fault(
@@ -56,7 +56,7 @@ def _unhealthy(sections: ValidSections) -> Iterator[Fault]:
             )
 
 
-def _labels(sections: ValidSections) -> Iterator[Fault]:
+def _check_labels(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for labels of pools and of single nodes that contradict the operator."""
     for labels in sections.labels():
         at, pool = labels.location, labels.pool
@@ -68,7 +68,7 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
                     "a pool without GPUs: nothing advertises them once the operands are off",
                     'write "gpusPerNode: 0", or remove the label',
                 )
-        yield from _transient(labels.own, at)
+        yield from _check_transient_labels(labels.own, at)
         layout = labels.own.get(MIG_LABEL)
         if layout is not None and pool.mig:
             yield fault(
@@ -86,7 +86,7 @@ def _labels(sections: ValidSections) -> Iterator[Fault]:
             )
 
 
-def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
+def _check_transient_labels(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
     """Yield faults for declared labels whose values the GPU Operator itself changes.
 
     Setting such a label would undo the operator's changes.
@@ -108,22 +108,22 @@ def _transient(labels: Mapping[str, str], at: Location) -> Iterator[Fault]:
             )
 
 
-def _sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
+def _check_sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
     """Yield faults for settings of the operator that no driver or runtime of the nodes fits."""
     levels = sections.gpu_levels
     drivers = [level.driver for level in levels if level.driver is not None]
-    others = [driver for driver in drivers if not driver.managed_by_operator]
-    if operator.upgrade is not None and others:
+    other_drivers = [driver for driver in drivers if not driver.managed_by_operator]
+    if operator.upgrade is not None and other_drivers:
         yield fault(
             (_SECTION, "upgrade"),
-            f"an upgrade policy with driver source {others[0].source}",
+            f"an upgrade policy with driver source {other_drivers[0].source}",
             "a driver that the operator brings: it upgrades no other",
             'remove it, or write "source: operator" under driver',
         )
-    if operator.vgpu is not None and others:
+    if operator.vgpu is not None and other_drivers:
         yield fault(
             (_SECTION, "vgpu"),
-            f"vGPU with driver source {others[0].source}",
+            f"vGPU with driver source {other_drivers[0].source}",
             "the guest driver as the operator's container, which takes the licence",
             'write "source: operator" under driver',
         )
@@ -145,7 +145,7 @@ def _sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterato
         )
 
 
-def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
+def _check_values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     extra = operator.extra_values
     if not extra:
         return
@@ -153,8 +153,8 @@ def _values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     from gpu_cluster.charts.value_table import table
 
     at = (_SECTION, "extraValues")
-    known = table("gpu-operator", operator.version)
-    yield from check(known, extra, at, complete=not operator.unknown_version)
+    known_values = table("gpu-operator", operator.version)
+    yield from check(known_values, extra, at, complete=not operator.unknown_version)
     yield from device_plugin_rules.foreign_environment(extra, at)
     if operator.sandbox is None:
         yield from device_plugin_rules.turned_off(extra, at)

@@ -72,8 +72,8 @@ POLICY_DEFINITIONS = ["clusterpolicies.nvidia.com"]
 def values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """Return the Helm values."""
     result: dict[str, Any] = {
-        "driver": _driver(operator, site),
-        "toolkit": _toolkit(operator, site),
+        "driver": _driver_values(operator, site),
+        "toolkit": _toolkit_values(operator, site),
         "cdi": {"enabled": site.shared.runtime.cdi, "nriPluginEnabled": operator.nri},
         "nfd": {"enabled": operator.nfd},
         "mig": {"strategy": str(operator.mig_strategy)},
@@ -97,17 +97,17 @@ def values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
                 "create": True,
                 "name": CONFIG_MAP,
                 "default": ALL_DISABLED,
-                "data": {"config.yaml": _text({"version": "v1", "mig-configs": divided})},
+                "data": {"config.yaml": _yaml_text({"version": "v1", "mig-configs": divided})},
             }
         }
-    return merged(_registry(operator, site, result), operator.extra_values)
+    return merged(_registry_values(operator, site, result), operator.extra_values)
 
 
-def _text(document: dict[str, Any]) -> str:
+def _yaml_text(document: dict[str, Any]) -> str:
     return str(yaml.safe_dump(document, sort_keys=False))
 
 
-def _driver(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
+def _driver_values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     driver = site.shared.driver
     if not driver.managed_by_operator:
         return {"enabled": False}
@@ -135,11 +135,11 @@ def _driver(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
         result["licensingConfig"] = {"secretName": operator.vgpu.license_secret}
         result["nvidiaDriverCRD"]["driverType"] = "vgpu"
     if operator.upgrade:
-        result["upgradePolicy"] = _upgrade(operator.upgrade)
+        result["upgradePolicy"] = _upgrade_values(operator.upgrade)
     return result
 
 
-def _upgrade(upgrade: DriverUpgrade) -> dict[str, Any]:
+def _upgrade_values(upgrade: DriverUpgrade) -> dict[str, Any]:
     drain = upgrade.drain.model_dump(by_alias=True) if upgrade.drain else {}
     return {
         "autoUpgrade": upgrade.automatic,
@@ -166,19 +166,19 @@ def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
             "create": True,
             "name": PLUGIN_CONFIG_MAP,
             "default": DEFAULT_CONFIG,
-            "data": {name: _text(file) for name, file in files.items()},
+            "data": {name: _yaml_text(file) for name, file in files.items()},
         }
-    if not site.shared.runtime.cdi and _mounts(operator, site):
+    if not site.shared.runtime.cdi and _accepts_mounts(operator, site):
         result["env"] = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
     return result
 
 
-def _mounts(operator: GpuOperatorSettings, site: Site) -> bool:
+def _accepts_mounts(operator: GpuOperatorSettings, site: Site) -> bool:
     """Return True if the nodes' container toolkit accepts GPUs through volume mounts."""
     return not site.shared.runtime.devices_by_environment and (operator.toolkit or site.has_hosts)
 
 
-def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
+def _toolkit_values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """Return the chart values of the container toolkit.
 
     `RUNTIME_CONFIG_SOURCE=file` keeps the drop-in file's version equal to that of the main
@@ -205,22 +205,26 @@ def _toolkit(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     }
 
 
-def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any]) -> dict[str, Any]:
+def _registry_values(
+    operator: GpuOperatorSettings, site: Site, values: dict[str, Any]
+) -> dict[str, Any]:
     """Return the values with every image taken from the private registry."""
     registry = site.registry
     series = nearest_series("gpu-operator", operator.version)
     for section in sections():
         if series not in map(series_of, section.versions):
             continue
-        given: dict[str, Any] = {}
-        own = section.path == "driver" and site.shared.driver.image_repository
-        if registry.mirror and not own:
-            given["repository"] = registry.rewritten(section.repository)
+        section_values: dict[str, Any] = {}
+        is_own_image = section.path == "driver" and site.shared.driver.image_repository
+        if registry.mirror and not is_own_image:
+            section_values["repository"] = registry.rewritten(section.repository)
         if registry.pull_secret and section.secrets:
-            given["imagePullSecrets"] = [registry.pull_secret]
-        values = merged(values, _nested(section.path, given)) if given else values
+            section_values["imagePullSecrets"] = [registry.pull_secret]
+        values = (
+            merged(values, _nest_value(section.path, section_values)) if section_values else values
+        )
     if registry.pins:
-        values = merged(values, _digests(operator, site))
+        values = merged(values, _digest_values(operator, site))
     nfd: dict[str, Any] = {}
     if registry.mirror:
         nfd["image"] = {"repository": registry.rewritten(NFD)}
@@ -229,7 +233,7 @@ def _registry(operator: GpuOperatorSettings, site: Site, values: dict[str, Any])
     return merged(values, {"node-feature-discovery": nfd}) if nfd else values
 
 
-def _digests(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
+def _digest_values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     """Return chart values in which each known image's version ends with its digest.
 
     Images that `extraValues` replaces are skipped. The operator appends a version unchanged after
@@ -237,18 +241,18 @@ def _digests(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
     (templates/_helpers.tpl).
     """
     result: dict[str, Any] = {}
-    for section, given in sections_in_use(operator, site.shared.driver):
+    for section, section_values in sections_in_use(operator, site.shared.driver):
         version = section.versions.get(operator.version)
-        if version is None or {"repository", "image", "version"} & set(given):
+        if version is None or {"repository", "image", "version"} & set(section_values):
             continue
         repository = f"{section.repository}/{section.image}"
         tag = pinned(f"{repository}:{version}").removeprefix(f"{repository}:")
         if "@" in tag:
-            result = merged(result, _nested(section.path, {"version": tag}))
+            result = merged(result, _nest_value(section.path, {"version": tag}))
     return result
 
 
-def _nested(path: str, value: dict[str, Any]) -> dict[str, Any]:
+def _nest_value(path: str, value: dict[str, Any]) -> dict[str, Any]:
     for step in reversed(path.split(".")):
         value = {step: value}
     return value
