@@ -126,6 +126,7 @@ EFFECTS = {
     ),
     "gpuOperator": Effect(changes=_PLATFORM, disrupts=_RESTARTS),
     "gpuManager": Effect(changes=_PLATFORM, disrupts=_RESTARTS),
+    "hami": Effect(changes=_PLATFORM, disrupts=_RESTARTS),
     "dra": Effect(changes=_PLATFORM, disrupts=_RESTARTS),
     "driverInstaller": Effect(
         changes="The DaemonSet that installs the driver.",

@@ -145,8 +145,8 @@ class Context:
 
     Attributes:
         pools: GPU node pools; empty if not known.
-        platform: What advertises the GPUs (`device-plugin`, `gpu-operator`, `gpu-manager`, `dra`),
-            or None if not known.
+        platform: What advertises the GPUs (`device-plugin`, `gpu-operator`, `gpu-manager`, `hami`,
+            `dra`), or None if not known.
         resource_names: GPU resources that the nodes advertise in addition to the well-known ones.
         extended_resource_toleration: Whether the API server runs the admission plugin
             ExtendedResourceToleration; off by default (kubernetes v1.34.4

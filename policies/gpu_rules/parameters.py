@@ -76,7 +76,7 @@ PROPERTIES: Mapping[str, Any] = {
     },
     "platform": {
         "type": "string",
-        "enum": ["device-plugin", "gpu-operator", "gpu-manager", "dra"],
+        "enum": ["device-plugin", "gpu-operator", "gpu-manager", "hami", "dra"],
         "description": "Software that advertises the GPUs; default: the platform of the stack.",
     },
     "plugin": {

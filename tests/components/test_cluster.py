@@ -193,6 +193,7 @@ def test_each_platform_installs_its_own_chart_and_no_other(preview: bool) -> Non
         ("device-plugin", "nvidia-device-plugin"),
         ("gpu-operator", "gpu-operator"),
         ("gpu-manager", "gpu-manager"),
+        ("hami", "hami"),
         ("dra", "dra-driver-nvidia-gpu"),
     ):
         releases = build(preview, cluster(platform=platform)).of("kubernetes:helm.sh/v3:Release")

@@ -16,6 +16,7 @@ SERIES: Mapping[str, tuple[str, ...]] = {
     "gpu-operator": ("v26.3", "v26.7"),
     "nvidia-device-plugin": ("0.19", "0.20"),
     "dra-driver-nvidia-gpu": ("0.4", "0.5"),
+    "hami": ("2.10",),
     "node-feature-discovery": ("0.17", "0.18", "0.19"),
 }
 

@@ -91,6 +91,9 @@ TYPES: Mapping[str, Type] = {
         "an absolute path",
     ),
     "whole": Type(_is_whole_number, "a whole number, without quotes"),
+    "number": Type(
+        lambda value: type(value) in (int, float) and value >= 0, "a number, without quotes"
+    ),
     "port": Type(
         lambda value: _is_whole_number(value) and 0 < value < 65536, "a port from 1 to 65535"
     ),

@@ -93,7 +93,7 @@ def _check_limits(scheduling: SchedulingSettings, sections: ValidSections) -> It
         yield fault(
             ("scheduling", "limits"),
             f"limits with platform {sections.platform}",
-            "none: a LimitRange counts extended resources, and claims aren't any",
+            platform.without_limits,
             "remove limits; a ResourceQuota can count claims",
         )
         return
@@ -102,6 +102,6 @@ def _check_limits(scheduling: SchedulingSettings, sections: ValidSections) -> It
             yield fault(
                 ("scheduling", "limits", i, "maxCards"),
                 f"{limit.max_cards:g} with platform {sections.platform}",
-                "whole cards: only gpu-manager shares one",
+                "whole cards: of the platforms with limits, only gpu-manager shares one",
                 'write "maxCards: 1", or "platform: gpu-manager"',
             )

@@ -358,7 +358,7 @@ def objects(
             manifests["share-monitor"] = _service_monitor(
                 settings,
                 metrics.service,
-                {"name": metrics.service},
+                dict(metrics.labels),
                 platform.installation.namespace,
                 metrics.port,
                 metrics.path,

@@ -18,7 +18,7 @@ from gpu_cluster.settings.declared_cluster import ClusterSettings
 from gpu_cluster.settings.hosts.sections import HostSections
 
 _EACH = ("kubernetes", "pools", "maintenance", "registry")
-_PLATFORMS = ("device_plugin", "gpu_operator", "gpu_manager", "dra")
+_PLATFORMS = ("device_plugin", "gpu_operator", "gpu_manager", "hami", "dra")
 _SERVING = ("runtime", "driver", "driver_installer", "scheduling", "adopted", "charts")
 _KUBECONFIG, _KEY, _REGISTRY = "kubeconfig", "private_key", "registry_credentials"
 

@@ -52,10 +52,15 @@ class Share:
     Attributes:
         amounts: Amount of each resource.
         cure: What the user can do if a program fails on a share but not on a whole device.
+        is_only: True if each container of a validation requests a share. Otherwise one container
+            does, and the others request whole devices.
+        annotations: Annotations of validation pods, so that each share is of another device.
     """
 
     amounts: Mapping[str, int]
     cure: str
+    is_only: bool = False
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -235,7 +240,8 @@ class Metrics:
     """Metrics that a platform provides in addition to those of the DCGM exporter.
 
     Attributes:
-        service: Name of the Service with the metrics, and value of the Service's label `name`.
+        service: Name of the Service with the metrics.
+        labels: Labels of the Service.
         path: HTTP path of the metrics.
         port: Name of the Service's port.
         alerts: For each alert, the arguments of the function `gpu_cluster.monitoring.values.alert`.
@@ -243,6 +249,7 @@ class Metrics:
     """
 
     service: str
+    labels: Mapping[str, str]
     path: str
     port: str = "metrics"
     alerts: Sequence[tuple[str, str, str, str, str, str]] = ()
@@ -291,7 +298,7 @@ class Platform(ABC):
         delivery: How containers get their devices.
         own_namespace: True if the namespace is created and deleted with the platform.
         traits: Other properties of the platform.
-        monitored: Data of the platform for the monitoring.
+        without_limits: Reason why `limit` is empty, if it is.
         secrets: Names of the stack's secrets that extra objects may be filled from.
     """
 
@@ -305,7 +312,9 @@ class Platform(ABC):
     delivery: ClassVar[Delivery] = Delivery.RUNTIME
     own_namespace: ClassVar[bool] = True
     traits: ClassVar[frozenset[Trait]] = frozenset()
-    monitored: ClassVar[Monitored] = Monitored()
+    without_limits: ClassVar[str] = (
+        "none: a LimitRange counts extended resources, and claims aren't any"
+    )
     secrets: ClassVar[tuple[str, ...]] = ()
 
     @property
@@ -378,6 +387,11 @@ class Platform(ABC):
         Only labels that `extraValues` demands are returned.
         """
         return {}
+
+    @property
+    def monitored(self) -> Monitored:
+        """Return the data of the platform for the monitoring."""
+        return Monitored()
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:

@@ -16,6 +16,7 @@ from gpu_cluster.settings.driver_installer import DriverInstallerSettings
 from gpu_cluster.settings.gpu_manager import GpuManagerSettings
 from gpu_cluster.settings.gpu_operator import GpuOperatorSettings
 from gpu_cluster.settings.guardrails import GuardrailsSettings
+from gpu_cluster.settings.hami import HamiSettings
 from gpu_cluster.settings.hosts.host import Host
 from gpu_cluster.settings.hosts.sections import StackSections
 from gpu_cluster.settings.hosts.ssh import SshSettings
@@ -77,6 +78,9 @@ class Cluster(StackSections, Members):
     )
     gpu_manager: GpuManagerSettings = Field(
         default=GpuManagerSettings(), description="a mapping: TKEStack's gpu-manager"
+    )
+    hami: HamiSettings = Field(
+        default=HamiSettings(), description="a mapping: HAMi's chart, which shares GPUs"
     )
     dra: DraSettings = Field(
         default=DraSettings(), description="a mapping: the DRA driver's chart and claims"

@@ -43,6 +43,8 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
         limit for name, number in ask.items() for limit in _container_limits(offers[name], number)
     ]
     common, claim = pool.pod, pool.pod["claimTemplate"]
+    shares = (offer.share for offer in pool.offers if offer.share)
+    spreading = {key: value for share in shares for key, value in share.annotations.items()}
     containers = []
     for index, (suffix, amounts) in enumerate(limits):
         name = f"{CONTAINER}-{index}{suffix}"
@@ -77,7 +79,7 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
     return {
         "metadata": {
             "labels": {POOL: pool.pool, **LABELS},
-            "annotations": {**common["annotations"], NODE: node},
+            "annotations": {**spreading, **common["annotations"], NODE: node},
         },
         "spec": spec,
     }
@@ -86,9 +88,12 @@ def pod_template(pool: PoolValidation, node: str, ask: dict[str, int]) -> Json:
 def _container_limits(offer: Offer, number: int) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield each container's name suffix and the resource limits that request one device."""
     share = offer.share
+    shares = 0
     if share and number:
-        yield SHARE, {name: str(amount) for name, amount in share.amounts.items()}
-    for _ in range(number - 1 if share else number):
+        shares = number if share.is_only else 1
+        for _ in range(shares):
+            yield SHARE, {name: str(amount) for name, amount in share.amounts.items()}
+    for _ in range(number - shares):
         yield "", {offer.resource: str(offer.unit)}
 
 

@@ -30,6 +30,9 @@ STATIC_PLUGIN = "nvidia-device-plugin-ds"
 MANAGER_KEY, MANAGER = "name", "gpu-manager-ds"
 DRA_KEY, DRA = "dra-driver-nvidia-gpu-component", "kubelet-plugin"
 INSTALLER = "gpu-cluster/driver-installer"
+#: Label of the pods of HAMi's device plugin, which wait as those of NVIDIA's do
+#: (Project-HAMi/HAMi v2.10.0, charts/hami/templates/device-plugin/daemonsetnvidia.yaml).
+HAMI_KEY, HAMI = "app.kubernetes.io/component", "hami-device-plugin"
 
 RUNNING = "running"
 CRASHING = "crashing"
@@ -286,6 +289,7 @@ def stages(log_port: int) -> list[Json]:
             _match(".metadata.labels.app", "NotIn", OPERATOR_PLUGIN_APP),
             _match(f'.metadata.labels["{MANAGER_KEY}"]', "NotIn", MANAGER, STATIC_PLUGIN),
             _match(f'.metadata.labels["{DRA_KEY}"]', "NotIn", DRA),
+            _match(f'.metadata.labels["{HAMI_KEY}"]', "NotIn", HAMI),
             _match(f'.metadata.labels["{INSTALLER}"]', "DoesNotExist"),
         ),
         _pod("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),

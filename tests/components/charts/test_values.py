@@ -128,6 +128,7 @@ def test_a_setting_that_decides_a_value_is_there(chart: str, series: str) -> Non
         ("text", ["", "595.91.07"], [595.91, True, None, ["x"]]),
         ("path", ["/", "/run/nvidia", ""], ["run/nvidia", 1]),
         ("whole", [0, 7], ["7", -1, 1.5, True]),
+        ("number", [0, 1, 1.5], ["1", -1, True]),
         ("port", [1, 65535], [0, 65536, "80"]),
         ("share", [1, "25%", "1"], ["a quarter", 1.5, "-1"]),
         ("duration", ["15s", "1h30m"], [15, "15", "15 s"]),

@@ -70,6 +70,7 @@ CONTEXTS: Mapping[str, Json] = {
         "gpuOperator": {"upgrade": {}},
     },
     "gpu-manager": {"platform": "gpu-manager"},
+    "hami": {"platform": "hami"},
     "dra": {"platform": "dra"},
     "kubeadm": {
         "platform": "device-plugin",

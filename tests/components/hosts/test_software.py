@@ -155,10 +155,11 @@ def test_what_a_platform_does_not_need_of_a_host_is_not_asked_for() -> None:
         declared = cluster(platform=platform)
         return any(text in str(each) for each in validate_host(desired_host(declared, 0), facts))
 
-    platforms = ("device-plugin", "dra", "gpu-manager", "gpu-operator")
+    platforms = ("device-plugin", "dra", "gpu-manager", "gpu-operator", "hami")
     assert [name for name in platforms if asked(name, "nvidia-ctk")] == [
         "device-plugin",
         "gpu-operator",
+        "hami",
     ]
     assert [name for name in platforms if not asked(name, "cgroup v1")] == ["gpu-manager"]
 

@@ -283,7 +283,7 @@ def test_a_cluster_can_be_hashed_copied_pickled_and_written_as_json() -> None:
 
 def test_what_was_loaded_loads_again_as_the_same() -> None:
     cluster = load(FULL)
-    others = {"gpu_operator", "gpu_manager", "dra", "driver_installer"}
+    others = {"gpu_operator", "gpu_manager", "hami", "dra", "driver_installer"}
     written = cluster.model_dump(mode="json", by_alias=True, exclude_none=True, exclude=others)
     assert load(written) == cluster.model_copy(update={"gpu_operator": GpuOperatorSettings()})
 

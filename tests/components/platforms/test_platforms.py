@@ -52,7 +52,7 @@ def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:
 
 
 def test_each_folder_is_a_platform() -> None:
-    assert NAMES == ("device-plugin", "dra", "gpu-manager", "gpu-operator")
+    assert NAMES == ("device-plugin", "dra", "gpu-manager", "gpu-operator", "hami")
     assert len({platform.chart for platform in every()}) == len(NAMES)
     assert len({platform.servers for platform in every()}) == len(NAMES)
 
@@ -145,4 +145,5 @@ def test_a_toolkit_is_wanted_only_where_the_nvidia_runtime_hands_gpus_over() -> 
         "dra": "cdi",
         "gpu-manager": "plugin",
         "gpu-operator": "runtime",
+        "hami": "runtime",
     }

@@ -108,7 +108,7 @@ def test_a_pod_of_a_test_disturbs_nobody_and_holds_its_gpus_alone() -> None:
 
 
 def test_a_pod_of_a_test_keeps_every_rule_advice_included() -> None:
-    for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
+    for platform in ("device-plugin", "gpu-operator", "gpu-manager", "hami", "dra"):
         made = cluster(platform=platform, hosts=[], validation={"tests": {"a": ONE}})
         document = resolve(made, "test").validation.measuring
         pod = measurement.pod(document.tests[0], document.pools[0], "gpu-1")

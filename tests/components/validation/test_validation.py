@@ -23,6 +23,7 @@ from gpu_cluster.validation.job import ObservedJob, job, job_name, observed
 from gpu_cluster.validation.node_result import of_node
 from gpu_cluster.validation.pod import pod_template
 from gpu_rules.declared import judge as judge_declared
+from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
 from tests.findings import found
 
 Json = dict[str, Any]
@@ -318,8 +319,22 @@ def test_one_container_computes_on_a_share_and_its_failure_says_so() -> None:
     )
 
 
+@pytest.mark.promise("With HAMi, each validation computes on a share of each card.")
+def test_with_hami_each_container_computes_on_a_share_of_a_card_of_its_own() -> None:
+    made = pod_template(document(platform="hami"), "gpu-1", {GPU: 3})
+    assert [each["name"] for each in made["spec"]["containers"]] == [
+        f"gpu-{index}-share" for index in range(3)
+    ]
+    for container in made["spec"]["containers"]:
+        limits = container["resources"]["limits"]
+        share = {name: limits[name] for name in (GPU, HAMI_MEMORY, HAMI_CORES)}
+        assert share == {GPU: "1", HAMI_MEMORY: "2048", HAMI_CORES: "10"}
+    # With this policy HAMi assigns the least used card to each next container.
+    assert made["metadata"]["annotations"]["hami.io/gpu-scheduler-policy"] == "spread"
+
+
 def test_our_own_pods_keep_every_rule_advice_included() -> None:
-    for platform in ("device-plugin", "gpu-operator", "gpu-manager", "dra"):
+    for platform in ("device-plugin", "gpu-operator", "gpu-manager", "hami", "dra"):
         given = cluster(platform=platform)
         made = documented(given)
         ask = {offer.resource: offer.devices for offer in made.offers}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
 from gpu_rules.rules import RULES, UNKNOWN, Severity
 from tests.policies.rules.cases import (
     CONTEXT,
@@ -142,6 +143,11 @@ def test_a_pod_for_another_platform_stops_a_preview() -> None:
         ("gpu-manager", {"nvidia.com/gpu.shared": 1}, (), True),
         ("dra", {CORE: 100}, (), True),
         ("dra", {GPU: 1}, (GPU,), False),
+        ("hami", {GPU: 1, HAMI_MEMORY: 3000, HAMI_CORES: 30}, (), False),
+        ("hami", {"nvidia.com/gpu.shared": 1}, (), True),
+        ("hami", {CORE: 100}, (), True),
+        ("device-plugin", {GPU: 1, HAMI_MEMORY: 3000}, (), True),
+        ("gpu-operator", {GPU: 1, HAMI_CORES: 30}, (), True),
         ("of one's own", {GPU: 1, CORE: 100}, (), False),
     ],
 )

@@ -14,7 +14,7 @@ from gpu_cluster.settings.gpu_operator import GpuOperatorSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 FAKE_CHARTS = ROOT / "embedded" / "gpu_cluster_lab" / "simulator" / "charts"
-CHARTS = ("gpu-operator", "nvidia-device-plugin", "dra-driver-nvidia-gpu")
+CHARTS = ("gpu-operator", "nvidia-device-plugin", "dra-driver-nvidia-gpu", "hami")
 
 _REAL = os.environ.get("GPU_CHARTS", "")
 # Folder of the real charts; None if `GPU_CHARTS` is empty or names the folder of fake charts.

@@ -76,6 +76,22 @@ CLUSTERS: dict[str, Cluster] = {
             "extraValues": {"podAnnotations": {"a": "b"}, "mps": {"enableHostPID": False}}
         }
     ),
+    "hami": cluster("hami", hami={"kubeSchedulerVersion": "v1.36.3"}),
+    "hami-runc": cluster(
+        "hami",
+        runtime={"defaultRuntime": "runc"},
+        pools=pool(unhealthyDevices={"gpu-3": {"index": [3]}}),
+        hami={
+            "kubeSchedulerVersion": "v1.36.3",
+            "deviceSplitCount": 4,
+            "deviceMemoryScaling": 1.5,
+            "nodePolicy": "spread",
+            "gpuPolicy": "binpack",
+            "corePolicy": "force",
+            "extraValues": {"scheduler": {"replicas": 2}},
+        },
+    ),
+    "hami-private": cluster("hami", registry=PRIVATE, hami={"kubeSchedulerVersion": "v1.36.3"}),
     "operator": operator(),
     "operator-driver": operator(driver={**OWN_DRIVER, "version": "595.91.07"}),
     "operator-driver-resource": operator(

@@ -1,4 +1,4 @@
-"""Each of the six ways of deploying GPU software: install it, run `up` again, and remove it."""
+"""Each of the seven ways of deploying GPU software: install it, run `up` again, and remove it."""
 
 from __future__ import annotations
 

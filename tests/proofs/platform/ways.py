@@ -1,4 +1,4 @@
-"""The six ways of deploying GPU software, each as sections of a stack file."""
+"""The seven ways of deploying GPU software, each as sections of a stack file."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ WAYS: dict[str, Json] = {
     },
     "gpu-operator-preinstalled": {"platform": "gpu-operator"},
     "gpu-manager": {"platform": "gpu-manager"},
+    "hami": {"platform": "hami"},
     "dra": {"platform": "dra"},
 }
 

@@ -41,7 +41,6 @@ class DraPlatform(Platform):
         "dra-driver-nvidia-gpu-component=kubelet-plugin", "dra-driver-nvidia-gpu-kubelet-plugin"
     )
     delivery = Delivery.CDI
-    monitored = Monitored(resource=None)
 
     @property
     def version(self) -> str:
@@ -52,6 +51,11 @@ class DraPlatform(Platform):
     def namespace(self) -> str:
         """Return the namespace of the Helm release."""
         return self.settings.namespace
+
+    @property
+    def monitored(self) -> Monitored:
+        """Return the data of the platform for the monitoring."""
+        return Monitored(resource=None)
 
     def values(self) -> Json:
         """Return the Helm values of the release."""

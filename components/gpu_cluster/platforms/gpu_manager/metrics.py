@@ -12,6 +12,7 @@ _POD = "{{namespace}}/{{pod_name}}"
 
 METRICS = Metrics(
     service="gpu-manager-metric",
+    labels={"name": "gpu-manager-metric"},
     path=METRICS_PATH,
     alerts=(
         (

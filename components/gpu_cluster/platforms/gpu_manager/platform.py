@@ -94,10 +94,14 @@ class GpuManagerPlatform(Platform):
     delivery = Delivery.PLUGIN
     own_namespace = False
     traits = frozenset({Trait.SHARES_CARDS, Trait.WANTS_CGROUP_V1})
-    monitored = Monitored(resource=("tencent_com_vcuda_core", 100), metrics=METRICS)
     version = values.VERSION
     namespace = values.NAMESPACE
     found_by = (("nvidia-device-enable", "enable"),)
+
+    @property
+    def monitored(self) -> Monitored:
+        """Return the data of the platform for the monitoring."""
+        return Monitored(resource=("tencent_com_vcuda_core", 100), metrics=METRICS)
 
     def values(self) -> Json:
         """Return the Helm values of the release."""

@@ -55,7 +55,6 @@ class GpuOperatorPlatform(Platform):
     layouts = PlatformMigLayouts("app=nvidia-mig-manager", layout)
     traits = frozenset({Trait.BRINGS_DRIVER, Trait.HAS_OPERATOR})
     # Label and port of the DCGM exporter (gpu-operator v26.7.0, assets/state-dcgm-exporter).
-    monitored = Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
     secrets = (vgpu_nodes.TOKEN,)
 
     @property
@@ -67,6 +66,11 @@ class GpuOperatorPlatform(Platform):
     def namespace(self) -> str:
         """Return the namespace of the Helm release."""
         return self.settings.namespace
+
+    @property
+    def monitored(self) -> Monitored:
+        """Return the data of the platform for the monitoring."""
+        return Monitored(exporter=Exporter({"app": "nvidia-dcgm-exporter"}, "gpu-metrics"))
 
     def values(self) -> Json:
         """Return the Helm values of the release."""

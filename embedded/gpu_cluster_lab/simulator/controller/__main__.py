@@ -20,6 +20,7 @@ from gpu_cluster_lab.simulator.controller.device_plugin import DevicePlugins
 from gpu_cluster_lab.simulator.controller.discovery import Discovery
 from gpu_cluster_lab.simulator.controller.features import Features
 from gpu_cluster_lab.simulator.controller.follow import follow
+from gpu_cluster_lab.simulator.controller.hami_scheduler import HamiScheduler
 from gpu_cluster_lab.simulator.controller.mig_manager import MigManagers
 from gpu_cluster_lab.simulator.controller.operator import Operator
 from gpu_cluster_lab.simulator.controller.platforms import Platforms
@@ -49,7 +50,7 @@ async def run(plane: ControlPlane) -> None:
         plugins = DevicePlugins(client, Preparation(root), plane.logs)
         parts = (
             plugins, Operator(client), MigManagers(client), Platforms(client), Features(client),
-            Discovery(client),
+            Discovery(client), HamiScheduler(client, plane.access()),
         )  # fmt: skip
 
         def changed(node: api.Json) -> None:

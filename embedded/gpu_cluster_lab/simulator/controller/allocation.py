@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from gpu_cluster_lab.simulator.api import Json
 from gpu_cluster_lab.simulator.controller.devices import CORE, UNITS, Device
+from gpu_cluster_lab.simulator.controller.hami import Shares
 
 #: Allocated devices of one pod, by container name.
 Given = dict[str, tuple[Device, ...]]
@@ -105,6 +106,23 @@ def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[D
         if devices:
             given[container["name"]] = tuple(devices)
     return given
+
+
+def of_hami(pod: Json, shares: Shares, gpus: Iterable[Device]) -> Given:
+    """Return the GPUs that HAMi's scheduler assigned to a pod, by container name.
+
+    Args:
+        shares: Shares of GPUs of each container, init containers first.
+        gpus: Whole GPUs of the pod's node.
+    """
+    by_uuid = {device.uuid: device for device in gpus}
+    spec = pod["spec"]
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return {
+        container["name"]: tuple(by_uuid[one.uuid] for one in own if one.uuid in by_uuid)
+        for container, own in zip(containers, shares, strict=False)
+        if own
+    }
 
 
 def _results(claim: Json) -> list[Json]:

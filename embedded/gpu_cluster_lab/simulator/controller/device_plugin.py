@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 from gpu_cluster_lab.simulator import marks, stages
 from gpu_cluster_lab.simulator.api import MERGE, Api, Json
-from gpu_cluster_lab.simulator.controller import judge
+from gpu_cluster_lab.simulator.controller import hami, judge
 from gpu_cluster_lab.simulator.controller.devices import Resources
 from gpu_cluster_lab.simulator.controller.follow import Sources, follow
-from gpu_cluster_lab.simulator.controller.offered import Configurations
+from gpu_cluster_lab.simulator.controller.offered import Configurations, Plugin, hidden_gpus
 from gpu_cluster_lab.simulator.controller.preparation import Preparation
 from gpu_cluster_lab.simulator.controller.queue import Queue
 from gpu_cluster_lab.simulator.controller.seen import is_changed
@@ -31,6 +32,7 @@ SELECTORS = (
     f"app.kubernetes.io/name={stages.PLUGIN_NAME}",
     f"name={stages.STATIC_PLUGIN}",
     f"app in ({stages.OPERATOR_PLUGIN_APP},nvidia-container-toolkit-daemonset)",
+    f"{stages.HAMI_KEY}={stages.HAMI}",
     marks.VALIDATION,
 )
 
@@ -162,14 +164,29 @@ class DevicePlugins:
             for pod in pods
             if pod.is_plugin and pod.ready and not (problem or self._refusal(node, pod))
         ]
-        plugin = serving[0].plugin if serving else None
+        plugin = self._with_hidden(serving[0]) if serving else None
         file = self._configuration(node, serving[0]) if serving else {}
         await self._set_message(node, judge.node_message(node, problem))
         await self._set_resources(node, *judge.resources(node, plugin, file))
+        await self._register(node, judge.registration(node, plugin, file))
         devices = judge.healthy(node, plugin, file) if plugin else []
         for pod in pods:
             if pod.is_validation and pod.phase == "Running":
                 await self._validations.work(node, pod, devices, problem)
+
+    def _with_hidden(self, pod: judge.Pod) -> Plugin:
+        """Return the settings of a plugin's pod, with the GPUs that HAMi's own file leaves out."""
+        if not pod.plugin.is_hami:
+            return pod.plugin
+        data = self._files.get((pod.namespace, stages.HAMI), {})
+        return replace(pod.plugin, hidden=hidden_gpus(data.get("config.json", "")))
+
+    async def _register(self, node: judge.Node, text: str) -> None:
+        """Write the annotation with which HAMi's plugin registers GPUs at HAMi's scheduler."""
+        if node.registered != text:
+            notes = {hami.REGISTERED: text or None}
+            body = {"metadata": {"annotations": notes}}
+            await self._patch(node, f"/api/v1/nodes/{node.name}", body)
 
     def _refusal(self, node: judge.Node, pod: judge.Pod) -> str | None:
         """Return the configuration error with which a node's device plugin would exit, or None."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from gpu_cluster_lab.simulator import faults, logs, marks, stages
 from gpu_cluster_lab.simulator.api import Json
+from gpu_cluster_lab.simulator.controller import hami
 from gpu_cluster_lab.simulator.controller.devices import (
     Device,
     Resources,
@@ -13,6 +14,7 @@ from gpu_cluster_lab.simulator.controller.devices import (
     devices,
     gpu_uuid,
     strategy_of,
+    whole,
 )
 from gpu_cluster_lab.simulator.controller.offered import CONFIG_LABEL, Plugin, owned, read_plugin
 
@@ -31,6 +33,7 @@ class Node:
     message: str
     config: str = ""
     mig: Resources = field(default_factory=dict)
+    registered: str = ""
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,7 @@ def read_node(item: Json) -> Node | None:
         message=notes.get(marks.FAULT_MESSAGE, ""),
         config=(item["metadata"].get("labels") or {}).get(CONFIG_LABEL, ""),
         mig=_devices(notes.get(marks.MIG, "")),
+        registered=notes.get(hami.REGISTERED, ""),
     )
 
 
@@ -90,6 +94,7 @@ def read_pod(item: Json) -> Pod:
     # In the chart, GPU feature discovery and the MPS daemon have the same labels as the device
     # plugin, so the container name identifies the plugin.
     containers = {container["name"] for container in spec["containers"]}
+    is_hami = labels.get(stages.HAMI_KEY) == stages.HAMI
     conditions = status.get("conditions") or []
     return Pod(
         version=int(meta["resourceVersion"]),
@@ -97,7 +102,8 @@ def read_pod(item: Json) -> Pod:
         name=meta["name"],
         namespace=meta["namespace"],
         node=spec.get("nodeName", ""),
-        is_plugin=bool(containers & {"nvidia-device-plugin-ctr", "nvidia-device-plugin"}),
+        is_plugin=is_hami
+        or bool(containers & {"nvidia-device-plugin-ctr", "nvidia-device-plugin"}),
         is_validation=marks.VALIDATION in labels,
         is_toolkit=labels.get("app") == "nvidia-container-toolkit-daemonset",
         phase=status.get("phase", ""),
@@ -144,7 +150,8 @@ def resources(node: Node, plugin: Plugin | None, file: Json) -> tuple[Resources,
 
 def seen(node: Node, plugin: Plugin) -> list[int]:
     """Return the indexes of the GPUs that a device plugin sees on its node."""
-    return [i for i in range(node.gpus) if plugin.visible is None or i in plugin.visible]
+    visible, hidden = plugin.visible, plugin.hidden.get(node.name, ())
+    return [i for i in range(node.gpus) if (visible is None or i in visible) and i not in hidden]
 
 
 def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
@@ -152,13 +159,25 @@ def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
 
     A critical XID makes one device of each resource unhealthy: of a GPU's replicas and MIG
     instances, the device plugin remembers only the last (k8s-device-plugin v0.19.3,
-    internal/rm/health.go, `parentToDeviceMap`).
+    internal/rm/health.go, `parentToDeviceMap`). HAMi's plugin makes all of a GPU's replicas
+    unhealthy (HAMi v2.10.0, nvinternal/rm/devices.go, GetPluginDevices).
     """
     indexes = seen(node, plugin)
     registered = devices(node.name, indexes, file, plugin.strategy, node.mig)
     broken = set(indexes[: node.faults.unhealthy])
+    if plugin.is_hami:
+        return [one for one in registered if one.index not in broken]
     gone = {(one.resource, one.index): one.id for one in registered if one.index in broken}
     return [one for one in registered if gone.get((one.resource, one.index)) != one.id]
+
+
+def registration(node: Node, plugin: Plugin | None, file: Json) -> str:
+    """Return the annotation with which HAMi's plugin registers GPUs; empty without that plugin."""
+    if plugin is None or not plugin.is_hami:
+        return ""
+    indexes = seen(node, plugin)
+    gpus = whole(node.name, indexes)
+    return hami.registration(gpus, gpus[node.faults.unhealthy :], file.get("nvidia") or {})
 
 
 def node_message(node: Node, problem: str | None) -> str:

@@ -6,13 +6,14 @@ file), internal/rm (resources).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from gpu_cluster_lab.simulator import marks
+from gpu_cluster_lab.simulator import marks, stages
 from gpu_cluster_lab.simulator.api import Json
 from gpu_cluster_lab.simulator.controller.devices import Resources
 
@@ -30,12 +31,16 @@ class Plugin:
         file: Key in the ConfigMap that applies if the node's label names no configuration.
         strategy: MIG strategy in the container's environment, which overrides the file; may be
             empty.
+        is_hami: True for HAMi's device plugin.
+        hidden: Indexes of the GPUs that HAMi's configuration leaves out, by node.
     """
 
     visible: tuple[int, ...] | None = None
     config_map: tuple[str, str] | None = None
     file: str = ""
     strategy: str = ""
+    is_hami: bool = False
+    hidden: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def read_plugin(item: Json) -> Plugin:
@@ -43,6 +48,13 @@ def read_plugin(item: Json) -> Plugin:
     spec = item["spec"]
     containers = {container["name"]: container for container in spec["containers"]}
     own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin")
+    labels = item["metadata"].get("labels") or {}
+    if labels.get(stages.HAMI_KEY) == stages.HAMI:
+        return Plugin(
+            config_map=(item["metadata"]["namespace"], "hami-scheduler-device"),
+            file="device-config.yaml",
+            is_hami=True,
+        )
     if own is None:
         return Plugin()  # A container toolkit pod has no device plugin container.
     environment = {
@@ -84,7 +96,26 @@ def chosen(plugin: Plugin, label: str, data: Mapping[str, str]) -> Json:
     """
     text = data.get(label) or data.get(plugin.file) or ""
     document: Any = yaml.safe_load(text)
-    return document if isinstance(document, dict) else {}
+    if not isinstance(document, dict):
+        return {}
+    if plugin.is_hami:
+        # HAMi's plugin registers each GPU several times, as NVIDIA's does for time slicing.
+        split = int((document.get("nvidia") or {}).get("deviceSplitCount", 1))
+        shared = {"resources": [{"name": marks.GPU, "replicas": split}]}
+        document["sharing"] = {"timeSlicing": shared}
+    return document
+
+
+def hidden_gpus(text: str) -> dict[str, tuple[int, ...]]:
+    """Return the indexes of the GPUs that HAMi's file config.json leaves out, by node.
+
+    Source: HAMi v2.10.0, nvinternal/plugin/server.go, readFromConfigFile.
+    """
+    document = json.loads(text or "{}")
+    return {
+        entry["name"]: tuple((entry.get("filterdevices") or {}).get("index") or ())
+        for entry in document.get("nodeconfig") or ()
+    }
 
 
 class Configurations:

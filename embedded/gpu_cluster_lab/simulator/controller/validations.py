@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpu_cluster_lab.simulator import logs, marks
 from gpu_cluster_lab.simulator.api import MERGE, Api, Json
-from gpu_cluster_lab.simulator.controller import allocation, devices, judge
+from gpu_cluster_lab.simulator.controller import allocation, devices, hami, judge
 from gpu_cluster_lab.simulator.controller.allocation import Given
 from gpu_cluster_lab.simulator.controller.devices import CORE, Device
 
@@ -81,6 +81,10 @@ class Validations:
             claims = await self._claims(pod)
             whole = devices.whole(node.name, range(node.gpus))
             return allocation.of_claims(node.name, pod.object, claims, whole)
+        if text := (pod.object["metadata"].get("annotations") or {}).get(hami.ALLOCATED, ""):
+            return allocation.of_hami(
+                pod.object, hami.decode(text), devices.whole(node.name, range(node.gpus))
+            )
         cores = devices.whole(node.name, range(node.faults.unhealthy, node.gpus), CORE)
         offered = [*offered, *cores]
         answer = await self._api.request(

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...context import Context, Severity
-from ...kube.gpu_resources import GPU, GPU_SHARED, VCUDA_CORE, VCUDA_MEMORY
+from ...kube.gpu_resources import (
+    GPU,
+    GPU_SHARED,
+    HAMI_CORES,
+    HAMI_MEMORY,
+    HAMI_PERCENTAGE,
+    VCUDA_CORE,
+    VCUDA_MEMORY,
+)
 from .. import cel
 from ..each import each_container, each_pod, in_turn
 from ..example import POD, Example
@@ -18,14 +26,16 @@ from ..twin import pods
 
 _VCUDA = frozenset({VCUDA_CORE, VCUDA_MEMORY})
 _PLUGIN = frozenset({GPU, GPU_SHARED})
+_HAMI = frozenset({HAMI_MEMORY, HAMI_PERCENTAGE, HAMI_CORES})
 _FOREIGN = {
-    "device-plugin": _VCUDA,
-    "gpu-operator": _VCUDA,
-    "gpu-manager": _PLUGIN,
-    "dra": _VCUDA | _PLUGIN,
+    "device-plugin": _VCUDA | _HAMI,
+    "gpu-operator": _VCUDA | _HAMI,
+    "gpu-manager": _PLUGIN | _HAMI,
+    "hami": _VCUDA | {GPU_SHARED},
+    "dra": _VCUDA | _PLUGIN | _HAMI,
 }
 """GPU resources that a platform does not advertise, by the platform's name."""
-_NO_CLAIMS = frozenset({"device-plugin", "gpu-manager"})
+_NO_CLAIMS = frozenset({"device-plugin", "gpu-manager", "hami"})
 """Platforms without a driver that gives GPUs to claims (DRA)."""
 
 

@@ -1,0 +1,1 @@
+"""Platform `hami`: HAMi's device plugin and scheduler, which share GPUs by memory and cores."""
