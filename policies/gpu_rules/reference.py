@@ -30,6 +30,7 @@ from .rules import (
 )
 from .rules.example import Example
 from .rules.links import anchor
+from .rules.rule import Declared
 from .rules.twin import NoTwin, Scope, Twin
 from .settings_file import complete
 
@@ -69,6 +70,8 @@ def admission(rule: Rule) -> str:
 
 def _severity(rule: Rule) -> str:
     """Return the default severity of a rule, and when it is another."""
+    if rule.opinions:
+        return f"{rule.severity}; for {rule.opinions}: advisory, unless {Declared.CLUSTER}"
     if rule.mandatory_if is None:
         return str(rule.severity)
     return f"{rule.severity}; mandatory if {rule.mandatory_if}"

@@ -48,6 +48,7 @@ def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> 
     try:
         context = _context(given, find_stack)
         report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
+        report.lists_all = given.lists_all
         results = _results(given, context, report)
         if given.baseline:
             known = baseline.read(given.baseline)

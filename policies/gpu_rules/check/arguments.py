@@ -52,6 +52,7 @@ class Arguments:
     render: bool
     observed: bool
     ignored_paths: tuple[str, ...]
+    lists_all: bool
 
 
 def parse(argv: Sequence[str] | None) -> Arguments:
@@ -96,6 +97,12 @@ def add_to(parser: argparse.ArgumentParser) -> None:
         "pod, is not judged; default: only for a List of an API server on standard input",
     )
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="list each place of advice in the text; default: advice that a rule gives in many "
+        "places is listed once and counted",
+    )
     parser.add_argument(
         "--output",
         action="append",
@@ -170,6 +177,7 @@ def of(given: argparse.Namespace) -> Arguments:
         render=not given.no_render,
         observed=given.observed,
         ignored_paths=tuple(given.ignore_paths),
+        lists_all=given.all,
     )
 
 

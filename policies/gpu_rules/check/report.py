@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from ..rules import Severity
+from ..rules import RULES, Severity
 from .ignored import IgnoredPaths
 from .problem import Problem, Unjudged
 from .result import Found, Judged
@@ -31,6 +31,7 @@ class Report:
         ignored: Files and folders that were left out on request.
         observed: Whether the objects were judged as read from a cluster.
         gone: Number of baseline entries that no violation of this run has matched.
+        lists_all: Whether the text output lists all advice (`listed`).
     """
 
     fail_on: Severity = Severity.MANDATORY
@@ -44,6 +45,7 @@ class Report:
     ignored: IgnoredPaths = field(default_factory=IgnoredPaths)
     observed: bool = False
     gone: int = 0
+    lists_all: bool = False
 
     def add(self, results: Iterable[Result]) -> None:
         """Add results to the report."""
@@ -74,6 +76,25 @@ class Report:
             violation.severity is severity and not violation.exemption and not violation.known
             for violation in self.found
         )
+
+    def listed(self) -> Iterator[tuple[Found, int]]:
+        """Yield the violations that the text output lists, with the number of others after each.
+
+        Advice of one rule that has more places than `Rule.listed` is listed once: the same advice
+        in many objects would hide what must be changed. A run that fails on advice lists all.
+        """
+        shown = [violation for violation in self.found if not violation.known]
+        advice = Counter(v.rule for v in shown if v.severity is Severity.ADVISORY)
+        every = self.lists_all or self.fail_on is Severity.ADVISORY
+        begun: set[str] = set()
+        for violation in shown:
+            others = advice[violation.rule] - 1
+            is_listed = every or others < RULES[violation.rule].listed
+            if is_listed or violation.severity is Severity.MANDATORY:
+                yield violation, 0
+            elif violation.rule not in begun:
+                begun.add(violation.rule)
+                yield violation, others
 
     @property
     def exempt(self) -> int:

@@ -156,12 +156,8 @@ def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
 
 
 def _applies(rule: Rule, context: Context) -> bool:
-    on = _severity(rule, context) is not Severity.OFF
+    on = rule.severity_in(context) is not Severity.OFF
     return on and all(need.known(context) for need in rule.needs)
-
-
-def _severity(rule: Rule, context: Context) -> Severity:
-    return rule.severity_in(context)
 
 
 _last: tuple[Context | None, bool, tuple[Rule, ...]] = (None, False, ())
@@ -188,7 +184,7 @@ def _violation(
     exempt = str(exemption) if exemption and not exemption.problem else ""
     return Violation(
         rule=rule,
-        severity=Severity.ADVISORY if exempt else _severity(rule, context),
+        severity=Severity.ADVISORY if exempt else rule.severity_of(finding, context),
         subject=subject.label,
         container=finding.container,
         path=finding.path,

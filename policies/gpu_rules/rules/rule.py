@@ -162,6 +162,8 @@ class Finding:
         found: What was found.
         wanted: What the rule requires.
         container: Name of the container, or empty if the field is not in a container.
+        is_opinion: Whether the finding is advice as long as no cluster is declared, although the
+            rule is mandatory: nothing breaks, but most clusters don't want it.
     """
 
     path: str
@@ -169,6 +171,7 @@ class Finding:
     wanted: str
     cure: str
     container: str = ""
+    is_opinion: bool = False
 
 
 Check = Callable[[Subject, Context], Iterator[Finding]]
@@ -188,6 +191,9 @@ class Rule:
         title: What the rule requires, in one sentence.
         severity: Default severity.
         mandatory_if: What must be declared for an advisory rule to be mandatory by default.
+        listed: Maximum number of advisory violations that the text output lists. If there are
+            more, it lists the first one and counts the others.
+        opinions: Which findings of a mandatory rule are opinions (`Finding.is_opinion`), in words.
         why: Reason for the rule, for the reference.
         source: Documents or source code that the rule is based on, for the reference.
         check: Pure function that yields the findings in one manifest and never raises an error.
@@ -209,12 +215,21 @@ class Rule:
     whole: bool = False
     of_requests: bool = False
     mandatory_if: Declared | None = None
+    opinions: str = ""
+    listed: int = 8
 
     def severity_in(self, context: Context) -> Severity:
         """Return the severity of the rule, by the settings or by default."""
         is_mandatory = self.mandatory_if is not None and self.mandatory_if.holds(context)
         default = Severity.MANDATORY if is_mandatory else self.severity
         return context.severities.get(self.id, default)
+
+    def severity_of(self, finding: Finding, context: Context) -> Severity:
+        """Return the severity of one finding of the rule."""
+        if finding.is_opinion and self.id not in context.severities:
+            is_advice = not Declared.CLUSTER.holds(context)
+            return Severity.ADVISORY if is_advice else self.severity_in(context)
+        return self.severity_in(context)
 
     @property
     def is_only_across(self) -> bool:

@@ -41,6 +41,29 @@ def test_text_names_file_line_rule_and_cure(folder: Path) -> None:
     )
 
 
+@pytest.mark.promise(
+    "The checker lists advice that one rule gives in many places once, with the number of others."
+)
+@pytest.mark.parametrize(
+    ("rule", "objects", "listed"),
+    [("GPU023", 8, 8), ("GPU023", 9, 1), ("GPU050", 1, 1), ("GPU050", 2, 1), ("GPU001", 9, 9)],
+)
+def test_text_lists_the_same_advice_once(
+    rule: str, objects: int, listed: int, tmp_path: Path
+) -> None:
+    for index in range(objects):
+        (tmp_path / f"{index}.yaml").write_text(BAD)
+    off = [f"{other}=off" for other in RULES if other != rule]
+
+    def lines(*arguments: str) -> list[str]:
+        rules = tuple(word for one in off for word in ("--rule", one))
+        return check(str(tmp_path), *arguments, rules=rules).output.splitlines()[:-1]
+
+    others = [f"    … and {objects - 1} more of {rule}; --all lists them"]
+    assert lines()[2 * listed :] == (others if listed < objects else [])
+    assert len(lines("--all")) == len(lines("--fail-on", "advisory")) == 2 * objects
+
+
 def test_json_holds_every_field(folder: Path) -> None:
     report = json.loads(check(".", "--format", "json").output)
     assert report["exitCode"] == 2

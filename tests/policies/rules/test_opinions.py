@@ -39,6 +39,43 @@ def test_an_opinion_is_mandatory_where_a_cluster_is_declared(id_: str) -> None:
     assert rule.severity_in(off) is Severity.ADVISORY, "the settings decide"
 
 
+HOST = {"name": "host", "hostPath": {"path": "/opt/data"}}
+SOCKET = {"name": "host", "hostPath": {"path": "/run/containerd/containerd.sock"}}
+
+
+def with_capability(name: str) -> Any:
+    return gpus() | {"securityContext": {"capabilities": {"add": [name]}}}
+
+
+@pytest.mark.promise(
+    "Without a declared cluster, a host path that gives no access to GPUs, host namespaces and "
+    "capabilities without devices are advice."
+)
+@pytest.mark.parametrize(
+    ("id_", "manifest", "is_opinion"),
+    [
+        ("GPU036", pod(gpus(), volumes=[HOST]), True),
+        ("GPU036", pod(gpus(), volumes=[SOCKET]), False),
+        ("GPU067", pod(gpus(), hostNetwork=True), True),
+        ("GPU022", pod(with_capability("NET_ADMIN")), True),
+        ("GPU022", pod(with_capability("CAP_SYS_NICE")), True),
+        ("GPU022", pod(with_capability("SYS_ADMIN")), False),
+        ("GPU022", pod(with_capability("NEW_ONE")), False),
+    ],
+)
+def test_what_breaks_nothing_is_advice_without_a_declared_cluster(
+    id_: str, manifest: Any, is_opinion: bool
+) -> None:
+    def level(context: Context) -> Severity:
+        (severity,) = {v.severity for v in evaluate(manifest, context) if v.rule.id == id_}
+        return severity
+
+    assert level(Context()) is (Severity.ADVISORY if is_opinion else Severity.MANDATORY)
+    assert level(POOLS) is level(TRUST) is Severity.MANDATORY
+    assert level(Context(severities={id_: Severity.MANDATORY})) is Severity.MANDATORY
+    assert RULES[id_].opinions in described(RULES[id_])
+
+
 @pytest.mark.parametrize("id_", [id_ for id_, rule in RULES.items() if rule.mandatory_if])
 def test_the_page_of_a_rule_says_when_it_is_mandatory(id_: str) -> None:
     rule = RULES[id_]

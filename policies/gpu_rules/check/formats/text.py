@@ -44,12 +44,12 @@ def _lines(report: Report) -> Iterator[tuple[str, str, str]]:
     for problem in report.problems:
         yield f"{_place(problem)}: ", _UNREADABLE, ""
         yield "", "", f"    {printable(problem.message)}"
-    for violation in report.found:
-        if violation.known:
-            continue
+    for violation, others in report.listed():
         rule = f" {violation.rule} {violation.title}"
         yield f"{_place(violation)}: ", str(violation.severity), rule
         yield "", "", f"    {printable(violation.message)}"
+        if others:
+            yield "", "", f"    … and {others} more of {violation.rule}; --all lists them"
     for left_out in report.unjudged:
         if left_out.path or left_out.reason:
             yield f"{_place(left_out)}: ", _UNJUDGED, f" {left_out.what}"

@@ -27,6 +27,11 @@ CAPABILITIES: Final = (
     "IPC_LOCK",
 )
 """Capabilities that a container of a pod with GPUs may add."""
+_WITHOUT_DEVICES: Final = frozenset(
+    {"NET_ADMIN", "NET_RAW", "NET_BROADCAST", "SYS_NICE", "SYS_RESOURCE", "SYS_TIME", "PERFMON"}
+    | {"AUDIT_READ", "BLOCK_SUSPEND", "LEASE", "SYSLOG", "WAKE_ALARM", "SYS_PACCT"}
+)
+"""Capabilities beyond these that give no files, memory or devices of others (capabilities(7))."""
 
 
 def _with_gpus(subject: Subject, context: Context) -> bool:
@@ -44,6 +49,7 @@ def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
                 wanted="only capabilities of the Pod Security Standard baseline, and IPC_LOCK",
                 cure="Remove it: with capabilities beyond these, a container can leave its "
                 "isolation and reach other GPUs of the node.",
+                is_opinion=text(capability).removeprefix("CAP_") in _WITHOUT_DEVICES,
             )
 
 
@@ -52,6 +58,7 @@ RULE = Rule(
     title="A pod that requests GPUs has no privileged containers",
     severity=Severity.MANDATORY,
     check=each_container(_not_privileged, when=_with_gpus),
+    opinions="capabilities that give no files, memory or devices of others, such as NET_ADMIN",
     why="A privileged container sees every device of the node, whatever it requests. A "
     "container with a capability such as SYS_ADMIN, SYS_MODULE or SYS_PTRACE can get the devices "
     "by the kernel or by another process. So containers may add only the capabilities of the Pod "

@@ -67,6 +67,7 @@ def _finding(place: str, path: str) -> Finding:
         found=path[:80],
         wanted="a folder that allowedHostPaths lists",
         cure="Use a PersistentVolumeClaim, or add the folder to allowedHostPaths.",
+        is_opinion=True,
     )
 
 
@@ -75,6 +76,7 @@ RULE = Rule(
     title="No host path gives access to GPUs",
     severity=Severity.MANDATORY,
     check=each_pod(_no_host_paths, when=Subject.is_workload),
+    opinions="paths that give no access to GPUs and that allowedHostPaths does not list",
     why="Device files, the folders of the driver and of the kubelet, and the socket of the "
     "container runtime give access to GPUs without the device plugin. The same files have many "
     "other names: below /proc, by symbolic links, and in the folders of each distribution. So a "

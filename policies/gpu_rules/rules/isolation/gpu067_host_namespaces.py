@@ -28,6 +28,7 @@ def _of_the_node(pod: Pod, subject: Subject, context: Context) -> Iterator[Findi
                 wanted="false, the default",
                 cure="Remove it: the pod reaches processes, memory or local services of the node "
                 "and of other pods.",
+                is_opinion=True,
             )
 
 
@@ -36,6 +37,7 @@ RULE = Rule(
     title="A pod that requests GPUs does not use namespaces of its node",
     severity=Severity.MANDATORY,
     check=each_pod(_of_the_node, when=Subject.is_workload),
+    opinions="all findings",
     why="With hostPID, a container sees all processes of the node, also those of other GPU "
     "workloads; as root, it can end them, and /proc/1/root is the file system of the node. With "
     "hostIPC, it shares the memory of other pods. With hostNetwork, it reaches what listens only "

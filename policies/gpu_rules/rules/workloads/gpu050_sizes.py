@@ -121,6 +121,7 @@ RULE = Rule(
     "(spec.resources) count, too.",
     source="kubernetes v1.34.4 pkg/kubelet/qos; gatekeeper-library practice",
     whole=True,
+    listed=1,
 )
 
 
