@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from gpu_cluster.commands import usage as module
-from gpu_cluster.commands.usage import Listed, NodeUsage, Usage, usage
+from gpu_cluster.commands.usage import Listed, NodeUsage, PodDevices, Usage, usage
 from gpu_cluster.desired.pool import Members
 from gpu_cluster.kubernetes.resources import DRA_DRIVER
 from gpu_cluster.settings.nodes.node_range import natural_order
@@ -22,6 +22,7 @@ POOL = Members(context="c", pool="a100", nodes=("gpu-1", "gpu-2"))
 
 def seen(*, names: set[str] | None = None, **listed: Any) -> Usage:
     given = {kind: tuple(items) for kind, items in listed.items()}
+    given["pods"] = tuple(map(PodDevices.of, given.get("pods", ())))
     return usage("dev", (POOL,), names or set(), Listed(**given))
 
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gpu_cluster.commands import utilization as module
-from gpu_cluster.commands.usage import Holder, Listed, Usage, usage
+from gpu_cluster.commands.usage import Holder, Listed, PodDevices, Usage, usage
 from gpu_cluster.commands.utilization import (
     GROUP,
     METRIC,
@@ -38,7 +38,7 @@ OTHER_TIME = "1 × a value of more than 5 min before or after this machine's tim
 
 
 def seen(*pods: str) -> Usage:
-    listed = tuple(pod(name, "gpu-1") for name in pods)
+    listed = tuple(PodDevices.of(pod(name, "gpu-1")) for name in pods)
     return usage("dev", (), set(), Listed(nodes=(node("gpu-1"),), pods=listed))
 
 
@@ -126,7 +126,7 @@ def test_a_young_pod_is_not_judged_by_the_values_of_an_ended_pod_of_its_name(
 ) -> None:
     late = pod("team-a/train-0", "gpu-1")
     late["metadata"]["creationTimestamp"] = created
-    shown = usage("dev", (), set(), Listed(nodes=(node("gpu-1"),), pods=(late,)))
+    shown = usage("dev", (), set(), Listed(nodes=(node("gpu-1"),), pods=(PodDevices.of(late),)))
     found = taken("v1beta2", values("v1beta2", {"team-a/train-0": "0"}, AT))
     after = merge(shown, found, NOW)
     assert by_name(after)["train-0"].idle == idle

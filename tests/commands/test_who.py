@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gpu_cluster.commands import who
 from gpu_cluster.commands.node_table import WIDTH
-from gpu_cluster.commands.usage import Listed, Usage, Utilization, usage
+from gpu_cluster.commands.usage import Listed, PodDevices, Usage, Utilization, usage
 from gpu_cluster.commands.utilization import Measured, merge
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
@@ -22,7 +22,9 @@ NOW = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
 
 
 def seen(**listed: list[dict[str, object]]) -> Usage:
-    return usage("dev", (), set(), Listed(**{kind: tuple(of) for kind, of in listed.items()}))
+    pods = tuple(map(PodDevices.of, listed.pop("pods", [])))
+    others = {kind: tuple(of) for kind, of in listed.items()}
+    return usage("dev", (), set(), Listed(pods=pods, **others))
 
 
 def shown(found: Usage, *, single: bool = False) -> str:
@@ -48,7 +50,7 @@ def test_each_pod_has_a_line_with_its_gpus_and_its_age() -> None:
 def test_gpus_that_are_declared_and_not_advertised_are_counted_and_marked() -> None:
     pools = resolve(load(base()), "dev").validation.pools
     nodes = (node("gpu-1", {GPU: "7"}), node("gpu-2"), node("gpu-3", {GPU: "0"}), node("gpu-4"))
-    pods = tuple(pod(f"team-a/train-{n}", f"gpu-{n}", {GPU: "4"}) for n in (1, 2, 3))
+    pods = tuple(PodDevices.of(pod(f"team-a/train-{n}", f"gpu-{n}", {GPU: "4"})) for n in (1, 2, 3))
     text = shown(usage("dev", (), set(), Listed(nodes=nodes, pods=pods), pools))
     assert text.splitlines()[-1] == (
         f"who: {GPU}: 12 of 32 held, 15 free, 9 not advertised (gpu-1: 1, gpu-3: 8)"

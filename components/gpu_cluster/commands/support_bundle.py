@@ -45,6 +45,7 @@ from gpu_cluster.commands.usage import listed as listed_objects
 from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.progress import renewed_by_progress
 from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster.platforms.own_namespaces import OwnNamespace
 from gpu_cluster.property_values import is_secret
@@ -282,12 +283,14 @@ class Seen:
     """What the cluster holds for all parts of an archive, read once.
 
     Attributes:
-        objects: Nodes, pods, ResourceClaims and ResourceSlices of the whole cluster.
+        objects: What is read of nodes, pods, ResourceClaims and ResourceSlices of the cluster.
+        pods: Pods in the stack's namespaces.
         events: Events in the stack's namespaces.
         held: Who holds the GPUs, and how busy these are.
     """
 
     objects: Listed
+    pods: tuple[Json, ...]
     events: tuple[Json, ...]
     held: Usage
 
@@ -303,12 +306,22 @@ async def observed(
         namespaces: Namespaces that the stack creates.
         held: Function that reads who holds the GPUs.
     """
-    async with asyncio.timeout(SECONDS), connect(context) as client:
-        events = await gather(
-            lambda space: client.list(f"namespaces/{space.name}/events"), namespaces
-        )
-        objects = await listed_objects(client)
-        return Seen(objects, tuple(chain.from_iterable(events)), await held(client, objects))
+    limit = asyncio.timeout(SECONDS)
+    async with limit, connect(context) as client:
+        with renewed_by_progress(limit, SECONDS):
+            objects = await listed_objects(client)
+            pods = await gather(
+                lambda space: client.list(f"namespaces/{space.name}/pods"), namespaces
+            )
+            events = await gather(
+                lambda space: client.list(f"namespaces/{space.name}/events"), namespaces
+            )
+            return Seen(
+                objects,
+                tuple(chain.from_iterable(pods)),
+                tuple(chain.from_iterable(events)),
+                await held(client, objects),
+            )
 
 
 def _json(value: Any) -> str:
@@ -335,11 +348,6 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         held = partial(who.held, wanted.stack, wanted.scheduling, wanted.validation)
         return asyncio.run(observed(wanted.context, wanted.namespaces, held))
 
-    def pods() -> str:
-        spaces = {space.name for space in desired().namespaces}
-        found = (pod for pod in seen().objects.pods if pod["metadata"].get("namespace") in spaces)
-        return _rows(map(pod_of, found))
-
     def holders() -> str:
         return seen().held.model_dump_json(by_alias=True, indent=2) + "\n"
 
@@ -354,7 +362,7 @@ def parts(stack: Stack) -> tuple[Part, ...]:
             "labels, taints, conditions",
             lambda: _rows(map(node_of, seen().objects.nodes)),
         ),
-        Part("pods.json", "pods of the stack", pods),
+        Part("pods.json", "pods of the stack", lambda: _rows(map(pod_of, seen().pods))),
         Part("events.json", "events of the stack", lambda: _rows(map(event_of, seen().events))),
     )
 

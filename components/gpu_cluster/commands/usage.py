@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field
 
@@ -19,8 +19,8 @@ from gpu_cluster.desired.validation import Advertised
 from gpu_cluster.kubernetes.api import Client, Json, Refused
 from gpu_cluster.kubernetes.resources import DRA_DRIVER, counts_gpus
 from gpu_cluster.nodes.drain import ready
-from gpu_cluster.nodes.gpu_holders import FINISHED, allocated, list_pods
-from gpu_cluster.nodes.inspect import count_devices, gpus
+from gpu_cluster.nodes.gpu_holders import FINISHED, allocated
+from gpu_cluster.nodes.inspect import count_devices, gpus, list_nodes
 from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable
@@ -137,19 +137,60 @@ class Usage(Model):
     unmeasured: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
-    """Objects that the API server listed.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PodDevices:
+    """The devices that a pod requests. A cluster has up to 150,000 pods, so nothing else is kept.
 
     Attributes:
-        pods: Pods of all namespaces.
+        uid: UID of the pod.
+        node: Name of its node. Empty: none yet.
+        phase: Phase of the pod.
+        is_deleted: Whether the pod is being deleted.
+        created: Time of creation, as the API server writes it.
+        requests: Number of devices by extended resource.
+        by_claim: Those extended resources that a ResourceClaim fulfils, which is counted itself.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    phase: str
+    is_deleted: bool
+    created: str
+    requests: Mapping[str, int]
+    by_claim: frozenset[str]
+
+    @classmethod
+    def of(cls, pod: Json) -> Self:
+        """Return the devices of a pod, as the API server lists it."""
+        status = pod.get("status") or {}
+        return cls(
+            namespace=_text(pod, "namespace"),
+            name=_text(pod, "name"),
+            uid=_text(pod, "uid"),
+            node=str(pod["spec"].get("nodeName") or ""),
+            phase=str(status.get("phase") or "Unknown"),
+            is_deleted=bool(pod["metadata"].get("deletionTimestamp")),
+            created=_text(pod, "creationTimestamp"),
+            requests=device_requests(pod),
+            by_claim=_by_claim(status),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """What is read of the objects that the API server listed.
+
+    Attributes:
+        pods: Pods of all namespaces that request extended resources or have ResourceClaims.
         claims: ResourceClaims of all namespaces.
         slices: ResourceSlices.
         uninspected: What could not be listed, and why.
     """
 
     nodes: tuple[Json, ...] = ()
-    pods: tuple[Json, ...] = ()
+    pods: tuple[PodDevices, ...] = ()
     claims: tuple[Json, ...] = ()
     slices: tuple[Json, ...] = ()
     uninspected: tuple[str, ...] = ()
@@ -161,8 +202,13 @@ async def listed(client: Client) -> Listed:
     Raises:
         ClusterError: Nodes or pods can't be listed.
     """
-    nodes = await client.list("nodes")
-    pods = await list_pods(client)
+    nodes = await list_nodes(client)
+    pods = [
+        PodDevices.of(pod)
+        async for page in client.pages("pods")
+        for pod in page
+        if device_requests(pod) or pod["spec"].get("resourceClaims")
+    ]
     found: dict[str, list[Json]] = {"resourceclaims": [], "resourceslices": []}
     reasons = []
     for kind in found:
@@ -204,8 +250,8 @@ def usage(
         holder = _of_pod(pod, resources, alone)
         if not holder.amounts:
             continue
-        if node := str(pod["spec"].get("nodeName") or ""):
-            by_node.setdefault(node, []).append(holder)
+        if pod.node:
+            by_node.setdefault(pod.node, []).append(holder)
         elif holder.state == "Pending":
             waiting.append(holder)
     for node, claim in held:
@@ -239,7 +285,7 @@ def _resources(found: Listed) -> Iterator[str]:
     for node in found.nodes:
         yield from filter(counts_gpus, (node.get("status") or {}).get("allocatable") or {})
     for pod in found.pods:
-        yield from filter(counts_gpus, device_requests(pod))
+        yield from filter(counts_gpus, pod.requests)
 
 
 _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
@@ -247,10 +293,10 @@ _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
 
 
 def _claimed(
-    claims: Iterable[Json], pods: Iterable[Json]
+    claims: Iterable[Json], pods: Iterable[PodDevices]
 ) -> tuple[list[tuple[str, Holder]], _Claims]:
     """Return ResourceClaims used by no or several pods, by node, and those used by one pod."""
-    known = {(_text(pod, "namespace"), _text(pod, "uid")) for pod in pods}
+    known = {(pod.namespace, pod.uid) for pod in pods}
     held: list[tuple[str, Holder]] = []
     alone: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
     for claim in claims:
@@ -274,37 +320,36 @@ def _claimed(
     return held, alone
 
 
-def _of_pod(pod: Json, resources: Collection[str], claims: _Claims) -> Holder:
+def _of_pod(pod: PodDevices, resources: Collection[str], claims: _Claims) -> Holder:
     """Return a pod as a holder of GPUs; a finished pod holds none."""
-    meta, status = pod["metadata"], pod.get("status") or {}
-    phase = str(status.get("phase") or "Unknown")
-    finished = phase in FINISHED
-    own = () if finished else claims.get((_text(pod, "namespace"), _text(pod, "uid")), ())
-    by_claim = _by_claim(status)
+    finished = pod.phase in FINISHED
+    own = () if finished else claims.get((pod.namespace, pod.uid), ())
     requests = {
         name: count
-        for name, count in device_requests(pod).items()
-        if name in resources and name not in by_claim
+        for name, count in pod.requests.items()
+        if name in resources and name not in pod.by_claim
     }
     counted = [requests, *({DRA_DRIVER: number} for _, _, number in own)]
     return Holder(
-        namespace=_text(pod, "namespace"),
-        name=_text(pod, "name"),
-        state="being deleted" if meta.get("deletionTimestamp") and not finished else phase,
+        namespace=pod.namespace,
+        name=pod.name,
+        state="being deleted" if pod.is_deleted and not finished else pod.phase,
         amounts=FrozenDict() if finished else total(counted),
         claims=tuple(sorted(name for name, _, _ in own)),
-        created=_text(pod, "creationTimestamp"),
+        created=pod.created,
     )
 
 
-def _by_claim(status: Json) -> set[str]:
+def _by_claim(status: Json) -> frozenset[str]:
     """Return the extended resources of a pod that a ResourceClaim fulfils.
 
     Source: Kubernetes API reference, PodStatus, `extendedResourceClaimStatus`. Such a claim is
     counted itself.
     """
     made = status.get("extendedResourceClaimStatus") or {}
-    return {str(each.get("resourceName", "")) for each in made.get("requestMappings") or []}
+    return frozenset(
+        str(each.get("resourceName", "")) for each in made.get("requestMappings") or []
+    )
 
 
 def _node(

@@ -10,12 +10,13 @@ from collections.abc import Awaitable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from gpu_cluster.kubernetes.progress import renewed_by_progress
 from gpu_rules.printable import printable
 
 T = TypeVar("T")
 
 LIMIT = 60
-"""Seconds for each part of the inspection; a part that takes longer counts as not inspected."""
+"""Seconds without progress of each part of the inspection, which then counts as not inspected."""
 
 
 def completed(work: Coroutine[Any, Any, T]) -> T:
@@ -47,14 +48,15 @@ async def bounded(subject: str, work: Awaitable[T], nothing: T, longer: float = 
     Args:
         subject: Name of the inspected part, such as the cluster, for the error text.
         work: Awaitable that returns the result.
-        nothing: Fallback if the work fails or takes longer than `LIMIT` and `longer`.
+        nothing: Fallback if the work fails or makes no progress for `LIMIT` and `longer`.
         longer: Seconds in addition to `LIMIT`.
     """
     seconds = LIMIT + longer
     limit = asyncio.timeout(seconds)
     try:
         async with limit:
-            return await work, ""
+            with renewed_by_progress(limit, seconds):
+                return await work, ""
     except Exception as error:
         if limit.expired():
             return nothing, f"the inspection of the {subject} took longer than {seconds:.0f} s"

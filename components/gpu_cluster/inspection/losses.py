@@ -5,7 +5,7 @@ Pods on nodes that a rollout or a new MIG layout drains are inspected by `gpu_cl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from gpu_cluster.change.document import Cause, Loss
@@ -93,6 +93,21 @@ class LossesSeen:
     unreachable: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PodAtRisk:
+    """A pod that the run evicts, or to which the kubelet gave GPUs.
+
+    Attributes:
+        pod: The pod.
+        is_evicted: Whether the run evicts it.
+        has_gpus: Whether it has GPUs without a ResourceClaim.
+    """
+
+    pod: PodOnNode
+    is_evicted: bool
+    has_gpus: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class LossesQuestion:
     """The nodes whose pods are inspected.
@@ -107,6 +122,16 @@ class LossesQuestion:
     nodes: Mapping[str, NodeAtRisk] = field(default_factory=dict)
     claims: bool = False
     by_claims: bool = False
+
+    def at_risk(self, node: str, pod: Json) -> PodAtRisk | None:
+        """Return a pod of one of the nodes if the run evicts it, or the kubelet gave it GPUs."""
+        risk = self.nodes[node]
+        if risk.drained:
+            is_evicted = bool(to_evict([pod]))
+        else:
+            is_evicted = bool(not_tolerating([pod], risk.taints))
+        has_gpus = bool(with_gpus([pod]))
+        return PodAtRisk(pod_on_node(pod), is_evicted, has_gpus) if is_evicted or has_gpus else None
 
 
 def question(
@@ -178,7 +203,7 @@ async def observe_losses(question: LossesQuestion) -> LossesSeen:
         return LossesSeen()
     try:
         async with connect(question.context) as client:
-            pods = await pods_by_node(client, question.nodes)
+            pods = await pods_by_node(client, question.nodes, question.at_risk)
             claims: list[Json] = []
             if question.claims:
                 claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
@@ -188,25 +213,24 @@ async def observe_losses(question: LossesQuestion) -> LossesSeen:
 
 
 def losses(
-    question: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
+    question: LossesQuestion, pods: Mapping[str, Sequence[PodAtRisk]], claims: Sequence[Json]
 ) -> tuple[PodLoss, ...]:
     """Return the pods that would be evicted or would lose their GPUs, by node and name.
 
     Args:
         question: The nodes whose pods the run may disturb.
-        pods: All pods of these nodes, by node.
+        pods: The pods of these nodes that are evicted or have GPUs, by node.
         claims: ResourceClaims of the cluster.
     """
     lost_pods: list[PodLoss] = []
     for name, risk in question.nodes.items():
-        listed = pods.get(name, [])
-        evicted, eviction_cause = not_tolerating(listed, risk.taints), Cause.TAINT
-        if risk.drained:
-            evicted, eviction_cause = tuple(map(pod_on_node, to_evict(listed))), Cause.DRAIN
+        listed = sorted(pods.get(name, ()), key=_name)
+        evicted = [one.pod for one in listed if one.is_evicted]
+        eviction_cause = Cause.DRAIN if risk.drained else Cause.TAINT
         lost_pods += [
             PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=eviction_cause) for pod in evicted
         ]
-        holders = (*with_gpus(listed), *of_claims(claims, name))
+        holders = (*_with_gpus(listed), *of_claims(claims, name))
         if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
             gone = {(pod.namespace, pod.name) for pod in evicted}
             loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
@@ -220,13 +244,13 @@ def losses(
 
 
 def unseen(
-    question: LossesQuestion, pods: Mapping[str, list[Json]], claims: Sequence[Json]
+    question: LossesQuestion, pods: Mapping[str, Sequence[PodAtRisk]], claims: Sequence[Json]
 ) -> tuple[UnseenHolder, ...]:
     """Return the pods on joining nodes with GPUs that the stack's platform does not see.
 
     Args:
         question: The nodes whose pods the run may disturb.
-        pods: All pods of these nodes, by node.
+        pods: The pods of these nodes that are evicted or have GPUs, by node.
         claims: ResourceClaims of the cluster.
     """
     return tuple(
@@ -234,6 +258,16 @@ def unseen(
         for name, risk in question.nodes.items()
         if risk.joins
         for pod in (
-            with_gpus(pods.get(name, [])) if question.by_claims else of_claims(claims, name)
+            _with_gpus(sorted(pods.get(name, ()), key=_name))
+            if question.by_claims
+            else of_claims(claims, name)
         )
     )
+
+
+def _with_gpus(pods: Iterable[PodAtRisk]) -> Iterator[PodOnNode]:
+    return (one.pod for one in pods if one.has_gpus)
+
+
+def _name(one: PodAtRisk) -> tuple[str, str]:
+    return one.pod.namespace, one.pod.name

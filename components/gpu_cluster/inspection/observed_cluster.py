@@ -15,7 +15,13 @@ from gpu_cluster.kubernetes import grammar
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.nodes import applied, record
 from gpu_cluster.nodes.difference import SchedulingDifference, compare
-from gpu_cluster.nodes.inspect import CORDONED, cordoned_by_others, pool_members, with_devices
+from gpu_cluster.nodes.inspect import (
+    CORDONED,
+    cordoned_by_others,
+    list_nodes,
+    pool_members,
+    with_devices,
+)
 from gpu_cluster.platforms.findings import Surroundings
 from gpu_cluster.platforms.requests import PresenceRequest
 from gpu_cluster.release.definitions import outdated
@@ -108,7 +114,7 @@ async def observe_health(context: str, pools: Sequence[PoolValidation]) -> tuple
     """
     async with connect(context) as client:
         nodes = await with_devices(
-            client, await client.list("nodes"), [pool.resources for pool in pools]
+            client, await list_nodes(client), [pool.resources for pool in pools]
         )
         sets = await client.list("daemonsets", base="/apis/apps")
         seen = await observe_validation(client, nodes, pools, sets)
@@ -147,7 +153,7 @@ async def nodes_by_name(context: str) -> dict[str, Json]:
         ClusterError: The cluster can't be reached.
     """
     async with connect(context) as client:
-        return {node["metadata"]["name"]: node for node in await client.list("nodes")}
+        return {node["metadata"]["name"]: node for node in await list_nodes(client)}
 
 
 async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[Json]:
@@ -160,7 +166,7 @@ async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[
         ClusterError: The cluster can't be reached.
     """
     async with connect(context) as client:
-        return await with_devices(client, await client.list("nodes"), resources)
+        return await with_devices(client, await list_nodes(client), resources)
 
 
 async def observe_cluster(asked: Question) -> ClusterSeen:
@@ -184,7 +190,7 @@ async def _observe(asked: Question) -> ClusterSeen:
     try:
         async with connect(asked.context) as client:
             nodes = await with_devices(
-                client, await client.list("nodes"), [p.resources for p in asked.validation]
+                client, await list_nodes(client), [p.resources for p in asked.validation]
             )
             seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned_nodes(nodes))
             around = await surroundings(

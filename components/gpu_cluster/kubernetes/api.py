@@ -14,6 +14,7 @@ import httpx
 import kr8s.asyncio
 
 from gpu_cluster.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
+from gpu_cluster.kubernetes.progress import made_progress
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable, printable_lines
 
@@ -38,9 +39,11 @@ LONGEST_TOKEN = 8192
 """Maximum length of the token of a list's next page, which becomes a part of a URL."""
 PAGE, SMALL_PAGE = 500, 16
 """Objects of a page of a list; and after a page of more than `LARGEST` bytes."""
-MOST_ITEMS, MOST_BYTES, LIST_SECONDS = 200_000, 1024**3, 600.0
-"""Limits of a whole list. A cluster has at most 150,000 pods (kubernetes.io, "Considerations for
-large clusters")."""
+MOST_ITEMS, MOST_BYTES, EMPTY_PAGES = 200_000, 1024**3, 100
+"""Limits of a whole list, and of its pages without an object that follow each other.
+
+A cluster has at most 150,000 pods (kubernetes.io, "Considerations for large clusters"). A list may
+take any time as long as its pages bring objects."""
 
 APPLY = "application/apply-patch+yaml"
 JSON_PATCH = "application/json-patch+json"
@@ -319,7 +322,7 @@ class Client:
         self, url: str, *, base: str = "", version: str = "v1", **params: str
     ) -> AsyncIterator[list[Json]]:
         """Yield the items of a list, page by page; raise errors as `list`."""
-        request, latest = f"GET {url}", asyncio.get_running_loop().time() + LIST_SECONDS
+        request, empty = f"GET {url}", 0
         params = {"limit": str(PAGE), **params}
         number = size = 0
         while True:
@@ -337,8 +340,11 @@ class Client:
             if number > MOST_ITEMS or size > MOST_BYTES:
                 found = f"a list of more than {MOST_ITEMS} objects, or of {MOST_BYTES} bytes"
                 raise _excessive_response(request, found)
-            if asyncio.get_running_loop().time() > latest:
-                raise _excessive_response(request, f"a list without an end in {LIST_SECONDS:.0f} s")
+            empty = 0 if items else empty + 1
+            if empty > EMPTY_PAGES:
+                raise _excessive_response(request, f"a list with {empty} pages without an object")
+            if items:
+                made_progress()
             yield items
             if not token:
                 return
@@ -351,7 +357,7 @@ class Client:
 
         Raises:
             Refused: The API server rejected a request.
-            ClusterError: The list is too long, or doesn't end in `LIST_SECONDS`.
+            ClusterError: The list is too long, or its pages bring no objects.
         """
         pages = self.pages(url, base=base, version=version, **params)
         return [item async for page in pages for item in page]

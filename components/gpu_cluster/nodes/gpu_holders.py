@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeVar
 
 from gpu_cluster.desired.validation import POOL
 from gpu_cluster.kubernetes.api import Client, Json
@@ -14,6 +16,8 @@ from gpu_cluster.nodes.inspect import gpus
 from gpu_cluster.platforms.base import Offer
 from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable, shortened
+
+T = TypeVar("T")
 
 FINISHED = ("Succeeded", "Failed")
 SINGLE = 20
@@ -127,8 +131,11 @@ async def holders_by_node(
         claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
         return {node: holders_of_claims(claims, node, namespace) for node in nodes}
     names = list(resources)
-    pods_of_nodes = await pods_by_node(client, nodes)
-    return {node: holders_of(pods, names) for node, pods in pods_of_nodes.items()}
+    by_node = await pods_by_node(client, nodes, lambda _, pod: holders_of([pod], names))
+    return {
+        node: sorted(chain.from_iterable(held), key=lambda holder: holder.name)
+        for node, held in by_node.items()
+    }
 
 
 async def list_pods(client: Client) -> list[Json]:
@@ -153,19 +160,28 @@ def _remove_unread(pod: Json) -> None:
             section.pop(key, None)
 
 
-async def pods_by_node(client: Client, nodes: Collection[str]) -> dict[str, list[Json]]:
-    """Return the pods of each of some nodes."""
-    by_node: dict[str, list[Json]] = {name: [] for name in nodes}
+async def pods_by_node(
+    client: Client, nodes: Collection[str], read: Callable[[str, Json], T | None]
+) -> dict[str, list[T]]:
+    """Return what is read of the pods of each of some nodes; the pods themselves are not kept.
+
+    Args:
+        read: Returns what is read of a pod; gets the name of its node and the pod. An empty value
+            is left out.
+    """
+    by_node: dict[str, list[T]] = {name: [] for name in nodes}
+
+    async def read_pages(selector: Mapping[str, str]) -> None:
+        async for page in client.pages("pods", **selector):
+            for pod in page:
+                name = str(pod["spec"].get("nodeName", ""))
+                if name in by_node and (value := read(name, pod)):
+                    by_node[name].append(value)
+
     if len(by_node) > SINGLE:
-        lists = [await list_pods(client)]
+        await read_pages({})
     else:
-        lists = await gather(
-            lambda name: client.list("pods", fieldSelector=f"spec.nodeName={name}"), by_node
-        )
-    for listed in lists:
-        for pod in listed:
-            if (name := str(pod["spec"].get("nodeName", ""))) in by_node:
-                by_node[name].append(pod)
+        await gather(lambda name: read_pages({"fieldSelector": f"spec.nodeName={name}"}), by_node)
     return by_node
 
 

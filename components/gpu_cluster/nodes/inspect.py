@@ -72,6 +72,22 @@ def cordoned_by_others(nodes: list[Json]) -> list[str]:
     ]
 
 
+async def list_nodes(client: Client) -> list[Json]:
+    """Return all nodes, without the parts that nobody reads: images, volumes, who wrote the status.
+
+    These parts are most of a node's 15 kB; a cluster can have 5,000 nodes.
+    """
+    nodes = []
+    async for page in client.pages("nodes"):
+        for node in page:
+            for part in ("images", "volumesAttached", "volumesInUse"):
+                (node.get("status") or {}).pop(part, None)
+            for entry in (node.get("metadata") or {}).get("managedFields") or []:
+                (entry.get("fieldsV1") or {}).pop("f:status", None)
+        nodes += page
+    return nodes
+
+
 def managed_by(node: Json, manager: str) -> bool:
     """Return whether a field manager owns fields of the node through server-side apply."""
     return any(

@@ -235,7 +235,11 @@ class World:
             desired.platform.site.platform,
             boots=desired.rollout.boots,
         )
-        pods = self.pods_by_node()
+        pods = {
+            name: [found for pod in listed if (found := asked.at_risk(name, pod))]
+            for name, listed in self.pods_by_node().items()
+            if name in asked.nodes
+        }
         seen_pods = losses.LossesSeen(
             losses=losses.losses(asked, pods, self.claims),
             unseen=losses.unseen(asked, pods, self.claims),

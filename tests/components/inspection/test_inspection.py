@@ -26,6 +26,7 @@ from gpu_cluster.inspection.bounds import bounded, completed
 from gpu_cluster.inspection.extent import EXTENT, Extent
 from gpu_cluster.inspection.judgement import Seen
 from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.kubernetes.progress import made_progress, renewed_by_progress
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.kubeadm_init import Init
@@ -266,3 +267,17 @@ def test_a_credential_plugin_runs_beside_the_sdks_loop(
     seen = looked(unanswered, "", Extent.CLUSTER)
     for part in ("a credential plugin that failed", "session expired"):
         assert part in seen.cluster.unreachable
+
+
+def test_a_limit_counts_only_the_time_without_progress() -> None:
+    async def work() -> None:
+        limit = asyncio.timeout(1000)
+        async with limit:
+            with renewed_by_progress(limit, 2000):
+                begun = limit.when()
+                made_progress()
+                assert (begun or 0) + 999 < (renewed := limit.when() or 0)
+            made_progress()
+            assert limit.when() == renewed
+
+    asyncio.run(work())

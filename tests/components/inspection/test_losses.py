@@ -42,8 +42,8 @@ class Listing:
         name = selector.removeprefix("spec.nodeName=")
         return [each for each in self.pods if not name or each["spec"]["nodeName"] == name]
 
-    async def pages(self, path: str) -> AsyncIterator[list[Json]]:
-        yield await self.list(path)
+    async def pages(self, path: str, **query: str) -> AsyncIterator[list[Json]]:
+        yield await self.list(path, **query)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gpu_cluster.nodes.gpu_holders import free, holders_of, list_pods
+from gpu_cluster.nodes.gpu_holders import free, holders_of, list_pods, pods_by_node
 from gpu_cluster.nodes.inspect import advertised, gpus, shortfall
 from gpu_cluster.nodes.pods import pod_on_node
 from gpu_cluster.platforms.base import Offer
@@ -98,3 +98,18 @@ def test_a_list_of_all_pods_leaves_out_what_nobody_reads() -> None:
         return httpx.Response(200, json={"items": [large], "metadata": {}})
 
     assert asyncio.run(list_pods(client(answer))) == [light]
+
+
+def test_of_the_pods_of_nodes_only_what_is_read_is_kept() -> None:
+    mine, finished, elsewhere = pod("1"), pod("2"), pod("4")
+    for one, name in ((mine, "gpu-1"), (finished, "gpu-1"), (elsewhere, "gpu-2")):
+        one["spec"]["nodeName"] = name
+    pages = iter(
+        [{"items": [mine, elsewhere], "metadata": {"continue": "x"}}, {"items": [finished]}]
+    )
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=next(pages))
+
+    found = pods_by_node(client(answer), ["gpu-1"], lambda _, one: pod_on_node(one).gpus - 2)
+    assert asyncio.run(found) == {"gpu-1": [-1]}

@@ -37,8 +37,8 @@ class Listing:
         name = query.get("fieldSelector", "").removeprefix("spec.nodeName=")
         return [each for each in self.pods if not name or each["spec"]["nodeName"] == name]
 
-    async def pages(self, path: str) -> AsyncIterator[list[Json]]:
-        yield await self.list(path)
+    async def pages(self, path: str, **query: str) -> AsyncIterator[list[Json]]:
+        yield await self.list(path, **query)
 
 
 def cluster(nodes: int, platform: str) -> tuple[Json, World]:

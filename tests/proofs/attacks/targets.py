@@ -46,7 +46,7 @@ from gpu_cluster.commands.evidence.envelope import public_key as evidence_key
 from gpu_cluster.commands.evidence.envelope import verified
 from gpu_cluster.commands.forges.comment_markdown import LIMIT, MARK, outdated, rendered
 from gpu_cluster.commands.support_bundle import node_of, pod_of
-from gpu_cluster.commands.usage import Listed, Usage, usage
+from gpu_cluster.commands.usage import Listed, PodDevices, Usage, usage
 from gpu_cluster.commands.utilization import (
     LISTS,
     Measured,
@@ -416,7 +416,9 @@ def metrics(value: Any) -> None:
     """Check that any response of the custom metrics API is refused in one line, or gives values."""
     body = json.dumps(value).encode("utf-8", "surrogatepass")
     assert samples.is_safe(refusal(lambda: read_versions(body), MeasuringError))
-    holding = tuple(usages.pod(f"team-a/{name}", "gpu-1") for name in ("train", "idle"))
+    holding = tuple(
+        PodDevices.of(usages.pod(f"team-a/{name}", "gpu-1")) for name in ("train", "idle")
+    )
     found = usage("dev", (), set(), Listed(nodes=(usages.node("gpu-1"),), pods=holding))
     now = datetime(2026, 1, 4, 4, 4, 5, tzinfo=UTC)
     for version in LISTS:
