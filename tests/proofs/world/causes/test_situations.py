@@ -1,0 +1,46 @@
+"""What `gpu-cluster why` says in situations of public reports."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+
+import pytest
+
+from gpu_cluster.nodes.causes.cause import Around, Cause
+from gpu_cluster.nodes.causes.events import newest_first
+from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
+from gpu_cluster.nodes.causes.workloads import refusal
+from tests.proofs.world.causes.rows import Situation, rows
+
+REPEATS = ("delete the pod", "delete them", "delete such pods", "or delete ")
+"""What no cure says: the pod that is made again fails again, or other people's work is lost."""
+
+
+def explained(row: Situation) -> Cause | None:
+    known = {each.name for each in fields(Around)}
+    around = Around(**{key: value for key, value in row.objects().items() if key in known})
+    if row.missing is None:
+        return cause_of(row.pod.made(), around)
+    if row.missing.condition:
+        return refusal(row.missing.made(), newest_first(around.events))
+    return cause_of_missing(row.missing.name, around)
+
+
+def lacking(patterns: tuple[str, ...], text: str) -> list[str]:
+    """Return the patterns that a text doesn't match."""
+    return [each for each in patterns if not re.search(each, text, re.IGNORECASE)]
+
+
+@pytest.mark.parametrize("name", rows())
+def test_the_cause_of_a_public_report_is_true_and_its_cure_can_be_followed(name: str) -> None:
+    row = rows()[name]
+    cause = explained(row)
+    if row.none:
+        assert cause is None, cause
+        return
+    assert cause is not None, row.truth
+    assert not lacking(row.says, cause.text), (cause.text, row.truth)
+    assert not lacking(row.cure, cause.cure), (str(cause), row.truth)
+    unwanted = (*row.never, *REPEATS)
+    assert lacking(unwanted, str(cause)) == list(unwanted), (str(cause), row.truth)
