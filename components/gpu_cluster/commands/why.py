@@ -20,7 +20,6 @@ from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
 from gpu_cluster.nodes.causes.read import Reader
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.kube.names import is_dns_label, is_dns_subdomain
-from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable
 
 UNKNOWN = "no cause found in its status, its events and the nodes"
@@ -65,9 +64,8 @@ async def found(
     # A preview's role may list pods, and not get one.
     pods = await client.list(f"namespaces/{namespace}/pods", fieldSelector=f"metadata.name={name}")
     if pods:
-        devices = bool(pods[0]["spec"].get("resourceClaims") or device_requests(pods[0]))
         around = replace(await reader.around(pods[0]), trusted_events=trusted)
-        around = await reader.with_cluster(namespace, around, devices=devices)
+        around = await reader.with_cluster(namespace, around, pods[0])
         cause, healthy = cause_of(pods[0], around), _healthy(pods[0])
     else:
         events = await reader.events(namespace)

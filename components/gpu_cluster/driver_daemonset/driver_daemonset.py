@@ -12,8 +12,9 @@ from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.nodes.causes.cause import Cause
 from gpu_cluster.nodes.causes.cures import LOADED
+from gpu_cluster.nodes.causes.offers import is_ready
 from gpu_cluster.nodes.causes.pod import cause_of
-from gpu_cluster.nodes.causes.read import explained, is_ready, refused_daemons
+from gpu_cluster.nodes.causes.read import explained, refused_daemons
 from gpu_cluster.program import main
 from gpu_rules.faults import Fault
 

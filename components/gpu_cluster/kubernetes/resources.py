@@ -25,6 +25,19 @@ MIG_STATE: Final = "nvidia.com/mig.config.state"
 """Node label with the result of MIG manager's last change (NVIDIA/mig-parted v0.15.0,
 pkg/mig/reconfigure/reconfigure.go).
 """
+UPGRADE: Final = "nvidia.com/gpu-driver-upgrade-state"
+"""Label with the state of the GPU Operator's driver upgrade on a node."""
+AT_REST: Final = ("", "upgrade-done")
+"""Values of the upgrade label while the operator does nothing on the node.
+
+Source: NVIDIA/k8s-operator-libs, pkg/upgrade/consts.go.
+"""
+PLUGIN_LABEL: Final = "nvidia.com/gpu.deploy.device-plugin"
+"""Node label that lets the GPU Operator's device plugin run there.
+
+Its value begins with `paused-for-` while the driver manager or the MIG manager works on the node
+(NVIDIA/k8s-driver-manager v0.12.0; NVIDIA/mig-parted v0.15.0, pkg/mig/reconfigure/reconfigure.go).
+"""
 LAYOUTS: Final = ".layouts"
 """Suffix of the field manager that owns `MIG_LABEL`; names of pools contain no dot."""
 ALL_DISABLED: Final = "all-disabled"

@@ -11,19 +11,12 @@ from dataclasses import dataclass, field
 
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.resources import AT_REST, UPGRADE
 from gpu_cluster.nodes import drain
 from gpu_cluster.nodes.pods import pod_on_node
 from gpu_cluster.rollout.operands import is_gpu_daemon
 from gpu_cluster.rollout.plan import View
 from gpu_rules.printable import printable
-
-UPGRADE = "nvidia.com/gpu-driver-upgrade-state"
-"""Label with the state of the GPU Operator's driver upgrade on a node."""
-AT_REST = ("", "upgrade-done")
-"""Values of the upgrade label while the operator does nothing on the node.
-
-Source: NVIDIA/k8s-operator-libs, pkg/upgrade/consts.go.
-"""
 
 Held = dict[tuple[str, str], str]
 """Name of the exhausted PodDisruptionBudget, by namespace and name of the pod that it covers."""

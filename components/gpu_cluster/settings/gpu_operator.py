@@ -13,7 +13,7 @@ from gpu_cluster.base.names import DnsSubdomain, OwnNamespace
 from gpu_cluster.base.versions import pattern
 from gpu_cluster.charts.extra_values import ExtraValues
 from gpu_cluster.charts.version import UnknownVersion, chart_version
-from gpu_cluster.kubernetes.resources import MIG_STATE
+from gpu_cluster.kubernetes.resources import MIG_STATE, UPGRADE
 from gpu_cluster.settings.device_plugin import PluginFiles
 from gpu_cluster.settings.plugin_flags import MigStrategy
 from gpu_rules.faults import refuse, show
@@ -24,7 +24,7 @@ OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
 OPERAND_LABELS = "nvidia.com/gpu.deploy."
 # Labels that the GPU Operator and MIG manager update themselves; a stack file must not set
 # these labels.
-STATE_LABELS = ("nvidia.com/gpu-driver-upgrade-state", MIG_STATE)
+STATE_LABELS = (UPGRADE, MIG_STATE)
 # Oldest vGPU host driver that works with the driver containers of virtual machines (NVIDIA GPU
 # Operator with vGPU, "Prerequisites").
 OLDEST_VGPU_HOST = (12, 0)

@@ -75,7 +75,7 @@ class _Run:
         jobs = await self.client.list(f"{space}/jobs", base=JOBS, labelSelector=selector)
         pods = await self.client.list(f"{space}/pods", labelSelector=selector)
         late = any(check.is_without_pod for check in self.checks if not check.done)
-        refusals = await refused_jobs(self.client, self.pool.namespace) if late else {}
+        refusals = await refused_jobs(self.client, self.pool.namespace, jobs) if late else {}
         return observed(jobs, pods, refusals)
 
     async def is_complete(self) -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_cluster.kubernetes.resources import AT_REST, UPGRADE
 from gpu_cluster.nodes.inspect import CORDONED
 from gpu_cluster.platforms.gpu_operator.values import NODE_ANNOTATIONS, NODE_LABELS
-from gpu_cluster.rollout.inspect import AT_REST, UPGRADE, left_alone
+from gpu_cluster.rollout.inspect import left_alone
 from gpu_cluster_lab.simulator import api
 from lab.real.lab import Lab
 from lab.real.operator import policies

@@ -79,7 +79,7 @@ def waited(
             STARTING,
             {"reason": "FailedMount", "message": 'configmap "drivers" not found'},
             "node gpu-1: found FailedMount, reported by a component without a name: “configmap ",
-            "create the volume's source",
+            "create this object",
         ),
         (
             STARTING,

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.kubernetes.resources import UPGRADE
 from gpu_cluster.nodes.inspect import CORDONED
-from gpu_cluster.rollout.inspect import UPGRADE
 from lab.real.operator import upgrade
 from lab.real.operator.upgrade import FREE, JUDGES, OURS, STATES, Seen
 

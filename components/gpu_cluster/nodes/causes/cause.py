@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.nodes.causes.cures import is_known
 from gpu_rules.printable import printable
 
 SHOWN = 400
 """Maximum number of characters of one message or log line."""
+LOG_LINES = 20
+"""Maximum number of lines of a log that are read."""
 
 
 class Kind(StrEnum):
@@ -37,6 +41,7 @@ class Kind(StrEnum):
     SANDBOX = "sandbox"
     SCHEDULING = "scheduling"
     TAINT = "taint"
+    WAIT = "wait"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +69,39 @@ class Around:
 
     Attributes:
         events: Events of the pod, or of the controller that can't create it.
+        trusted_events: Whether only people whom the stack trusts can write the events. If not,
+            events are quoted, and their words choose no cure.
         nodes: All nodes.
         pods: All pods.
         quotas: ResourceQuotas of the pod's namespace.
         slices: ResourceSlices of the cluster.
-        logs: Last lines of the logs of containers that ended, by the container's name.
-        trusted_events: Whether only people whom the stack trusts can write the events. If not,
-            events are quoted, and their words choose no cure.
+        claims: ResourceClaims of the pod's namespace.
+        workloads: Kueue's Workloads of the pod's namespace.
+        controllers: Controllers of the namespace that may have to create the pod.
+        logs: End of the logs of containers, by the container's name.
+        now: The time of the reading. None: the age of a state explains nothing.
     """
 
     events: tuple[Json, ...] = ()
+    trusted_events: bool = False
     nodes: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
     quotas: tuple[Json, ...] = ()
     slices: tuple[Json, ...] = ()
+    claims: tuple[Json, ...] = ()
+    workloads: tuple[Json, ...] = ()
+    controllers: tuple[Json, ...] = ()
     logs: Mapping[str, str] = field(default_factory=dict)
-    trusted_events: bool = False
+    now: datetime | None = None
+
+    def minutes_since(self, time: object) -> int:
+        """Return how many whole minutes have passed since a time in RFC 3339; 0 if unknown."""
+        if self.now is None or not time:
+            return 0
+        try:
+            return int((self.now - datetime.fromisoformat(str(time))).total_seconds()) // 60
+        except (TypeError, ValueError, OverflowError):
+            return 0
 
 
 def shown(text: object) -> str:
@@ -87,7 +109,11 @@ def shown(text: object) -> str:
     return printable(" ".join(str(text or "no message").split()), SHOWN)
 
 
-def last_line(text: str) -> str:
-    """Return the last non-blank line of a text, shortened and without unprintable characters."""
-    lines = [line for line in text.splitlines() if line.strip()]
-    return printable(lines[-1].strip(), SHOWN) if lines else ""
+def telling_line(log: str) -> str:
+    """Return the last line of a log's end that has a cure of its own, else its last line.
+
+    Blank lines don't count; the line is shortened and has no unprintable characters.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()][-LOG_LINES:]
+    known = [line for line in lines if is_known(line)]
+    return printable((known or lines or [""])[-1], SHOWN)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpu_cluster.kubernetes.api import Json
-from gpu_cluster.nodes.causes.cause import Cause, Kind, last_line, shown
+from gpu_cluster.nodes.causes.cause import Around, Cause, Kind, shown, telling_line
 from gpu_cluster.nodes.causes.cures import cure_of, registry_cure
+from gpu_rules.printable import printable
 
 IMAGE = (
     "ErrImagePull",
@@ -22,6 +23,8 @@ IMAGE = (
     "RegistryUnavailable",
     "SignatureValidationFailed",
 )
+PATIENCE = 3
+"""Minutes after which a state that has no reason in the API is no normal start any more."""
 WAITS = ("", "PodInitializing", "ContainerCreating")
 """Waiting reasons of containers that don't name the cause; an event of the pod names it."""
 CRASH_LOOP = "CrashLoopBackOff"
@@ -51,10 +54,10 @@ def ended(status: Json) -> Json | None:
     if is_running(status):
         return None
     state = status.get("state") or {}
-    terminated: Json | None = state.get("terminated") or (status.get("lastState") or {}).get(
+    found: Json | None = state.get("terminated") or (status.get("lastState") or {}).get(
         "terminated"
     )
-    return terminated
+    return found
 
 
 def crashed(pod: Json) -> Iterator[Json]:
@@ -80,7 +83,7 @@ def _explain_waiting(reason: str, message: str) -> Cause:
     if reason in IMAGE:
         fallback = "check the image's name, its registry and the pod's pull secrets"
         return Cause(kind=Kind.IMAGE, text=text, cure=registry_cure(message, fallback))
-    fallback = "correct the pod's specification, or what it refers to"
+    fallback = "see the container runtime's log on the node, and what the message names"
     return Cause(kind=Kind.CONTAINER, text=text, cure=cure_of(message, fallback))
 
 
@@ -100,7 +103,7 @@ def _explain_crash(status: Json, logs: Mapping[str, str]) -> Cause:
     details = [f"exit code {end['exitCode']}"] if "exitCode" in end else []
     details += [shown(reason)] if reason not in ("", "Error") else []
     details += [f"{restarts} restarts"] if restarts else []
-    line = last_line(logs.get(name) or "") or last_line(str(end.get("message") or ""))
+    line = telling_line(logs.get(name) or "") or telling_line(str(end.get("message") or ""))
     again = waiting_reason(status) == CRASH_LOOP
     text = f"container {shown(name)} {'ends again and again' if again else 'ended'}"
     if details:
@@ -110,6 +113,68 @@ def _explain_crash(status: Json, logs: Mapping[str, str]) -> Cause:
     if reason == OUT_OF_MEMORY:
         fallback = "raise the container's memory limit"
     return Cause(kind=Kind.CRASH, text=text, cure=cure_of(line, fallback))
+
+
+def waiting_inside(pod: Json) -> list[Json]:
+    """Return the statuses of containers that run, and that the pod waits for.
+
+    They are init containers, except sidecars, and containers that are not ready. The API has no
+    reason for such a state: only the container's log has.
+    """
+    spec, status = pod["spec"], pod.get("status") or {}
+    inits = status.get("initContainerStatuses") or []
+    sidecars = {
+        container["name"]
+        for container in spec.get("initContainers") or []
+        if container.get("restartPolicy") == "Always"
+    }
+    first = [
+        container
+        for container in inits
+        if is_running(container) and container["name"] not in sidecars
+    ]
+    rest = status.get("containerStatuses") or []
+    return first or [
+        container for container in rest if is_running(container) and not container.get("ready")
+    ]
+
+
+def long_wait(pod: Json, around: Around) -> Cause | None:
+    """Return a cause if a pod waits for a running container, or for its creation, too long.
+
+    Args:
+        around: Logs of the containers, and the time of the reading.
+    """
+    meta = pod.get("metadata") or {}
+    inits = {
+        container["name"]
+        for container in (pod.get("status") or {}).get("initContainerStatuses") or []
+    }
+    for status in waiting_inside(pod):
+        minutes = around.minutes_since((status["state"]["running"] or {}).get("startedAt"))
+        if minutes < PATIENCE:
+            continue
+        name = shown(status["name"])
+        line = telling_line(around.logs.get(str(status["name"])) or "")
+        text = f"container {name} has run for {minutes} min and is not ready"
+        if status["name"] in inits:
+            text = f"waits for its init container {name}, which has run for {minutes} min"
+        text += f", its last line: {line}" if line else ""
+        namespace, own = (printable(str(meta.get(key)), 253) for key in ("namespace", "name"))
+        see = f"see its log (`kubectl logs -n {namespace} {own} -c {name}`)"
+        return Cause(kind=Kind.WAIT, text=text, cure=cure_of(line, see))
+    minutes = around.minutes_since(
+        (pod.get("status") or {}).get("startTime") or meta.get("creationTimestamp")
+    )
+    if minutes < PATIENCE or any(is_running(status) or ended(status) for status in statuses(pod)):
+        return None
+    node = printable(str(pod["spec"].get("nodeName")), 120)
+    return Cause(
+        kind=Kind.WAIT,
+        text=f"its containers are not created after {minutes} min, and no component reported why: "
+        "its status, its events and its node were read",
+        cure=f"see the logs of kubelet and container runtime on node {node}",
+    )
 
 
 def _join_causes(causes: Iterable[Cause]) -> Cause | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.kubernetes.resources import AT_REST, UPGRADE
 from gpu_cluster.nodes.causes.cause import Cause, Kind
 from gpu_rules.kube.node_selectors import is_node_selected
 from gpu_rules.kube.taints import NodeTaint
@@ -18,7 +19,7 @@ def barred(pod: Json, node: Json) -> Cause | None:
     """Return why a pod can't be scheduled to a node, apart from free resources; None if it can."""
     tolerations = pod["spec"].get("tolerations")
     if node["spec"].get("unschedulable") and not _CORDON.is_tolerated(tolerations):
-        return Cause(kind=Kind.CORDON, text="is cordoned", cure="uncordon the node")
+        return _cordoned(node)
     if not is_node_selected(pod["spec"], node):
         return Cause(
             kind=Kind.AFFINITY,
@@ -38,6 +39,18 @@ def barred(pod: Json, node: Json) -> Cause | None:
         kind=Kind.TAINT,
         text=f"has the taint {name}, which the pod does not tolerate",
         cure=f"add a toleration of {name} to the pod, or remove the taint",
+    )
+
+
+def _cordoned(node: Json) -> Cause:
+    state = str((node["metadata"].get("labels") or {}).get(UPGRADE) or "")
+    if state in AT_REST:
+        return Cause(kind=Kind.CORDON, text="is cordoned", cure="uncordon the node")
+    return Cause(
+        kind=Kind.CORDON,
+        text=f"is cordoned by the GPU Operator ({UPGRADE}={printable(state, NAME)})",
+        cure="see the driver's pod on the node: the operator uncordons the node once the upgrade "
+        "of its driver has ended",
     )
 
 

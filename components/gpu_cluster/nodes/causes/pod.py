@@ -15,8 +15,9 @@ from collections.abc import Sequence
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.nodes.causes import containers
 from gpu_cluster.nodes.causes.cause import Around, Cause, Kind, shown
-from gpu_cluster.nodes.causes.cures import QUOTA, cure_of, refusal_cure
+from gpu_cluster.nodes.causes.cures import AGAIN, QUOTA, cure_of, refusal_cure
 from gpu_cluster.nodes.causes.events import Event, newest, newest_first
+from gpu_cluster.nodes.causes.offers import explain_plugin
 from gpu_cluster.nodes.causes.scheduling import unscheduled
 from gpu_rules.printable import printable, shortened
 
@@ -26,6 +27,8 @@ ADMISSION = re.compile(
     r"InvalidNodeInfo|UnknownReason|UnexpectedPredicateFailureType|NodeShutdown|Prohibited\w+"
 )
 """Values of `status.reason` of pods that a kubelet did not admit."""
+_AVAILABLE = re.compile(r"Requested: ?\d+, Available: ?([1-9]\d*)")
+"""Devices that a kubelet has left (kubernetes v1.34.4, pkg/kubelet/cm/devicemanager/manager.go)."""
 # Reasons of events that keep a scheduled pod's containers from starting, with the kind of cause.
 _BEFORE_START = {
     "FailedCreatePodSandBox": Kind.SANDBOX,
@@ -37,12 +40,6 @@ _BEFORE_START = {
     "FailedPrepareDynamicResources": Kind.CLAIM,
     "FailedCreatePodContainer": Kind.CONTAINER,
 }
-_CURES = {
-    Kind.SANDBOX: "see the container runtime's log on the node",
-    Kind.MOUNT: "create the volume's source in the pod's namespace, or correct its name",
-    Kind.CLAIM: "see the log of the DRA driver's pod on this node",
-    Kind.CONTAINER: "see the container runtime's log on the node",
-}
 _DISRUPTED = {
     "PreemptionByScheduler": Kind.PREEMPTION,
     "EvictionByEvictionAPI": Kind.EVICTION,
@@ -52,7 +49,6 @@ _DISRUPTED = {
     "TerminationByKubelet": Kind.EVICTION,
 }
 """Reasons of the condition `DisruptionTarget` (k8s.io/api v0.34.4 core/v1/types.go)."""
-_AGAIN = "its controller creates a new pod; a pod without a controller must be created again"
 CREATE = "FailedCreate"
 """Reason of events about pods that a controller can't create."""
 
@@ -70,7 +66,11 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
     events = newest_first(around.events, uid, trusted=around.trusted_events)
     if status.get("phase") == "Succeeded":
         return _explain_preemption(events)
-    if cause := _explain_disruption(pod, events) or _explain_rejection(status) or _too_late(status):
+    if (
+        cause := _explain_disruption(pod, events)
+        or _explain_rejection(pod, around)
+        or _too_late(status)
+    ):
         return cause
     if _pod_metadata(pod).get("deletionTimestamp"):
         return _explain_deletion(pod)
@@ -82,8 +82,9 @@ def cause_of(pod: Json, around: Around = Around()) -> Cause | None:  # noqa: B00
         or _ended_by_probe(pod, events)
         or containers.crash(pod, around.logs)
         or _explain_node_condition(pod, around, "False")
-        or _before_start(pod, events)
+        or _explain_start(pod, around, events)
         or _explain_readiness(pod, events)
+        or containers.long_wait(pod, around)
     )
 
 
@@ -97,7 +98,7 @@ def _explain_preemption(events: Sequence[Event]) -> Cause | None:
     if event is None:
         return None
     text = f"preempted by the kubelet, {event.quotation}"
-    return Cause(kind=Kind.PREEMPTION, text=text, cure=_AGAIN)
+    return Cause(kind=Kind.PREEMPTION, text=text, cure=AGAIN)
 
 
 def _explain_disruption(pod: Json, events: Sequence[Event]) -> Cause | None:
@@ -105,34 +106,48 @@ def _explain_disruption(pod: Json, events: Sequence[Event]) -> Cause | None:
     status = pod.get("status") or {}
     reason, message = str(status.get("reason") or ""), str(status.get("message") or "")
     if reason == "Evicted":
-        cure = f"free the resource on the node, or request what the pod uses; {_AGAIN}"
-        return Cause(
-            kind=Kind.EVICTION, text=f"evicted by the kubelet: {shown(message)}", cure=cure
-        )
+        cure = f"free the resource on the node, or request what the pod uses; {AGAIN}"
+        text = f"evicted by the kubelet: {shown(message)}"
+        return Cause(kind=Kind.EVICTION, text=text, cure=cure_of(message, cure))
     if reason == "Preempting":
-        return Cause(kind=Kind.PREEMPTION, text=f"preempted: {shown(message)}", cure=_AGAIN)
+        return Cause(kind=Kind.PREEMPTION, text=f"preempted: {shown(message)}", cure=AGAIN)
     for condition in status.get("conditions") or []:
-        disruption = str(condition.get("reason") or "")
+        why = str(condition.get("reason") or "")
         if condition["type"] != "DisruptionTarget" or condition["status"] != "True":
             continue
-        kind = _DISRUPTED.get(disruption, Kind.EVICTION)
-        preemption = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
-        text = preemption.quotation if preemption else shown(condition.get("message") or message)
+        kind = _DISRUPTED.get(why, Kind.EVICTION)
+        said = newest(events, "Preempted") if kind is Kind.PREEMPTION else None
+        text = said.quotation if said else shown(condition.get("message") or message)
         word = "preempted" if kind is Kind.PREEMPTION else "evicted"
-        cure = f"give it a higher PriorityClass; {_AGAIN}" if word == "preempted" else _AGAIN
-        return Cause(kind=kind, text=f"{word} ({shown(disruption)}): {text}", cure=cure)
+        cure = f"give it a higher PriorityClass; {AGAIN}" if word == "preempted" else AGAIN
+        return Cause(kind=kind, text=f"{word} ({shown(why)}): {text}", cure=cure)
     return None
 
 
-def _explain_rejection(status: Json) -> Cause | None:
-    """Return a cause if the kubelet did not admit the pod, else None."""
+def _explain_rejection(pod: Json, around: Around) -> Cause | None:
+    """Return a cause if the kubelet did not admit the pod, else None.
+
+    A controller makes the same pod again, so a new pod alone never helps.
+    """
+    status, node = pod.get("status") or {}, str(pod["spec"].get("nodeName") or "")
     reason = str(status.get("reason") or "")
     if status.get("phase") != "Failed" or not ADMISSION.fullmatch(reason):
         return None
     message = str(status.get("message") or "")
-    cure = cure_of(message, "delete the pod, and its controller creates a new one")
     text = f"not admitted by the kubelet, {shown(reason)}: {shown(message)}"
-    return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
+    where = printable(node, 120)
+    if reason in ("UnexpectedAdmissionError", "UnknownReason") or reason.startswith("OutOf"):
+        if plugin := explain_plugin(node, around.pods):
+            text, cure = f"{text}; {plugin.text}", plugin.cure
+            return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
+        fallback = f"see the log of the device plugin's pod on node {where}; {AGAIN}"
+        if left := _AVAILABLE.search(message):
+            fallback = f"request at most {left[1]}, and let the scheduler choose the node"
+    elif "Affinity" in reason:
+        fallback = f"correct the labels of node {where}, or the pod's nodeSelector; {AGAIN}"
+    else:
+        fallback = f"see node {where} and its kubelet; {AGAIN}"
+    return Cause(kind=Kind.ADMISSION, text=text, cure=cure_of(message, fallback))
 
 
 def _too_late(status: Json) -> Cause | None:
@@ -154,23 +169,25 @@ def _explain_node_condition(pod: Json, around: Around, ready: str) -> Cause | No
             continue
         for condition in (node.get("status") or {}).get("conditions") or []:
             if condition["type"] == "Ready" and condition["status"] == ready:
-                condition_text = shown(condition.get("message"))
-                text = f"its node {printable(name, 120)} is not ready: {condition_text}"
-                return Cause(kind=Kind.NODE, text=text, cure="see the node's kubelet")
+                said = shown(condition.get("message"))
+                text = f"its node {printable(name, 120)} is not ready: {said}"
+                return Cause(
+                    kind=Kind.NODE, text=text, cure=cure_of(said, "see the node's kubelet")
+                )
     return None
 
 
 def _explain_deletion(pod: Json) -> Cause:
-    finalizers = _pod_metadata(pod).get("finalizers") or []
-    names = shortened([printable(str(name), 120) for name in finalizers], 3)
+    held = _pod_metadata(pod).get("finalizers") or []
+    names = shortened([printable(str(name), 120) for name in held], 3)
     return Cause(
         kind=Kind.DELETION,
-        text=f"is being deleted{f' and waits for its finalizers: {names}' if finalizers else ''}",
-        cure="see the controllers of the finalizers" if finalizers else "see the node's kubelet",
+        text=f"is being deleted{f' and waits for its finalizers: {names}' if held else ''}",
+        cure="see the controllers of the finalizers" if held else "see the node's kubelet",
     )
 
 
-def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
+def _explain_start(pod: Json, around: Around, events: Sequence[Event]) -> Cause | None:
     """Return the newest event that keeps a pod's containers from being created, or None.
 
     If a container of the pod has run since, the event is out of date and is ignored.
@@ -181,20 +198,38 @@ def _before_start(pod: Json, events: Sequence[Event]) -> Cause | None:
     event = newest(events, *_BEFORE_START)
     if event is None:
         return None
-    kind = _BEFORE_START[event.reason]
-    return Cause(
-        kind=kind,
-        text=f"{event.reason}, {event.quotation}",
-        cure=cure_of(event.trusted_message, _fallback(pod, kind)),
-    )
+    kind, node = _BEFORE_START[event.reason], printable(str(pod["spec"]["nodeName"]), 120)
+    text = f"{event.reason}, {event.quotation}"
+    if kind is Kind.CLAIM and (unreserved := _unreserved_claims(pod, around)):
+        text += f"; claim {unreserved} is not reserved for the pod: no scheduler placed it"
+        cure = "leave spec.nodeName out, and let the scheduler place the pod (use a nodeSelector)"
+        return Cause(kind=kind, text=text, cure=cure)
+    if kind is Kind.CLAIM:
+        cure = f"see the pod of the DRA driver on node {node}, and its log"
+    elif kind is Kind.MOUNT:
+        cure = "create the volume's source in the pod's namespace, or correct its name"
+    else:
+        cure = f"see the container runtime's log and the pods of the network plugin on node {node}"
+        if runtime := pod["spec"].get("runtimeClassName"):
+            cure += f", and that it has the runtime of RuntimeClass {printable(runtime, 120)}"
+    return Cause(kind=kind, text=text, cure=cure_of(event.trusted_message, cure))
 
 
-def _fallback(pod: Json, kind: Kind) -> str:
-    """Return the cure for an event whose words choose none."""
-    name = pod["spec"].get("runtimeClassName")
-    if kind is not Kind.SANDBOX or not name:
-        return _CURES[kind]
-    return f"{_CURES[kind]}, and that it has the runtime of RuntimeClass {printable(name, 253)}"
+def _unreserved_claims(pod: Json, around: Around) -> str:
+    """Return the names of the pod's claims that exist and are not reserved for it; else empty."""
+    made = (pod.get("status") or {}).get("resourceClaimStatuses") or []
+    names = {claim.get("resourceClaimName") for claim in made}
+    names |= {claim.get("resourceClaimName") for claim in pod["spec"].get("resourceClaims") or []}
+    free = [
+        printable(claim["metadata"]["name"], 120)
+        for claim in around.claims
+        if claim["metadata"]["name"] in names
+        and all(
+            user.get("uid") != _pod_metadata(pod).get("uid")
+            for user in (claim.get("status") or {}).get("reservedFor") or []
+        )
+    ]
+    return shortened(free, 3) if free else ""
 
 
 def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
@@ -207,10 +242,10 @@ def _ended_by_probe(pod: Json, events: Sequence[Event]) -> Cause | None:
             failure for failure in events if failure.message.lower().startswith(f"{probe} probe ")
         )
         event = newest(failures, "Unhealthy")
-        detail = f", {event.quotation}" if event else ""
+        said = f", {event.quotation}" if event else ""
         return Cause(
             kind=Kind.PROBE,
-            text=f"container {shown(status['name'])} is ended by its probe again and again{detail}",
+            text=f"container {shown(status['name'])} is ended by its probe again and again{said}",
             cure="see the container's log; correct the probe if the container only needs longer",
         )
     return None
@@ -226,8 +261,8 @@ def _ending_probe(status: Json, events: Sequence[Event]) -> str:
     """
     name = str(status["name"])
     started = str((containers.ended(status) or {}).get("startedAt") or "")
-    field_path = f"spec.containers{{{name}}}"
-    start = newest((event for event in events if event.part == field_path), "Started")
+    part = f"spec.containers{{{name}}}"
+    start = newest((event for event in events if event.part == part), "Started")
     pattern = rf"Container {re.escape(name)} failed (liveness|startup) probe"
     for event in events:
         killed = re.match(pattern, event.message) if event.reason == "Killing" else None
@@ -253,31 +288,54 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
 
     Args:
         name: Name of the pod, or of the controller that should create it.
-        around: Events of the namespace, and its quotas.
+        around: Controllers of the namespace, its events and its quotas.
     """
-    for event in newest_first(around.events, trusted=around.trusted_events):
-        same = event.name == name or name.startswith(f"{event.name}-")
-        if event.reason == CREATE and (same or event.name.startswith(f"{name}-")):
-            return _explain_refused_pod(event)
-    return _used_up(around.quotas)
+    events = newest_first(around.events, trusted=around.trusted_events)
+    for item in around.controllers:
+        own = str(item["metadata"]["name"])
+        same = own == name or name.startswith(f"{own}-") or own.startswith(f"{name}-")
+        if same and (cause := explain_refusal(item, events)):
+            used = _used_up_quotas(around.quotas) if cause.kind is Kind.ADMISSION else None
+            if used is None:
+                return cause
+            return Cause(kind=Kind.QUOTA, text=f"{cause.text}; {used.text}", cure=used.cure)
+    return _used_up_quotas(around.quotas)
 
 
-def not_created(event: Event) -> Cause | None:
-    """Return the cause from the event of a controller that can't create pods, or None."""
-    return _explain_refused_pod(event) if event.reason == CREATE else None
+def explain_refusal(item: Json, events: Sequence[Event]) -> Cause | None:
+    """Return the cause why a controller can't create its pods, or None.
 
+    Deployments and ReplicaSets keep the API server's words in the condition `ReplicaFailure`. For
+    other controllers only an event has them, which is quoted, and counts by the controller's UID.
 
-def _explain_refused_pod(event: Event) -> Cause:
-    text = f"{event.kind} {printable(event.name, 120)} can't create it, {event.quotation}"
-    kind = Kind.QUOTA if re.search(QUOTA, event.message) else Kind.ADMISSION
-    return Cause(kind=kind, text=text, cure=refusal_cure(event.trusted_message))
-
-
-def _used_up(quotas: Sequence[Json]) -> Cause | None:
-    """Return a cause that names the used-up ResourceQuotas, or None.
-
-    It helps if the controller's event is gone: the API server keeps events for one hour.
+    Args:
+        item: The controller, with its kind.
+        events: Events of its namespace, the newest first.
     """
+    meta = item["metadata"]
+    place = f"{item.get('kind')} {printable(meta['name'], 120)}"
+    for condition in (item.get("status") or {}).get("conditions") or []:
+        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+            message = str(condition.get("message") or "")
+            kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION
+            text = f"{place} can't create it: {shown(message)}"
+            return Cause(kind=kind, text=text, cure=refusal_cure(message))
+    for event in events:
+        if event.reason == CREATE and event.uid and event.uid == meta.get("uid"):
+            cure = (
+                f"compare the template of {place} with the quotas, the Pod Security level and the "
+                "policies of its namespace"
+            )
+            if event.is_trusted:
+                cure = refusal_cure(event.message)
+            kind = Kind.QUOTA if re.search(QUOTA, event.trusted_message) else Kind.ADMISSION
+            text = f"{place} can't create it, {event.quotation}"
+            return Cause(kind=kind, text=text, cure=cure)
+    return None
+
+
+def _used_up_quotas(quotas: Sequence[Json]) -> Cause | None:
+    """Return a cause that names the used-up ResourceQuotas, or None."""
     full = [
         f"{printable(quota['metadata']['name'], 120)} ({printable(name, 120)} {shown(used)} of "
         f"{shown(hard)})"
@@ -289,6 +347,6 @@ def _used_up(quotas: Sequence[Json]) -> Cause | None:
         return None
     return Cause(
         kind=Kind.QUOTA,
-        text=f"no such pod; ResourceQuotas of its namespace are used up: {shortened(full, 3)}",
+        text=f"ResourceQuotas of its namespace are used up: {shortened(full, 3)}",
         cure="raise the ResourceQuota, or end pods that use it up",
     )

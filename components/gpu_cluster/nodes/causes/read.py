@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from gpu_cluster.kubernetes.api import Client, Json, Refused
 from gpu_cluster.kubernetes.gather import gather
-from gpu_cluster.kubernetes.managers import MANAGERS
 from gpu_cluster.nodes.causes import containers
-from gpu_cluster.nodes.causes.cause import Around, Cause, last_line
+from gpu_cluster.nodes.causes.cause import LOG_LINES, Around, Cause
 from gpu_cluster.nodes.causes.events import newest_first
-from gpu_cluster.nodes.causes.pod import CREATE, cause_of, not_created
+from gpu_cluster.nodes.causes.offers import allocates_gpus, is_ready
+from gpu_cluster.nodes.causes.pod import CREATE, cause_of, explain_refusal
+from gpu_cluster.nodes.causes.scheduling import KUEUE
 from gpu_cluster.nodes.drain import owner_of
 from gpu_cluster.nodes.gpu_holders import list_pods
 from gpu_rules.context import KUBE_SYSTEM
+from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable
 
 FORBIDDEN, ABSENT = 403, 404
 """HTTP statuses: 403 (RBAC forbids the request), and 404 (no such object or kind)."""
-LOG_LINES, LOG_BYTES = 20, 16 * 1024
-"""Maximum number of lines and bytes of a container's log that are read."""
+LOG_BYTES = 16 * 1024
+"""Maximum number of bytes of a container's log that are read."""
 NO_LOG = "unable to retrieve container logs for "
 """Words of a kubelet in place of the log of a container that it removed (kubernetes v1.36.3,
 pkg/kubelet/kuberuntime/kuberuntime_container.go).
 """
 CAUSES = 3
 """Maximum number of pods that one message explains."""
+CONTROLLERS = {
+    "/apis/apps": {
+        "daemonsets": "DaemonSet",
+        "deployments": "Deployment",
+        "replicasets": "ReplicaSet",
+        "statefulsets": "StatefulSet",
+    },
+    "/apis/batch": {"jobs": "Job"},
+}
+"""Kinds of objects that create pods, by API group and name of the resource."""
 
 
 @dataclass
@@ -63,8 +76,12 @@ class Reader:
         url = f"namespaces/{namespace}/events" if namespace else "events"
         return await self.listed(url, **({"fieldSelector": fields} if fields else {}))
 
-    async def log(self, pod: Json, container: str) -> str:
-        """Return the last log line of a container that ended; empty if there is no log."""
+    async def log(self, pod: Json, container: str, *, ended: bool = True) -> str:
+        """Return the end of the log of a container; empty if there is no log.
+
+        Args:
+            ended: Whether the container ended, so that the log of its last run comes first.
+        """
         meta = pod["metadata"]
         url = f"namespaces/{meta['namespace']}/pods/{meta['name']}/log"
         query = {
@@ -72,16 +89,16 @@ class Reader:
             "tailLines": str(LOG_LINES),
             "limitBytes": str(LOG_BYTES),
         }
-        for params in ({**query, "previous": "true"}, query):
+        for params in ({**query, "previous": "true"}, query) if ended else (query,):
             try:
-                line = last_line(await self.client.request("GET", url, params=params, parse=False))
+                text = str(await self.client.request("GET", url, params=params, parse=False))
             except Refused as error:
                 if error.code == FORBIDDEN:
                     self._note("logs of containers")
                     return ""
                 continue
-            if line and not line.startswith(NO_LOG):
-                return line
+            if text.strip() and not text.startswith(NO_LOG):
+                return text
         return ""
 
     def _note(self, resource: str) -> None:
@@ -89,33 +106,73 @@ class Reader:
             self.refused.append(resource)
 
     async def around(self, pod: Json) -> Around:
-        """Return a pod's events, and the last log lines of its containers that ended."""
+        """Return a pod's events, and logs of containers that ended or that the pod waits for."""
         meta = pod["metadata"]
         events = await self.events(meta["namespace"], involvedObject_uid=str(meta.get("uid") or ""))
         ended = [str(status["name"]) for status in containers.crashed(pod)]
         logs = {name: await self.log(pod, name) for name in ended[:CAUSES]}
-        return Around(events=events, logs=logs)
+        for status in containers.waiting_inside(pod)[:CAUSES]:
+            name = str(status["name"])
+            logs[name] = await self.log(pod, name, ended=False)
+        return Around(events=events, logs=logs, now=datetime.now(UTC))
 
-    async def with_cluster(
-        self, namespace: str, around: Around, *, devices: bool = False
-    ) -> Around:
+    async def with_cluster(self, namespace: str, around: Around, pod: Json | None = None) -> Around:
         """Return `around` with more objects of the cluster.
 
         Args:
             namespace: Namespace whose ResourceQuotas are read, in addition to all nodes and pods.
             around: The objects that were read already.
-            devices: Whether to read the devices of DRA drivers, too.
+            pod: The pod; its claims, the devices of DRA drivers and its Workload are read if it
+                needs them. None: the controllers of the namespace are read.
         """
         slices: tuple[Json, ...] = ()
-        if devices:
-            slices = await self.listed("resourceslices", base="/apis/resource.k8s.io")
+        claims: tuple[Json, ...] = ()
+        workloads: tuple[Json, ...] = ()
+        controllers: tuple[Json, ...] = ()
+        space, devices = f"namespaces/{namespace}", "/apis/resource.k8s.io"
+        spec = pod["spec"] if pod else {}
+        if spec.get("resourceClaims"):
+            claims = await self.listed(f"{space}/resourceclaims", base=devices)
+        if pod and (spec.get("resourceClaims") or device_requests(pod)):
+            slices = await self.listed("resourceslices", base=devices)
+        if any(gate.get("name") == KUEUE for gate in spec.get("schedulingGates") or []):
+            listed = await self.listed(f"{space}/workloads", base="/apis/kueue.x-k8s.io")
+            workloads = tuple(
+                workload for workload in listed if pod and _is_workload_of(workload, pod)
+            )
+        if pod is None:
+            controllers = await self.controllers(namespace)
         return replace(
             around,
             nodes=await self.listed("nodes"),
             pods=await self.listed("pods"),
-            quotas=await self.listed(f"namespaces/{namespace}/resourcequotas"),
+            quotas=await self.listed(f"{space}/resourcequotas"),
             slices=slices,
+            claims=claims,
+            workloads=workloads,
+            controllers=controllers,
         )
+
+    async def controllers(self, namespace: str) -> tuple[Json, ...]:
+        """Return the objects of a namespace that create pods, each with its kind."""
+        # Items of a list carry no kind.
+        return tuple(
+            [
+                {**item, "kind": kind}
+                for base, kinds in CONTROLLERS.items()
+                for resource, kind in kinds.items()
+                for item in await self.listed(f"namespaces/{namespace}/{resource}", base=base)
+            ]
+        )
+
+
+def _is_workload_of(workload: Json, pod: Json) -> bool:
+    """Return whether a Workload of Kueue is that of a pod, or of the pod's controller."""
+    meta = pod["metadata"]
+    uids = {meta.get("uid"), *(owner.get("uid") for owner in meta.get("ownerReferences") or [])}
+    return any(
+        owner.get("uid") in uids for owner in workload["metadata"].get("ownerReferences") or []
+    )
 
 
 async def explained(client: Client, pod: Json) -> Cause | None:
@@ -157,48 +214,32 @@ async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) 
         if pod["metadata"]["namespace"] in spaces
         and (owner_of(pod) or {}).get("kind") == "DaemonSet"
     ]
-    if cause_lines := await lines(
-        client, sorted(daemons, key=lambda pod: not _allocates_gpus(pod))
-    ):
+    if cause_lines := await lines(client, sorted(daemons, key=lambda pod: not allocates_gpus(pod))):
         return cause_lines
     causes = [await refused_daemons(client, namespace) for namespace in sorted(namespaces)]
     return [str(cause) for of_one in causes for cause in of_one][:CAUSES]
 
 
 async def refused_daemons(client: Client, namespace: str) -> list[Cause]:
-    """Return the causes why DaemonSets of a namespace of the stack can't create pods.
-
-    An event counts only for a DaemonSet that exists, by its UID.
-    """
+    """Return the causes why DaemonSets of a namespace of the stack can't create pods."""
     chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
     reader = Reader(client)
     sets = await reader.listed(f"namespaces/{namespace}/daemonsets", base="/apis/apps")
-    known = {item["metadata"]["uid"] for item in sets}
-    events = await reader.events(namespace, **chosen) if known else ()
-    causes = {
-        event.uid: replace(cause, text=f"in namespace {namespace}, {cause.text}")
-        for event in reversed(newest_first(events, trusted=True))
-        if event.uid in known and (cause := not_created(event))
-    }
-    return list(causes.values())[:CAUSES]
+    events = newest_first(await reader.events(namespace, **chosen) if sets else (), trusted=True)
+    causes = [
+        replace(cause, text=f"in namespace {namespace}, {cause.text}")
+        for item in sets
+        if (cause := explain_refusal({**item, "kind": "DaemonSet"}, events))
+    ]
+    return causes[:CAUSES]
 
 
-async def refused_jobs(client: Client, namespace: str) -> dict[str, str]:
+async def refused_jobs(client: Client, namespace: str, jobs: Collection[Json]) -> dict[str, str]:
     """Return the newest reason why each Job of a namespace can't create pods, by the Job's UID."""
     chosen = {"involvedObject_kind": "Job", "reason": CREATE}
     events = newest_first(await Reader(client).events(namespace, **chosen), trusted=True)
-    return {event.uid: str(cause) for event in reversed(events) if (cause := not_created(event))}
-
-
-def _allocates_gpus(pod: Json) -> bool:
-    """Return whether a pod belongs to software that allocates GPUs, by its images."""
-    images = [str(container.get("image")) for container in pod["spec"]["containers"]]
-    return any(image_name in image for image_name in MANAGERS for image in images)
-
-
-def is_ready(pod: Json) -> bool:
-    """Return whether a pod has the condition Ready."""
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(
-        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
-    )
+    return {
+        str(job["metadata"]["uid"]): str(cause)
+        for job in jobs
+        if (cause := explain_refusal({**job, "kind": "Job"}, events))
+    }

@@ -1,5 +1,8 @@
 """Causes why the scheduler does not assign a pod to a node. Pure functions.
 
+The words of the pod's own scheduler come first; what is derived from nodes and pods only adds to
+them, and only if the words name that reason. Other components' events are quoted.
+
 Sources of the scheduler's words: kubernetes v1.34.4 pkg/scheduler/framework/types.go
 (`FitError.Error`), pkg/scheduler/framework/plugins (`ErrReason…`, `Insufficient`, `untolerated
 taint`, `cannot allocate all claims`), pkg/controller/resourceclaim/controller.go.
@@ -8,30 +11,32 @@ taint`, `cannot allocate all claims`), pkg/controller/resourceclaim/controller.g
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
-from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, similarity
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.kubernetes.resources import DRA_DRIVER
 from gpu_cluster.nodes import gpu_holders
 from gpu_cluster.nodes.causes.cause import Around, Cause, Kind, shown
 from gpu_cluster.nodes.causes.events import Event, newest
 from gpu_cluster.nodes.causes.node_fit import NAME, barred
+from gpu_cluster.nodes.causes.offers import NAMED, explain_offer
 from gpu_cluster.nodes.inspect import blocking_taints, gpus
 from gpu_rules.kube.gpu_resources import GPU
-from gpu_rules.kube.names import is_extended_resource
 from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable, shortened
 
 FAILED = "FailedScheduling"
 DEFAULT = "default-scheduler"
-NAMED = 3
-"""Maximum number of GPU holders or nodes that the text of a cause names."""
+QUOTED = 2
+"""Maximum number of events of other components that one text quotes."""
+KUEUE = "kueue.x-k8s.io/admission"
+"""Gate of pods that Kueue has not admitted."""
 # Drop the scheduler's sentence about preemption, because it only repeats the number of nodes.
 _PREEMPTION = re.compile(r"(?:\bno new claims to deallocate,? *|,? *\bstill not schedulable,? *)?"
                          r"\bpreemption: .*", re.DOTALL)  # fmt: skip
-# Phrases of the scheduler, each with kind of cause and cure; the first matching phrase is used.
+# Phrases of the scheduler, each with kind of cause and cure.
 _WORDS = (
     (
         r"device class .* does not exist",
@@ -41,63 +46,138 @@ _WORDS = (
     (
         r"cannot allocate all claims|resourceclaim in use|resource ?claim",
         Kind.CLAIM,
-        "compare the claim with `kubectl get resourceslices -o yaml`; wait until "
-        "claims with these devices are deleted, or delete them",
+        "compare the claim with `kubectl get resourceslices -o yaml`, and wait until claims with "
+        "these devices are deleted",
     ),
     (
         r"Insufficient \S+/",
         Kind.SCHEDULING,
-        "wait for pods that use them to end, delete such pods, or request fewer",
+        "wait for pods that use them to end, or request fewer",
     ),
-    (r"Insufficient ", Kind.SCHEDULING, "lower the pod's requests, or free or add a node"),
-    (r"persistentvolumeclaim|persistent volume|PersistentVolume|volume zone",
-     Kind.MOUNT, "see the pod's PersistentVolumeClaims"),
+    (
+        r"Insufficient (?!\S+/)",
+        Kind.SCHEDULING,
+        "lower the pod's requests, or free or add a node",
+    ),
+    (
+        r"Too many pods",
+        Kind.SCHEDULING,
+        "move pods to other nodes, or raise maxPods of the kubelet",
+    ),
+    (r"persistentvolumeclaim|persistent volume|PersistentVolume|volume zone|volume node affinity",
+     Kind.MOUNT, "see the pod's PersistentVolumeClaims and where their volumes are"),
     (r"untolerated taint|taints? that", Kind.TAINT, "add a toleration to the pod"),
     (r"were unschedulable", Kind.CORDON, "uncordon nodes"),
     (
-        r"affinity|selector|topology spread|requested node name",
+        r"pod (anti-)?affinity|node affinity/selector|selector|topology spread|requested node name",
         Kind.AFFINITY,
         "correct the pod's nodeSelector, affinity or spread constraints",
     ),
 )  # fmt: skip
+_NATIVE = re.compile(r"Insufficient ((?:[\w-]+\.)*kubernetes\.io/[\w-]+)")
+_BARS = re.compile(r"untolerated taint|were unschedulable|node affinity/selector")
+"""Reasons for which `barred` names the nodes' part."""
 
 
 def unscheduled(pod: Json, around: Around, events: Sequence[Event]) -> Cause | None:
     """Return the cause why a pod is not scheduled; None if the scheduler has reported nothing."""
     if gates := pod["spec"].get("schedulingGates"):
-        names = shortened([shown(gate.get("name")) for gate in gates], NAMED)
-        cure = "see the controller that set the gate and removes it, such as a queue"
-        return Cause(kind=Kind.GATE, text=f"waits for its scheduling gates: {names}", cure=cure)
-    message = _scheduler_message(pod, events)
-    if cause := _explain_claims(pod, around, events, message):
-        return cause
-    if around.nodes and (cause := _explain_devices(pod, around)):
-        return cause
-    if message:
-        return _explain_message(message)
-    if event := newest(events, FAILED):
-        return Cause(kind=Kind.SCHEDULING, text=f"not scheduled, {event.quotation}")
-    name = pod["spec"].get("schedulerName") or DEFAULT
-    if name == DEFAULT:
+        return _explain_gates(gates, around)
+    scheduler = str(pod["spec"].get("schedulerName") or DEFAULT)
+    message = _scheduler_message(pod, events, scheduler)
+    others = _quote_events(events, scheduler, message)
+    cause = _explain_claims(pod, around, events, message) or _explain_message(
+        pod, around, scheduler, message
+    )
+    if cause is None and not others:
         return None
-    text = f"its scheduler {printable(str(name), NAME)} has not reported anything"
-    return Cause(kind=Kind.SCHEDULING, text=text, cure="see that this scheduler runs")
+    said = shown(_PREEMPTION.sub("", message).strip()) if message else ""
+    if said and scheduler != DEFAULT:
+        said = f"reported by {printable(scheduler, NAME)}: “{said}”"
+    texts = [said, *others] if said else others
+    text = f"not scheduled: {'; '.join(texts)}" if texts else ""
+    added = [cause.text] if cause and cause.text else []
+    kind = cause.kind if cause else Kind.SCHEDULING
+    cure = cause.cure if cause else ""
+    return Cause(kind=kind, text="; ".join(filter(None, [text, *added])), cure=cure)
 
 
-def _scheduler_message(pod: Json, events: Sequence[Event]) -> str:
+def _explain_gates(gates: Sequence[Json], around: Around) -> Cause:
+    names = [str(gate.get("name")) for gate in gates]
+    text = f"waits for its scheduling gates: {shortened([shown(name) for name in names], NAMED)}"
+    if KUEUE not in names:
+        cure = "see the controller that set the gate and removes it, such as a queue"
+        return Cause(kind=Kind.GATE, text=text, cure=cure)
+    cure = "see the pod's Workload of Kueue (`kubectl describe workloads`) and its LocalQueue"
+    for workload in around.workloads:
+        for condition in (workload.get("status") or {}).get("conditions") or []:
+            if condition.get("status") == "False" and condition.get("message"):
+                said = shown(condition["message"]).replace("“", '"').replace("”", '"')
+                text += f"; reported by Kueue: “{said}”"
+                cure = "wait for workloads of the ClusterQueue to end, or raise its quota"
+    return Cause(kind=Kind.GATE, text=text, cure=cure)
+
+
+def _scheduler_message(pod: Json, events: Sequence[Event], scheduler: str) -> str:
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "no message")
-    event = newest(events, FAILED)
+    own = (event for event in events if event.reporter in ("", scheduler))
+    event = newest(own, FAILED)
     return event.trusted_message if event else ""
 
 
-def _explain_message(message: str) -> Cause:
-    text = f"not scheduled: {shown(_PREEMPTION.sub('', message).strip())}"
-    for pattern, kind, cure in _WORDS:
-        if re.search(pattern, message):
-            return Cause(kind=kind, text=text, cure=cure)
-    return Cause(kind=Kind.SCHEDULING, text=text)
+def _quote_events(events: Sequence[Event], scheduler: str, message: str) -> list[str]:
+    """Return the newest words of other components, and the scheduler's under other reasons."""
+    found: dict[tuple[str, str], Event] = {}
+    for event in events:
+        repeats = message and event.reporter in ("", scheduler) and event.reason == FAILED
+        if not repeats and event.message and event.message not in message:
+            found.setdefault((event.reporter, event.reason), event)
+    return [event.quotation for event in list(found.values())[:QUOTED]]
+
+
+def _explain_message(pod: Json, around: Around, scheduler: str, message: str) -> Cause | None:
+    """Return what nodes and pods add to the scheduler's words, with kind and cure."""
+    if not message and scheduler != DEFAULT:
+        text = f"its scheduler {printable(scheduler, NAME)} has not reported anything"
+        cure = f"see that the scheduler {printable(scheduler, NAME)} runs"
+        return Cause(kind=Kind.SCHEDULING, text=text, cure=cure)
+    rest = message
+    if around.nodes:
+        # The scheduler also counts names below kubernetes.io, which are no extended resources.
+        native = dict.fromkeys(_NATIVE.findall(message), 1)
+        for resource, number in {**device_requests(pod), **native}.items():
+            named = re.compile(rf"Insufficient {re.escape(resource)}(?!\.?[\w/-])")
+            if message and not named.search(message):
+                continue
+            if cause := _explain_resource(pod, resource, number, around):
+                return cause
+            # Some node has the devices: the reason that counts is another one.
+            rest = named.sub("", rest)
+        if _BARS.search(rest) and (cause := _explain_barred_nodes(pod, around)):
+            return cause
+    if not message:
+        return None
+    known = [(kind, cure) for pattern, kind, cure in _WORDS if re.search(pattern, rest)]
+    if known:
+        cure = "; or ".join(dict.fromkeys(cure for _, cure in known[:NAMED]))
+        return Cause(kind=known[0][0], text="", cure=cure)
+    return Cause(kind=Kind.SCHEDULING, text="", cure=_cure_unknown_words(pod, around, scheduler))
+
+
+def _cure_unknown_words(pod: Json, around: Around, scheduler: str) -> str:
+    """Return the cure for words that only the scheduler, or its extender, understands."""
+    advertised = {name for node in around.nodes for name in node["status"].get("capacity") or {}}
+    own = sorted(set(device_requests(pod)) - advertised)
+    name = "its extender" if scheduler == DEFAULT else printable(scheduler, NAME)
+    cure = f"see the log of {name}: only its rules explain these words"
+    if own:
+        names = shortened([printable(resource, NAME) for resource in own], NAMED)
+        cure += (
+            f"; no node advertises {names}, so it counts them: request less if too little is left"
+        )
+    return cure
 
 
 def _explain_claims(
@@ -107,20 +187,17 @@ def _explain_claims(
     claims = pod["spec"].get("resourceClaims") or []
     if not claims:
         return None
-    if event := newest(events, "FailedResourceClaimCreation"):
-        return Cause(
-            kind=Kind.CLAIM,
-            text=f"its claim can't be created, {event.quotation}",
-            cure="create the ResourceClaimTemplate in the pod's namespace, or correct its name",
-        )
-    if message and (worded := _explain_message(message)).kind is Kind.CLAIM:
-        names = shortened([printable(str(claim.get("name")), NAME) for claim in claims], NAMED)
-        text = worded.text.removeprefix("not scheduled: ")
-        text, cure = f"claim {names} not allocated: {text}", worded.cure
-        if tainted := _tainted_devices(around.slices):
-            text += f"; {len(tainted)} devices are tainted: {shortened(tainted, NAMED)}"
-            cure = f"{cure}; see the nodes' Xid lines and the log of the DRA driver's pods"
-        return Cause(kind=Kind.CLAIM, text=text, cure=cure)
+    if newest(events, "FailedResourceClaimCreation"):
+        cure = "create the ResourceClaimTemplate in the pod's namespace, or correct its name"
+        return Cause(kind=Kind.CLAIM, text="its claim can't be created", cure=cure)
+    for pattern, kind, cure in _WORDS:
+        if kind is Kind.CLAIM and re.search(pattern, message):
+            names = shortened([printable(str(claim.get("name")), NAME) for claim in claims], NAMED)
+            text = f"claim {names} not allocated"
+            if tainted := _tainted_devices(around.slices):
+                text += f"; {len(tainted)} devices are tainted: {shortened(tainted, NAMED)}"
+                cure = f"{cure}; see the nodes' Xid lines and the log of the DRA driver's pods"
+            return Cause(kind=Kind.CLAIM, text=text, cure=cure)
     return None
 
 
@@ -143,49 +220,69 @@ def _tainted_devices(slices: Sequence[Json]) -> list[str]:
     ]
 
 
-def _explain_devices(pod: Json, around: Around) -> Cause | None:
-    """Return a cause if no node has the free devices that the pod requests, else None."""
-    for resource, number in device_requests(pod).items():
-        if cause := _explain_resource(pod, resource, number, around):
-            return cause
-    return None
+def _explain_barred_nodes(pod: Json, around: Around) -> Cause | None:
+    """Return the cause if each node that has the pod's devices bars the pod, else None."""
+    names = list(device_requests(pod))
+    nodes = [node for node in around.nodes if all(gpus(node, resource=name) for name in names)]
+    causes = [barred(pod, node) for node in nodes]
+    known = [cause for cause in causes if cause]
+    return _explain_bars(" and ".join(names), known) if known and len(known) == len(nodes) else None
 
 
 def _explain_resource(pod: Json, resource: str, number: int, around: Around) -> Cause | None:
-    name = printable(resource, NAME)
-    advertised = [node for node in around.nodes if gpus(node, "capacity", resource)]
-    if not advertised and resource == GPU and _has_devices(around.slices):
+    """Return the cause if no node has the free devices that a pod requests, else None."""
+    what = printable(resource, NAME)
+    offering = [node for node in around.nodes if gpus(node, resource=resource)]
+    if not offering and resource == GPU and _has_devices(around.slices):
         # A DeviceClass serves the resource, so only the scheduler knows what is free.
         return None
-    if not advertised:
-        return _explain_missing_resource(resource, around.nodes)
-    bars = [(node, barred(pod, node)) for node in advertised]
+    if not offering:
+        return explain_offer(resource, around)
+    bars = [(node, barred(pod, node)) for node in offering]
     able = [node for node, cause in bars if cause is None]
     if not able:
-        return _all_barred(name, [cause for _, cause in bars if cause])
-    free = _count_free_devices(able, around.pods, resource)
-    if max(free) >= number:
+        return _explain_bars(what, [cause for _, cause in bars if cause])
+    largest = max(able, key=lambda node: gpus(node, resource=resource))
+    most = gpus(largest, resource=resource)
+    if most < number:
+        return _explain_size(largest, resource, number)
+    # A pod runs on one node, so only one node's devices and holders matter.
+    held = _count_held(around.pods, resource)
+    free = {
+        name: max(0, gpus(node, resource=resource) - held[name].total())
+        for node in able
+        if (name := node["metadata"]["name"])
+    }
+    fit = [node for node in able if gpus(node, resource=resource) >= number]
+    best = max(fit, key=lambda node: free[node["metadata"]["name"]])
+    left = free[best["metadata"]["name"]]
+    if left >= number:
         # The node that has the devices lacks something else, which the scheduler names.
         return None
-    total, largest = sum(free), max(gpus(node, resource=resource) for node in able)
-    if total >= number:
-        most = largest if largest < number else max(free)
-        limit = f"; no node has more than {largest}" if largest < number else ""
-        return Cause(
-            kind=Kind.FRAGMENTATION,
-            text=f"needs {number} {name} on one node{limit}; {total} free, {_format_free(free)}",
-            cure=f"request at most {most} per pod and use several pods"
-            + ("" if limit else f", or end or move pods until one node has {number} free"),
-        )
+    where = printable(best["metadata"]["name"], NAME)
+    holders = [printable(pod, NAME) for pod in sorted(held[best["metadata"]["name"]])]
+    cure = f"wait until {number - left} more are free on node {where}"
+    cure += f", held there by {shortened(holders, NAMED)}" if holders else ""
+    spare = max(free.values())
+    cure += f"; or request at most {spare} per pod and use several pods" if spare else ""
     closed = len(bars) - len(able)
     more = f"; {closed} more nodes do not take the pod" if closed else ""
-    text = f"needs {number} {name}, {total} free on {_format_node_count(len(able))}{more}"
-    cure = "wait for pods that use them to end, delete such pods, or request fewer"
-    if holders := _format_holders(able, around.pods, resource):
-        cure = f"wait for pods that use them to end, or delete them: {holders}; or request fewer"
-    elif not any(gpus(node, resource=resource) for node in able):
-        text += ": none is healthy"
-        cure = "see the device plugin's log and the nodes' Xid lines"
+    return Cause(
+        kind=Kind.FRAGMENTATION if sum(free.values()) >= number else Kind.SCHEDULING,
+        text=f"needs {number} {what} on one node; node {where} has {left} free{more}",
+        cure=cure,
+    )
+
+
+def _explain_size(largest: Json, resource: str, number: int) -> Cause:
+    name, most = printable(resource, NAME), gpus(largest, resource=resource)
+    text = f"needs {number} {name} on one node; no node has more than {most}"
+    cure = f"request at most {most} per pod and use several pods"
+    away = gpus(largest, "capacity", resource) - most
+    if away > 0:
+        node = printable(largest["metadata"]["name"], NAME)
+        text += f"; {away} of node {node} not healthy or withdrawn"
+        cure += "; or see the device plugin's log and the node's Xid lines"
     return Cause(kind=Kind.SCHEDULING, text=text, cure=cure)
 
 
@@ -194,30 +291,7 @@ def _has_devices(slices: Sequence[Json]) -> bool:
     return any(resource_slice["spec"]["driver"] == DRA_DRIVER for resource_slice in slices)
 
 
-def _explain_missing_resource(resource: str, nodes: Sequence[Json]) -> Cause:
-    """Return the cause for a resource that no node has: a wrong name, or no device plugin."""
-    resource_names = sorted(
-        {
-            name
-            for node in nodes
-            for name in (node.get("status") or {}).get("capacity") or {}
-            if is_extended_resource(name)
-        }
-    )
-    name = printable(resource, NAME)
-    text = f"requests {name}, which no node has"
-    if (
-        resource_names
-        and similarity(resource, near := nearest(resource, resource_names)) >= LIKE_ENOUGH
-    ):
-        right = printable(near, NAME)
-        text, cure = f"{text}; nodes have {right}", f"correct the name to {right}"
-        return Cause(kind=Kind.RESOURCE_NAME, text=text, cure=cure)
-    cure = "see that the device plugin for it runs on the nodes, or correct the name"
-    return Cause(kind=Kind.RESOURCE_NAME, text=text, cure=cure)
-
-
-def _all_barred(resource: str, causes: Sequence[Cause]) -> Cause:
+def _explain_bars(resource: str, causes: Sequence[Cause]) -> Cause:
     """Return the cause why the pod can't be scheduled to any of the nodes with a resource."""
     counted = Counter(causes).most_common()
     text = ", ".join(
@@ -225,44 +299,24 @@ def _all_barred(resource: str, causes: Sequence[Cause]) -> Cause:
     )
     if len(counted) == 1:
         text = f"each {counted[0][0].text}" if counted[0][1] > 1 else f"it {counted[0][0].text}"
-    first = counted[0][0]
     cures = dict.fromkeys(cause.cure for cause, _ in counted[:NAMED])
-    return Cause(
-        kind=first.kind,
-        text=f"none of {_format_node_count(len(causes))} with {resource} takes the pod: {text}",
+    kind = f" with {resource}" if resource else ""
+    return replace(
+        counted[0][0],
+        text=f"none of {_format_node_count(len(causes))}{kind} takes the pod: {text}",
         cure="; or ".join(cures),
     )
 
 
-def _count_free_devices(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> list[int]:
-    """Return the number of free devices of a resource on each node."""
-    used: Counter[str] = Counter()
+def _count_held(pods: Sequence[Json], resource: str) -> defaultdict[str, Counter[str]]:
+    """Return how many devices of a resource each pod holds, by node, then by the pod's name."""
+    held: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:
-        node = pod["spec"].get("nodeName")
-        if node and (pod.get("status") or {}).get("phase") not in gpu_holders.FINISHED:
-            used[node] += device_requests(pod).get(resource, 0)
-    return [
-        max(0, gpus(node, resource=resource) - used[node["metadata"]["name"]]) for node in nodes
-    ]
-
-
-def _format_holders(nodes: Sequence[Json], pods: Sequence[Json], resource: str) -> str:
-    names = {node["metadata"]["name"] for node in nodes}
-    pods_of_nodes = [pod for pod in pods if pod["spec"].get("nodeName") in names]
-    holding = [
-        holder for holder in gpu_holders.holders_of(pods_of_nodes, [resource]) if holder.amounts
-    ]
-    return shortened([printable(holder.name, NAME) for holder in holding], NAMED)
-
-
-def _format_free(free: Sequence[int]) -> str:
-    """Return text that groups nodes by their number of free devices: `4 nodes with 4 each`."""
-    counted = sorted(Counter(number for number in free if number).items(), reverse=True)
-    groups = [
-        f"{_format_node_count(count)} with {number}{' each' if count > 1 else ''}"
-        for number, count in counted
-    ]
-    return shortened(groups, NAMED)
+        finished = (pod.get("status") or {}).get("phase") in gpu_holders.FINISHED
+        if number := 0 if finished else device_requests(pod).get(resource, 0):
+            name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            held[str(pod["spec"].get("nodeName"))][name] += number
+    return held
 
 
 def _format_node_count(count: int) -> str:

@@ -13,10 +13,11 @@ from gpu_cluster.kubernetes.api import Client, Json
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
 from gpu_cluster.nodes.causes.cause import Cause
-from gpu_cluster.nodes.causes.events import Event, newest_first
+from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.node_fit import NAME
-from gpu_cluster.nodes.causes.pod import CREATE, not_created
-from gpu_cluster.nodes.causes.read import Reader, explained, is_ready
+from gpu_cluster.nodes.causes.offers import is_ready
+from gpu_cluster.nodes.causes.pod import CREATE, explain_refusal
+from gpu_cluster.nodes.causes.read import Reader, explained
 from gpu_rules.printable import printable, shortened
 
 EXPLAINED = 10
@@ -52,28 +53,6 @@ def pods_of(item: Json, pods: Iterable[Json]) -> list[Json]:
         for pod in pods
         if match_labels and match_labels.items() <= (pod["metadata"].get("labels") or {}).items()
     ]
-
-
-def refusal(item: Json, events: Sequence[Event]) -> Cause | None:
-    """Return the cause why a workload can't create pods, such as a quota or a policy; or None.
-
-    A Deployment keeps the message of its ReplicaSet in the condition `ReplicaFailure`; for other
-    workloads only an event has it.
-
-    Args:
-        item: The workload.
-        events: Events of its namespace, the newest first.
-    """
-    kind, name = str(item.get("kind") or ""), str(item["metadata"]["name"])
-    for condition in (item.get("status") or {}).get("conditions") or []:
-        if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
-            message = str(condition.get("message") or "")
-            event = Event(
-                at="", reason=CREATE, message=message, kind=kind, name=name, is_trusted=True
-            )
-            return not_created(event)
-    uid = item["metadata"].get("uid")
-    return next((cause for e in events if e.uid == uid and (cause := not_created(e))), None)
 
 
 def progress(item: Json) -> str:
@@ -122,8 +101,8 @@ async def lines_of(client: Client, late: Sequence[Json]) -> list[str]:
         causes = await gather(lambda pod: explained(client, pod), waiting)
         pod_names = [printable(str(pod["metadata"]["name"]), NAME) for pod in waiting]
         lines = grouped((n, c) for n, c in zip(pod_names, causes, strict=True) if c)
-        refused = refusal(item, events)
-        cause_lines += lines or [str(refused) if refused else progress(item)]
+        cause = explain_refusal(item, events)
+        cause_lines += lines or [str(cause) if cause else progress(item)]
     return list(dict.fromkeys(cause_lines))
 
 

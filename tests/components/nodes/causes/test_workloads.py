@@ -10,7 +10,6 @@ import pytest
 
 from gpu_cluster.nodes.causes import workloads
 from gpu_cluster.nodes.causes.cause import Cause, Kind
-from gpu_cluster.nodes.causes.events import newest_first
 from tests.fixtures.api import client
 
 Json = dict[str, Any]
@@ -34,7 +33,8 @@ FORBIDDEN = (
 def workload(kind: str, name: str, spec: Json | None = None, **status: Any) -> Json:
     notes = {"meta.helm.sh/release-name": "gpu", "meta.helm.sh/release-namespace": SPACE}
     selector = {"matchLabels": {"app": name}}
-    metadata: Json = {"name": name, "namespace": SPACE, "annotations": notes, "generation": 1}
+    metadata: Json = {"name": name, "namespace": SPACE, "uid": name, "annotations": notes}
+    metadata["generation"] = 1
     return {
         "kind": kind,
         "metadata": {**metadata, "uid": name},
@@ -148,14 +148,13 @@ def test_a_deployment_keeps_what_refused_its_pods_after_the_events_are_gone() ->
     assert "violates PodSecurity" in lines(Server(item))[0]
     ended = {**failure, "status": "False"}
     item = workload("Deployment", "gpu-operator", conditions=[ended])
-    assert workloads.refusal(item, newest_first([])) is None
+    assert "violates PodSecurity" not in lines(Server(item))[0]
 
 
 def test_an_event_about_a_workload_of_the_same_name_that_is_gone_does_not_count() -> None:
     gone = event("FailedCreate", FORBIDDEN, "DaemonSet", "plugin")
     gone["involvedObject"]["uid"] = "of-an-earlier-one"
-    item = daemon_set("plugin", 0)
-    assert workloads.refusal(item, newest_first([gone])) is None
+    assert "violates PodSecurity" not in lines(Server(daemon_set("plugin", 0), events=(gone,)))[0]
 
 
 def test_a_workload_without_a_known_cause_says_how_many_pods_are_ready() -> None:

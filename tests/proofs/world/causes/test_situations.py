@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 
 import pytest
 
 from gpu_cluster.nodes.causes.cause import Around, Cause
-from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
-from gpu_cluster.nodes.causes.workloads import refusal
 from tests.proofs.world.causes.rows import Situation, rows
 
 REPEATS = ("delete the pod", "delete them", "delete such pods", "or delete ")
@@ -18,12 +15,9 @@ REPEATS = ("delete the pod", "delete them", "delete such pods", "or delete ")
 
 
 def explained(row: Situation) -> Cause | None:
-    known = {each.name for each in fields(Around)}
-    around = Around(**{key: value for key, value in row.objects().items() if key in known})
+    around = Around(**row.objects())
     if row.missing is None:
         return cause_of(row.pod.made(), around)
-    if row.missing.condition:
-        return refusal(row.missing.made(), newest_first(around.events))
     return cause_of_missing(row.missing.name, around)
 
 
