@@ -103,7 +103,7 @@ def test_fragmented_gpus_are_counted_over_all_nodes_and_pods() -> None:
     ]
     answer = why(Cluster(pods=[pod(limits={GPU: "8"}), *holders], nodes=nodes))
     assert answer["kind"] == "fragmentation"
-    assert "16 free, 4 nodes with 4 each" in answer["cause"]
+    assert "node gpu-0 has 4 free" in answer["cause"]
 
 
 def test_a_gpu_that_a_class_of_devices_serves_is_not_called_a_wrong_name() -> None:
@@ -119,14 +119,19 @@ def test_a_gpu_that_a_class_of_devices_serves_is_not_called_a_wrong_name() -> No
     answer = why(Cluster(pods=[waits], nodes=nodes, resourceslices=[{"spec": spec}]))
     assert answer["kind"] == "claim"
     assert "cannot allocate all claims" in answer["cause"]
-    assert why(Cluster(pods=[waits], nodes=nodes))["kind"] == "resource-name"
+    unnamed = pod(limits={GPU: "1"})
+    assert why(Cluster(pods=[unnamed], nodes=nodes))["kind"] == "resource-name"
 
 
 def test_a_job_whose_pod_a_quota_refuses_is_explained_by_its_own_name() -> None:
     said = event("FailedCreate", "Error creating: exceeded quota: gpus", kind="Job", name="train")
-    answer = why(Cluster(events=[said]))
+    job = {"metadata": {"name": "train", "namespace": "team", "uid": "u-1"}}
+    used = {"requests.nvidia.com/gpu": "8"}
+    quota = {"metadata": {"name": "gpus"}, "status": {"hard": used, "used": used}}
+    answer = why(Cluster(events=[said], jobs=[job], resourcequotas=[quota]))
     assert answer["kind"] == "quota"
     assert "Job train can't create it" in answer["cause"]
+    assert answer["unread"] == []
 
 
 def test_words_of_an_event_choose_a_cure_only_where_the_stack_trusts_who_writes_events() -> None:
@@ -142,7 +147,10 @@ def test_a_pod_without_a_cause_is_not_given_one() -> None:
     ready = [{"name": "main", "ready": True, "state": {"running": {}}}]
     running = pod(spec={"nodeName": "gpu-1"}, phase="Running", containerStatuses=ready)
     assert why(Cluster(pods=[running]))["cause"] == READY
-    assert why(Cluster(pods=[pod()]))["cause"] == UNKNOWN
+    answer = why(Cluster(pods=[pod()]))
+    assert answer["cause"].startswith(UNKNOWN)
+    assert "no events" in answer["cause"]
+    assert "kubectl describe pod -n team train" in answer["cure"]
 
 
 def test_a_pod_that_nobody_created_is_a_fault_with_a_cure() -> None:

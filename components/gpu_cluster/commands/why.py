@@ -15,14 +15,14 @@ from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import Client, Json, connect
-from gpu_cluster.nodes.causes.cause import Around, Cause
+from gpu_cluster.nodes.causes.cause import Around, Cause, Kind
 from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
 from gpu_cluster.nodes.causes.read import Reader
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.kube.names import is_dns_label, is_dns_subdomain
 from gpu_rules.printable import printable
 
-UNKNOWN = "no cause found in its status, its events and the nodes"
+UNKNOWN = "no cause found"
 READY, SUCCEEDED = "its containers run and are ready", "it has ended without an error"
 
 
@@ -75,12 +75,32 @@ async def found(
     answer["pod"], answer["unread"] = f"{namespace}/{name}", reader.refused
     if cause is None and not pods:
         raise FaultError(_absent(namespace, name, reader.refused))
+    if cause is None and not healthy:
+        cause = _looked_at(pods[0], around)
     answer |= _words(cause, healthy)
+
+
+def _looked_at(pod: Json, around: Around) -> Cause:
+    """Return that nothing was found, in which objects, and where to look next."""
+    counts = {
+        "events": len(around.events),
+        "nodes": len(around.nodes),
+        "logs": len(around.logs),
+    }
+    read = ", ".join(f"{number or 'no'} {name}" for name, number in counts.items())
+    namespace, name = (printable(str(pod["metadata"][key]), 253) for key in ("namespace", "name"))
+    cure = f"see `kubectl describe pod -n {namespace} {name}`, and the log of "
+    if node := pod["spec"].get("nodeName"):
+        cure += f"the kubelet on node {printable(str(node), 253)}"
+    else:
+        cure += printable(str(pod["spec"].get("schedulerName") or "kube-scheduler"), 253)
+    text = f"{UNKNOWN} in its status and {read}"
+    return Cause(kind=Kind.UNKNOWN, text=text, cure=cure)
 
 
 def _words(cause: Cause | None, healthy: str) -> dict[str, str]:
     if cause is None:
-        return {"kind": "", "cause": healthy or UNKNOWN, "cure": ""}
+        return {"kind": "", "cause": healthy, "cure": ""}
     return {"kind": cause.kind.value, "cause": cause.text, "cure": cause.cure}
 
 

@@ -94,7 +94,14 @@ WORK = {
 }
 
 
-EXPLAINING = {Request("", resource, "list") for resource in ("events", "resourcequotas")}
+EXPLAINING = {
+    Request("", "events", "list"),
+    Request("", "resourcequotas", "list"),
+    Request("apps", "replicasets", "list"),
+    Request("apps", "statefulsets", "list"),
+    Request("batch", "jobs", "list"),
+    Request("kueue.x-k8s.io", "workloads", "list"),
+}
 """Requests of `gpu-cluster why`, which is not recorded here; `tests/commands/test_why.py` compares
 them.
 

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     SANDBOX = "sandbox"
     SCHEDULING = "scheduling"
     TAINT = "taint"
+    UNKNOWN = ""
     WAIT = "wait"
 
 

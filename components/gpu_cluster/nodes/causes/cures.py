@@ -117,8 +117,8 @@ _CURES = (
     ),
     (
         r"NVML: Unknown Error",
-        "start the container again: it lost its devices, as after a `systemctl daemon-reload` "
-        "(NVIDIA/nvidia-docker#1730 has the ways to prevent it)",
+        "create the pod again: it lost its devices by a `systemctl daemon-reload` on the node, "
+        "which `runtime.cdi: true` prevents",
     ),
     (
         r"error calling nvml\.Init",

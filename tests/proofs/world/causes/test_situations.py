@@ -26,6 +26,10 @@ def lacking(patterns: tuple[str, ...], text: str) -> list[str]:
     return [each for each in patterns if not re.search(each, text, re.IGNORECASE)]
 
 
+@pytest.mark.promise(
+    "`gpu-cluster why` names the words of the scheduler, the kubelet, the runtime or the pod's own "
+    "log first, and no cure of it makes the same pod fail again."
+)
 @pytest.mark.parametrize("name", rows())
 def test_the_cause_of_a_public_report_is_true_and_its_cure_can_be_followed(name: str) -> None:
     row = rows()[name]
