@@ -7,7 +7,6 @@ Pure functions.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, similarity
@@ -18,13 +17,12 @@ from gpu_cluster.nodes.causes.cause import Around, Cause, Kind
 from gpu_cluster.nodes.causes.containers import statuses, waiting_reason
 from gpu_cluster.nodes.causes.node_fit import NAME
 from gpu_cluster.nodes.inspect import gpus
+from gpu_rules.kube.gpu_resources import GPU, GPU_SHARED, MIG
 from gpu_rules.kube.names import is_extended_resource
 from gpu_rules.printable import printable, shortened
 
 NAMED = 3
 """Maximum number of nodes, pods or resources that one text names."""
-_NVIDIA = re.compile(r"nvidia\.com/(gpu(\.shared)?|mig-[\w.+-]+)")
-"""Names under which NVIDIA's device plugin advertises GPUs, shares of GPUs and MIG devices."""
 _PAUSED = {
     "paused-for-mig-change": "see the log of the MIG manager's pod (nvidia-mig-manager) on the "
     "node; if it waits for a change, write the node's label nvidia.com/mig.config again",
@@ -32,6 +30,11 @@ _PAUSED = {
     "it lets the device plugin run again once the driver is loaded",
 }
 """What to do about each value of `PLUGIN_LABEL` that keeps the device plugin from a node."""
+
+
+def _is_nvidia(resource: str) -> bool:
+    """Return whether NVIDIA's device plugin gives GPUs, shares of GPUs or MIG devices this name."""
+    return resource in (GPU, GPU_SHARED) or resource.startswith(MIG)
 
 
 def is_ready(pod: Json) -> bool:
@@ -57,7 +60,7 @@ def explain_offer(resource: str, around: Around) -> Cause:
     others = sorted({other for node in around.nodes for other in _offered_names(node)})
     if marked:
         return _append_cause(text, marked)
-    if _NVIDIA.fullmatch(resource) and (near := list(filter(_NVIDIA.fullmatch, others))):
+    if _is_nvidia(resource) and (near := list(filter(_is_nvidia, others))):
         names = shortened([printable(name_offered, NAME) for name_offered in near], NAMED)
         cure = f"request {names}, or change the sharing of GPUs or the MIG layout of the nodes"
         return Cause(kind=Kind.RESOURCE_NAME, text=f"{text}; nodes offer {names}", cure=cure)
@@ -99,7 +102,7 @@ def _offered_names(node: Json) -> list[str]:
 
 def _explain_labels(resource: str, nodes: Iterable[Json]) -> Cause | None:
     """Return a cause if the operator's labels of a node say why it offers none; else None."""
-    for node in nodes if _NVIDIA.fullmatch(resource) else ():
+    for node in nodes if _is_nvidia(resource) else ():
         labels = node["metadata"].get("labels") or {}
         name = printable(node["metadata"]["name"], NAME)
         paused, state = str(labels.get(PLUGIN_LABEL)), str(labels.get(MIG_STATE) or "success")
