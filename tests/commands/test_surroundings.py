@@ -114,10 +114,10 @@ def test_files_of_a_run_stay_when_the_clock_is_set(
         # The kernel shows the environment of a process only a moment after the process began.
         assert run.stdout is not None
         run.stdout.readline()
-        environment._scratch(stack)
+        environment._scratch_folder(stack)
         assert used.exists()
         run.kill()
-    environment._scratch(stack)
+    environment._scratch_folder(stack)
     assert not used.exists()
 
 

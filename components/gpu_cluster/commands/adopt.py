@@ -42,24 +42,26 @@ def differing(declared: Mapping[str, Any], proposal: Proposal) -> Json:
         declared: Content of `gpu-cluster:cluster` in the stack file.
         proposal: Settings that describe the cluster.
     """
-    found: Json = {}
+    sections: Json = {}
     for key, value in proposal.settings.items():
         now = declared.get(key)
         if key == "pools" and isinstance(now, list):
-            value = [_pool(pool, now, proposal.ours) for pool in value]
+            value = [_propose_pool(pool, now, proposal.ours) for pool in value]
         elif key in OF_HOSTS and isinstance(now, Mapping):
             value = {**value, **now}
         elif key != "adopted" and isinstance(value, Mapping) and isinstance(now, Mapping):
             value = {**now, **value}
         if now != value:
-            found[key] = value
-    return found
+            sections[key] = value
+    return sections
 
 
-def _pool(proposed: Mapping[str, Any], declared: Sequence[Any], ours: frozenset[str]) -> Json:
-    nodes = _nodes(proposed)
+def _propose_pool(
+    proposed: Mapping[str, Any], declared: Sequence[Any], ours: frozenset[str]
+) -> Json:
+    nodes = _pool_nodes(proposed)
     for pool in declared:
-        if isinstance(pool, Mapping) and nodes and _nodes(pool) == nodes:
+        if isinstance(pool, Mapping) and nodes and _pool_nodes(pool) == nodes:
             if nodes <= ours:
                 return dict(pool)
             same = {"name": pool["name"], "nodes": pool["nodes"]}
@@ -67,7 +69,7 @@ def _pool(proposed: Mapping[str, Any], declared: Sequence[Any], ours: frozenset[
     return dict(proposed)
 
 
-def _nodes(pool: Mapping[str, Any]) -> frozenset[str]:
+def _pool_nodes(pool: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(written_out(tuple(pool.get("nodes") or ())))
 
 
@@ -127,12 +129,12 @@ def context_of(stack: Stack, context: str) -> str:
     )
 
 
-def run(name: str, context: str, answer: Answer) -> None:
+def run(name: str, context: str, json_output: Answer) -> None:
     """Read the cluster, write the stack file and preview it.
 
     Args:
         context: Context of the cluster, if there is no stack file.
-        answer: The JSON document of the command; gets ``written``, the sections that changed.
+        json_output: The JSON document of the command; gets ``written``, the sections that changed.
 
     Raises:
         FaultError: The cluster can't be read, or its software can't be taken over.
@@ -146,7 +148,7 @@ def run(name: str, context: str, answer: Answer) -> None:
         print(printable(f"note: {note}"))
     if proposal.refused:
         raise FaultError(*proposal.refused)
-    answer["written"] = written = write(stack, proposal)
+    json_output["written"] = written = write(stack, proposal)
     print(f"adopt: {stack.file.name}: {', '.join(written) or 'nothing'} written; now the preview")
     # A stack object reads its settings only once, so create another object for the changed file.
     adopted = Stack(name)
@@ -161,9 +163,9 @@ def main(*, context: str = "") -> None:
     Args:
         context: Context of the cluster, if there is no stack file.
     """
-    with answering("adopt") as answer:
+    with answering("adopt") as json_output:
         try:
-            run(Stack.named().name, context, answer)
+            run(Stack.named().name, context, json_output)
         except ConfigError as error:
             sys.exit(
                 f"adopt: the stack file was left as it was, since the settings that would "

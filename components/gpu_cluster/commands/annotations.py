@@ -28,20 +28,22 @@ def of_github(document: Document) -> list[str]:
     Source: GitHub documentation, "Workflow commands"; actions/toolkit packages/core/src/command.ts,
     escapeData and escapeProperty.
     """
-    found = list(problems(document))
-    chosen = [each for each in found if each.mandatory][:MOST]
-    chosen += [each for each in found if not each.mandatory][:MOST]
-    return [_command(each) for each in chosen]
+    all_problems = list(problems(document))
+    chosen = [problem for problem in all_problems if problem.mandatory][:MOST]
+    chosen += [problem for problem in all_problems if not problem.mandatory][:MOST]
+    return [_annotation_command(problem) for problem in chosen]
 
 
-def _command(problem: Problem) -> str:
+def _annotation_command(problem: Problem) -> str:
     kind = "error" if problem.mandatory else "warning"
-    file, title = (_escaped(text, ":,") for text in (problem.file, problem.rule or "preview"))
-    text = _escaped(printable(problem.text))
+    file, title = (
+        _escape_characters(text, ":,") for text in (problem.file, problem.rule or "preview")
+    )
+    text = _escape_characters(printable(problem.text))
     return f"::{kind} file={file},line={problem.line},title={title}::{text}"
 
 
-def _escaped(text: str, more: str = "") -> str:
+def _escape_characters(text: str, more: str = "") -> str:
     for character in f"%\r\n{more}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text
@@ -49,10 +51,10 @@ def _escaped(text: str, more: str = "") -> str:
 
 def of_gitlab(document: Document) -> str:
     """Return GitLab's code quality report about the problems, as JSON."""
-    return json.dumps([_entry(each) for each in problems(document)], indent=1) + "\n"
+    return json.dumps([_report_entry(problem) for problem in problems(document)], indent=1) + "\n"
 
 
-def _entry(problem: Problem) -> dict[str, object]:
+def _report_entry(problem: Problem) -> dict[str, object]:
     text = printable(problem.text)
     key = f"{problem.file}:{problem.rule}:{text}"
     return {

@@ -53,16 +53,18 @@ def recorded_names(backend: Path, stack: str) -> frozenset[str]:
 
     The result is empty if the stack has no state, or one that is cut. The engine is not needed.
     """
-    for state in _states(backend, stack):
+    for state in _state_files(backend, stack):
         with suppress(EOFError, OSError, ValueError, RecursionError):
             content = state.read_bytes()
             text = gzip.decompress(content) if content.startswith(_GZIP) else content
             latest = (json.loads(text).get("checkpoint") or {}).get("latest") or {}
-            return frozenset(typed_name(each["urn"]) for each in latest.get("resources") or ())
+            return frozenset(
+                typed_name(resource["urn"]) for resource in latest.get("resources") or ()
+            )
     return frozenset()
 
 
-def _states(backend: Path, stack: str) -> list[Path]:
+def _state_files(backend: Path, stack: str) -> list[Path]:
     """Return the files that may hold the state of a stack."""
     return [backend / "stacks" / PROJECT / f"{stack}.json{end}" for end in ("", ".gz")]
 
@@ -84,12 +86,12 @@ def heal(backend: Path, home: Path, stack: str) -> Iterator[str]:
     history = (backend / "history" / PROJECT / stack).glob("*.history.json*")
     for path in (*attributes, *tags, *history, *(home / "workspaces").glob("*.json")):
         if path.is_file() and not is_readable(path):
-            yield _removed(path)
+            yield _remove_cut_file(path)
     for path in locks_of(backend, stack):
         if path.suffix == UNFINISHED:
             _await_write(path)
         if not is_readable(path):
-            yield _removed(path)
+            yield _remove_cut_file(path)
     if not locks_of(backend, stack):
         yield from _restore_state(backend, stack)
 
@@ -113,7 +115,7 @@ def _await_write(path: Path) -> None:
         time.sleep(0.1)
 
 
-def _removed(path: Path) -> str:
+def _remove_cut_file(path: Path) -> str:
     path.unlink(missing_ok=True)
     return f"A write that failed left {printable(str(path))} cut or empty: it is removed."
 
@@ -140,7 +142,7 @@ def _restore_state(backend: Path, stack: str) -> Iterator[str]:
     The engine copies the state before each write, and keeps one for each run (pulumi v3.274.1,
     pkg/backend/diy/state.go, backupTarget, backupStack and addToHistory).
     """
-    for state in _states(backend, stack):
+    for state in _state_files(backend, stack):
         if not state.is_file() or is_readable(state):
             continue
         folders = [backend / name / PROJECT / stack for name in ("history", "backups")]
@@ -149,7 +151,10 @@ def _restore_state(backend: Path, stack: str) -> Iterator[str]:
             for folder, pattern in zip(folders, ("*.checkpoint.json*", "*.json*"), strict=True)
             for path in folder.glob(pattern)
         ]
-        copies = [state.with_name(f"{state.name}.bak"), *sorted(older, key=_time, reverse=True)]
+        copies = [
+            state.with_name(f"{state.name}.bak"),
+            *sorted(older, key=_modified_at, reverse=True),
+        ]
         copy = next((path for path in copies if path.is_file() and is_readable(path)), None)
         if copy is None:
             raise FaultError(
@@ -173,15 +178,15 @@ def _restore_state(backend: Path, stack: str) -> Iterator[str]:
         )
 
 
-def _time(path: Path) -> float:
+def _modified_at(path: Path) -> float:
     return path.stat().st_mtime
 
 
 def _replace(path: Path, content: bytes) -> None:
     """Replace a file's content as a whole, so that a full disk changes nothing."""
-    made = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        made.write_bytes(content)
-        made.replace(path)
+        temporary.write_bytes(content)
+        temporary.replace(path)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

@@ -42,11 +42,11 @@ def assembled(
         file: Line numbers of the settings in the stack file.
     """
     clusters = tuple(cluster for document in written for cluster in document.clusters)
-    known = {problem.text for cluster in clusters for problem in cluster.faults}
-    known |= {problem.text for problem, _ in engine.rules}
+    known_texts = {problem.text for cluster in clusters for problem in cluster.faults}
+    known_texts |= {problem.text for problem, _ in engine.rules}
     faults = [fault for document in written for fault in document.faults]
     if engine.cause and not faults:
-        faults = [Problem(text=text) for text in engine.errors if not _is_known(text, known)]
+        faults = [Problem(text=text) for text in engine.errors if not _is_known(text, known_texts)]
     rules = tuple(
         sorted((file.located(rule, name) for rule, name in engine.rules), key=_rule_order)
     )
@@ -69,10 +69,10 @@ def assembled(
     return located(document, file)
 
 
-def _is_known(text: str, known: set[str]) -> bool:
+def _is_known(text: str, known_texts: set[str]) -> bool:
     """Return whether each line of an error text is also a line of one of the known texts."""
-    every = {line.strip() for each in known for line in each.splitlines()}
-    return all(line.strip() in every for line in text.splitlines() if line.strip())
+    known_lines = {line.strip() for known_text in known_texts for line in known_text.splitlines()}
+    return all(line.strip() in known_lines for line in text.splitlines() if line.strip())
 
 
 def _order(resource: Resource) -> tuple[str, str, str]:

@@ -18,7 +18,7 @@ FAKE_CHARTS = ".gpu-cluster/charts"
 LIMIT = 3
 
 
-def _reached(repository: str) -> bool:
+def _is_reached(repository: str) -> bool:
     try:
         with urllib.request.urlopen(f"{repository}/index.yaml", timeout=LIMIT):  # noqa: S310
             return True
@@ -53,5 +53,5 @@ def directory() -> str:
         return os.environ["GPU_CHARTS"]
     with ThreadPoolExecutor() as pool:
         places = {platform.repository for platform in every()}
-        reached = all(pool.map(_reached, [place for place in places if not is_own(place)]))
+        reached = all(pool.map(_is_reached, [place for place in places if not is_own(place)]))
     return "" if reached else FAKE_CHARTS

@@ -210,7 +210,9 @@ def print_completion(shell: str) -> None:
 
     parser = whole_parser()
     ways = {"file": shtab.FILE, "stack": shtab.cmd(LIST_STACKS)}
-    parsers: Any = next(each.choices for each in parser._actions if each.dest == "verb")
+    parsers: Any = next(
+        parser_action.choices for parser_action in parser._actions if parser_action.dest == "verb"
+    )
     for of_verb in parsers.values():
         for action in of_verb._actions:
             if way := ways.get(getattr(action, "kind", "")):

@@ -73,12 +73,12 @@ def require_consent(stack: Stack, resources: int) -> None:
     context = printable(stack.cluster.kubernetes.context)
     question = f"destroy {resources} resources of the cluster {context}? Type {stack.name}: "
     try:
-        answer = input(question).strip()
+        typed_name = input(question).strip()
     except EOFError:
-        answer = ""
-    if answer != stack.name:
+        typed_name = ""
+    if typed_name != stack.name:
         wanted = f"{stack.name}, the name of the stack"
-        raise FaultError(Fault("the answer", show(answer), wanted, "nothing was destroyed"))
+        raise FaultError(Fault("the answer", show(typed_name), wanted, "nothing was destroyed"))
 
 
 def asks() -> bool:

@@ -17,7 +17,7 @@ from gpu_cluster.commands.up import changed
 from gpu_cluster.commands.watched import Failed, watched
 
 
-def destroy(stack: Stack, answer: Answer) -> int:
+def destroy(stack: Stack, json_output: Answer) -> int:
     """Destroy all resources of the stack; return how many were deleted.
 
     The embedded cluster and its hosts are started first if they don't run, because the stack's
@@ -27,8 +27,8 @@ def destroy(stack: Stack, answer: Answer) -> int:
 
     Args:
         stack: The stack to destroy.
-        answer: The JSON document of the command; gets ``left``, the resources that could not be
-            deleted.
+        json_output: The JSON document of the command; gets ``left``, the resources that could
+            not be deleted.
 
     Raises:
         FaultError: No kubeconfig has the stack's context, the state may be that of the real stack,
@@ -46,13 +46,13 @@ def destroy(stack: Stack, answer: Answer) -> int:
     try:
         result = watched(
             selected.destroy,
-            answer,
+            json_output,
             continue_on_error=True,
             refresh=settle(selected, stack),
         )
     except Failed as error:
         remaining = left(resources_of(selected))
-        answer["left"] = remaining
+        json_output["left"] = remaining
         for line in remaining:
             print(f"left: {line}")
         stop(
@@ -66,7 +66,11 @@ def main() -> None:
     """Destroy the stack that `STACK` names."""
     started = time.monotonic()
     stack = Stack.current()
-    with answering("destroy") as answer, stack.held("gpu-cluster destroy"), stack.unsalted():
-        removed = destroy(stack, answer)
-        answer["removed"] = removed
+    with (
+        answering("destroy") as json_output,
+        stack.held("gpu-cluster destroy"),
+        stack.unsalted(),
+    ):
+        removed = destroy(stack, json_output)
+        json_output["removed"] = removed
         print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")

@@ -32,28 +32,28 @@ _ABSENT = object()
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return a line ``path: old → new`` for each property that differs between two inputs."""
-    before, after = _flat(old), _flat(new)
+    before, after = _flatten(old), _flatten(new)
     lines = [
         line
         for path in sorted(before.keys() | after.keys())
         if before.get(path, _ABSENT) != after.get(path, _ABSENT)
-        if (line := _line(path, before.get(path, _ABSENT), after.get(path, _ABSENT)))
+        if (line := _property_line(path, before.get(path, _ABSENT), after.get(path, _ABSENT)))
     ]
     more = len(lines) - MOST
     return [*lines[:MOST], f"and {more} more"] if more > 0 else lines
 
 
-def _line(path: str, old: Any, new: Any) -> str:
+def _property_line(path: str, old: Any, new: Any) -> str:
     """Return the line about one property; empty for secrets and properties in `TOLD`."""
     if path in TOLD or any(mark in f"{path} {old} {new}" for mark in SECRET):
         return ""
     if any(value == UNKNOWN for value in (old, new)):
-        return f"{path}: {_short(old)} → known after the run"
-    was, now = _short(old), _short(new)
+        return f"{path}: {_shorten_value(old)} → known after the run"
+    was, now = _shorten_value(old), _shorten_value(new)
     return f"{path}: {was} → {now}" if was != now else f"{path}: another text"
 
 
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
+def _flatten(value: Any, path: str = "") -> dict[str, Any]:
     if isinstance(value, str) and value[:1] in "[{":
         try:
             value = json.loads(value)
@@ -66,10 +66,10 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
         pairs = [(f"{path}[{number}]", item) for number, item in enumerate(value)]
     if not pairs:
         return {path: value} if path else {}
-    return {inner: leaf for name, item in pairs for inner, leaf in _flat(item, name).items()}
+    return {inner: leaf for name, item in pairs for inner, leaf in _flatten(item, name).items()}
 
 
-def _short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     if value is _ABSENT:
         return "none"
     text = value if isinstance(value, str) else json.dumps(value, default=str)

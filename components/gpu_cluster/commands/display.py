@@ -129,12 +129,12 @@ class Display:
         Advice about objects that this project generates is left out, because users can't change
         those objects.
         """
-        rest = self.resources[MOST:]
-        if rest and not self.preview:
-            counted = Counter((step.operation, step.type) for step in rest)
+        further_steps = self.resources[MOST:]
+        if further_steps and not self.preview:
+            counted = Counter((step.operation, step.type) for step in further_steps)
             kinds = counted.most_common()
             summary = ", ".join(f"{count} {op} {kind}" for (op, kind), count in kinds)
-            self.say(f"… and {len(rest)} more: {summary}")
+            self.say(f"… and {len(further_steps)} more: {summary}")
         for urn, text in self._advice:
             if urn not in self._ours:
                 self._said("warning", text)
@@ -143,8 +143,8 @@ class Display:
     @property
     def errors(self) -> list[str]:
         """Return the error messages as they were printed."""
-        said = [message for message in self.messages if message["severity"] == "error"]
-        return [condensed(message["text"]) for message in said]
+        error_messages = [message for message in self.messages if message["severity"] == "error"]
+        return [condensed(message["text"]) for message in error_messages]
 
     def waits_for(self) -> tuple[str, float]:
         """Return the operations that have been running longest, and for how many seconds.
@@ -157,8 +157,8 @@ class Display:
         if not waiting:
             return "the inspection of hosts and cluster", now - self._quiet_since
         long = [step for step in waiting if now - step.since >= FIRST]
-        named = [f"{step.name}{f' ({step.last})' if step.last else ''}" for step in long]
-        return shortened(named, MOST_NAMED), now - waiting[0].since
+        step_names = [f"{step.name}{f' ({step.last})' if step.last else ''}" for step in long]
+        return shortened(step_names, MOST_NAMED), now - waiting[0].since
 
     def _begin(self, step: StepEventMetadata) -> None:
         inputs = step.new.inputs if step.new else {}
@@ -166,7 +166,7 @@ class Display:
         labels = (metadata or {}).get("labels") or {} if isinstance(metadata, dict | None) else {}
         if isinstance(labels, dict) and labels.get(OURS[0]) == OURS[1]:
             self._ours.add(step.urn)
-        operation = OPERATIONS.get(_op(step))
+        operation = OPERATIONS.get(_operation_name(step))
         if operation is None or not _is_custom(step):
             return
         if self.preview:
@@ -184,7 +184,7 @@ class Display:
             self.say(f"! failed to {running.operation}  {step.type}  {running.name}")
             return
         self._record(step, running.operation)
-        if _op(step) not in PARTS and len(self._resources) <= MOST:
+        if _operation_name(step) not in PARTS and len(self._resources) <= MOST:
             took = self.clock() - running.since
             line = f"{SIGNS[running.operation]} {DONE[running.operation]}  {step.type}"
             self.say(f"{line}  {running.name}{f'  {took:.0f} s' if took >= 1 else ''}")
@@ -196,14 +196,14 @@ class Display:
         name = step.urn.rsplit("::", 1)[-1]
         details: tuple[str, ...] = ()
         if operation in ("update", "replace") and step.old and step.new:
-            found = differences(step.old.inputs or {}, step.new.inputs or {})
-            details = tuple(map(printable, found)) if step.type.startswith(OBJECTS) else ()
+            changed_inputs = differences(step.old.inputs or {}, step.new.inputs or {})
+            details = tuple(map(printable, changed_inputs)) if step.type.startswith(OBJECTS) else ()
         self._resources[step.urn] = Resource(
             operation=operation, type=step.type, name=name, details=details
         )
 
     def _judge(self, event: Any) -> None:
-        text = _plain(event.message)
+        text = _plain_text(event.message)
         if event.enforcement_level == "advisory":
             self._advice.append((event.resource_urn or "", text))
         else:
@@ -216,7 +216,7 @@ class Display:
         self.rules.append((problem, urn.rsplit("::", 1)[-1]))
 
     def _message(self, event: Any) -> None:
-        text = _plain(event.message)
+        text = _plain_text(event.message)
         running = self._running.get(event.urn or "")
         severity = str(event.severity)
         if not text or NOISE.search(text) or severity == "debug":
@@ -231,8 +231,8 @@ class Display:
         if any(message["text"] == text for message in self.messages):
             return
         self.messages.append({"severity": severity, "text": text})
-        shown = condensed(text)
-        lines = (shown if severity == "info" else f"{severity}: {shown}").splitlines()
+        message_text = condensed(text)
+        lines = (message_text if severity == "info" else f"{severity}: {message_text}").splitlines()
         if severity == "info" and len(lines) > MOST_LINES:
             more = f"… and {len(lines) - MOST_LINES} more lines; --verbose shows them"
             lines = [*lines[:MOST_LINES], more]
@@ -240,7 +240,7 @@ class Display:
             self.say(line)
 
 
-def _op(step: StepEventMetadata) -> str:
+def _operation_name(step: StepEventMetadata) -> str:
     """Return the engine's name of a step's operation."""
     return str(getattr(step.op, "value", step.op))
 
@@ -251,7 +251,7 @@ def _is_custom(step: StepEventMetadata) -> bool:
     return bool(state and state.custom) and not step.type.startswith("pulumi:")
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     return printable_lines(COLOR.sub("", text).strip())
 
 

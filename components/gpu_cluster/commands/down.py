@@ -20,10 +20,10 @@ def main() -> None:
     started = time.monotonic()
     stack = Stack.current()
     require_embedded(stack)
-    with answering("down") as answer, stack.held("gpu-cluster down"):
+    with answering("down") as json_output, stack.held("gpu-cluster down"):
         with stack.unsalted():
-            answer["removed"] = destroy(stack, answer)
+            json_output["removed"] = destroy(stack, json_output)
         if cluster := embedded_cluster(stack):
             cluster.stop()
         seconds = time.monotonic() - started
-        print(f"down: {answer['removed']} resources removed, {seconds:.0f} s")
+        print(f"down: {json_output['removed']} resources removed, {seconds:.0f} s")

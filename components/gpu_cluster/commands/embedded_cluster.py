@@ -87,8 +87,8 @@ class EmbeddedCluster:
         if not self.hardware_file.exists():
             return
         try:
-            there, declared = load_hardware(self.hardware_file), self.stack.cluster
-            lacking = list(ranges(absent(there, declared.pools, declared.hosts)))
+            simulated, declared = load_hardware(self.hardware_file), self.stack.cluster
+            lacking = list(ranges(absent(simulated, declared.pools, declared.hosts)))
         except ConfigError:
             return  # No message: `gpu-cluster start` reports the faults of the hardware file.
         if lacking:
@@ -107,9 +107,9 @@ class EmbeddedCluster:
             hardware = self.hardware()
             if not self.stack.is_fake:
                 _, public_key = simulated_hosts.client_key(self.stack.name)
-                shown = hardware.host_settings()
+                settings = hardware.host_settings()
                 machines = hardware.machines()
-                simulated_hosts.up(self.stack.name, machines, public_key, shown, progress=print)
+                simulated_hosts.up(self.stack.name, machines, public_key, settings, progress=print)
             started = simulator.start(self.stack.name, hardware)
         except (
             ConfigError,
@@ -184,5 +184,5 @@ def erase(name: str) -> None:
     cache = cache_dir()
     shutil.rmtree(cache / "embedded" / name, ignore_errors=True)
     shutil.rmtree(cache / "tmp" / name, ignore_errors=True)
-    for left in (f"{name}.salt", f"{name}.cluster", f".{name}.lock", f".{name}.run"):
-        (cache / "embedded" / left).unlink(missing_ok=True)
+    for file_name in (f"{name}.salt", f"{name}.cluster", f".{name}.lock", f".{name}.run"):
+        (cache / "embedded" / file_name).unlink(missing_ok=True)

@@ -78,7 +78,7 @@ def stale(stack: Stack, exported: automation.Deployment) -> bool:
     Args:
         exported: Its state.
     """
-    return _is_stale(stack, _pending(exported))
+    return _is_stale(stack, _pending_operations(exported))
 
 
 def settle(selected: automation.Stack, stack: Stack) -> bool:
@@ -92,7 +92,7 @@ def settle(selected: automation.Stack, stack: Stack) -> bool:
     creations.
     """
     exported = export_state(selected)
-    pending = _pending(exported)
+    pending = _pending_operations(exported)
     if pending and all(operation == CREATING for operation in pending):
         import_state(selected, exported)
         print(f"A killed run left {len(pending)} unfinished creations: the state drops them.")
@@ -106,7 +106,7 @@ def _is_stale(stack: Stack, pending: list[str]) -> bool:
     return any(operation != CREATING for operation in pending)
 
 
-def _pending(exported: automation.Deployment) -> list[str]:
+def _pending_operations(exported: automation.Deployment) -> list[str]:
     """Return the kinds of the operations that a killed run left unfinished."""
     operations = (exported.deployment or {}).get("pending_operations") or []
     return [str(operation["type"]) for operation in operations]
@@ -115,8 +115,8 @@ def _pending(exported: automation.Deployment) -> list[str]:
 def _tell_origins(environment: dict[str, str]) -> None:
     """Print which of this project's own tools and charts replace the official ones."""
     tools = ensure("pulumi-language-python", "pulumi-resource-command").values()
-    own = [tool.name for tool in tools if tool.origin == "project's own"]
-    if own:
-        print(f"In use: the project's own {' and '.join(own)}; no release can be reached.")
+    own_tools = [tool.name for tool in tools if tool.origin == "project's own"]
+    if own_tools:
+        print(f"In use: the project's own {' and '.join(own_tools)}; no release can be reached.")
     if environment.get("GPU_CHARTS") == charts.FAKE_CHARTS:
         print(f"In use: fake charts ({charts.FAKE_CHARTS}); no chart repository can be reached.")

@@ -61,19 +61,19 @@ def _passphrase_file() -> Path:
     return path
 
 
-def _scratch(stack: Stack) -> Path:
+def _scratch_folder(stack: Stack) -> Path:
     """Return the private folder for a stack's temporary files; delete files of killed runs."""
     make_private(stack.scratch)
     old = [
-        left
-        for left in stack.scratch.iterdir()
-        if left.is_file() and time.time() - left.stat().st_mtime > LEFT_AFTER
+        file
+        for file in stack.scratch.iterdir()
+        if file.is_file() and time.time() - file.stat().st_mtime > LEFT_AFTER
     ]
     # If the system clock was set forward, the files of a current run seem old. So files are only
     # deleted while no process uses the folder as its TMPDIR.
     if old and not processes.marked(stack.scratch, "TMPDIR"):
-        for left in old:
-            left.unlink(missing_ok=True)
+        for file in old:
+            file.unlink(missing_ok=True)
     return stack.scratch
 
 
@@ -99,8 +99,8 @@ def at_once(hosts: int) -> int:
     All hosts install their packages at the same time, even if the engine runs on a machine with few
     processors, because the engine mostly waits.
     """
-    own = FOR_EACH_PROCESSOR * (os.cpu_count() or 1)
-    return max(own, min(hosts + BESIDE_HOSTS, MOST_AT_ONCE))
+    by_processors = FOR_EACH_PROCESSOR * (os.cpu_count() or 1)
+    return max(by_processors, min(hosts + BESIDE_HOSTS, MOST_AT_ONCE))
 
 
 def unproxied(environment: Mapping[str, str]) -> dict[str, str]:
@@ -141,7 +141,7 @@ def variables(stack: Stack) -> dict[str, str]:
         "PYTHONUTF8": "1",
         "PYTHONWARNINGS": "",
         **unproxied(os.environ),
-        "TMPDIR": str(_scratch(stack)),
+        "TMPDIR": str(_scratch_folder(stack)),
     }
     if "PULUMI_PARALLEL" not in os.environ:
         result["PULUMI_PARALLEL"] = str(at_once(len(stack.cluster.hosts)))

@@ -117,11 +117,11 @@ def errors_of(text: str) -> list[str]:
             printed.append(line.strip())
     if printed and errors and UNREADABLE_PLUGIN in errors[0][0]:
         errors[0][0] += f"; the plugin printed: {printed[-1]}"
-    lines = [_joined(error) for error in errors] or printed[-MOST:]
+    lines = [_join_error_lines(error) for error in errors] or printed[-MOST:]
     return [with_cure(printable(line)) for line in list(dict.fromkeys(lines))[:MOST]]
 
 
-def _joined(lines: list[str]) -> str:
+def _join_error_lines(lines: list[str]) -> str:
     """Return an error of several lines as one line."""
     if lock := LOCKED.search("\n".join(lines)):
         user, host, process, moment = lock.groups()
@@ -169,11 +169,11 @@ def _cause_in(lines: list[str]) -> tuple[str, bool]:
         return head, True
     command = STATUS.fullmatch(head)
     if command or HOOK.fullmatch(head):
-        said = next((line for line in more if CURED in line), more[-1]).strip()
+        cause_line = next((line for line in more if CURED in line), more[-1]).strip()
         is_place = command and command["place"] != "local command"
-        return (f"{head}: {said}" if is_place else said), len(more) == 1
+        return (f"{head}: {cause_line}" if is_place else cause_line), len(more) == 1
     if ANNOUNCED.fullmatch(head):
-        return _joined(lines), True
+        return _join_error_lines(lines), True
     return head, False
 
 
@@ -188,13 +188,13 @@ def condensed(text: str) -> str:
     """
     if ended := ENDED_PLUGIN.search(text):
         path, printed = ended.groups()
-        return with_cure(f"the plugin {path} ended at its start: {_last(printed)}")
+        return with_cure(f"the plugin {path} ended at its start: {_last_line(printed)}")
     if PROGRAM_FAILED not in text:
         return text
-    return f"the program failed: {_last(text)}; cure: --verbose shows where, for a report"
+    return f"the program failed: {_last_line(text)}; cure: --verbose shows where, for a report"
 
 
-def _last(text: str) -> str:
+def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else "it printed no reason"
 
@@ -242,8 +242,8 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
     """Return the lines of an error of this project, or one line for an unexpected error."""
     lines = [printable(line) for line in str(error).splitlines() if line.strip()]
-    own = kind.__module__.partition(".")[0] in ("gpu_cluster", "gpu_cluster_lab", "gpu_rules")
-    if lines and (own or issubclass(kind, OSError)):
+    is_ours = kind.__module__.partition(".")[0] in ("gpu_cluster", "gpu_cluster_lab", "gpu_rules")
+    if lines and (is_ours or issubclass(kind, OSError)):
         return lines[:MOST]
     text = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
     return [f"{text}; cure: --verbose shows where, for a report"]

@@ -43,15 +43,15 @@ def new_file(option: str, path: str) -> Path:
     Raises:
         FaultError: The path can't become a file.
     """
-    made = Path(path)
-    if made.is_dir():
+    file = Path(path)
+    if file.is_dir():
         problem = "a folder"
-    elif not made.parent.is_dir():
+    elif not file.parent.is_dir():
         problem = "a path whose folder does not exist"
-    elif not os.access(made.parent, os.W_OK):
+    elif not os.access(file.parent, os.W_OK):
         problem = "a path in a folder that you can't write to"
     else:
-        return made
+        return file
     found = f"{printable(path, 200)}, {problem}"
     cure = f"create the folder, or name another file with {option}"
     raise FaultError(Fault(option, found, "a path where a file can be written", cure))

@@ -21,7 +21,7 @@ def main(*, host: str) -> None:
     stack = Stack.current()
     require_context(stack)
     require_own_state(stack)
-    with answering("forget") as answer, stack.unsalted():
+    with answering("forget") as json_output, stack.unsalted():
         selected = select(stack)
         exported = export_state(selected)
         resources = (exported.deployment or {}).get("resources", [])
@@ -30,6 +30,6 @@ def main(*, host: str) -> None:
             print(f"host: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)
         remove_from_state(selected, exported, gone)
-        answer["forgotten"] = [name_of(urn) for urn in gone]
+        json_output["forgotten"] = [name_of(urn) for urn in gone]
         for urn in gone:
             print(f"forgotten: {name_of(urn)}; what it changed stays on {host}")

@@ -131,8 +131,8 @@ def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
     for chart in releases:
         archive = f"{chart.name}-{chart.version}.tgz"
         if chart.digest:
-            known = chart.digest.removeprefix("sha256:")
-            published, sum_of = "", f"echo '{known}  {archive}' | sha256sum --check"
+            known_digest = chart.digest.removeprefix("sha256:")
+            published, sum_of = "", f"echo '{known_digest}  {archive}' | sha256sum --check"
         else:
             published = " (its makers publish no digest: note the one that is printed)"
             sum_of = f"sha256sum {archive}"
@@ -154,22 +154,26 @@ def below_floors(images: tuple[Image, ...]) -> list[str]:
 
 def main() -> int:
     """Print the images and charts of a stack; return the exit code."""
-    with answering("images") as answer:
-        return _listed(Stack.named(), answer)
+    with answering("images") as json_output:
+        return _list_images(Stack.named(), json_output)
 
 
-def _listed(stack: Stack, answer: Answer) -> int:
+def _list_images(stack: Stack, json_output: Answer) -> int:
     try:
         cluster = stack.cluster
         platform = resolve(cluster, stack.name).platform
-        beside = (cluster.validation, cluster.installer, cluster.monitoring)
-        images, releases = needed(platform, *beside), charts(platform, cluster.charts)
+        other_sections = (cluster.validation, cluster.installer, cluster.monitoring)
+        images, releases = needed(platform, *other_sections), charts(platform, cluster.charts)
     except (ConfigError, UnknownImages) as error:
         sys.exit(str(error))
-    answer["images"] = [asdict(image) for image in images]
-    answer["charts"] = [asdict(chart) for chart in releases]
-    found = checks(images, shutil.which("cosign"))
-    comments = [*(one.text for one in found), *chart_checks(releases), *below_floors(images)]
+    json_output["images"] = [asdict(image) for image in images]
+    json_output["charts"] = [asdict(chart) for chart in releases]
+    signatures = checks(images, shutil.which("cosign"))
+    comments = [
+        *(signature.text for signature in signatures),
+        *chart_checks(releases),
+        *below_floors(images),
+    ]
     if sys.stdout.isatty():
         console = Console()
         for table in tables(images, releases):
@@ -181,8 +185,8 @@ def _listed(stack: Stack, answer: Answer) -> int:
         for chart in releases:
             print(f"# chart {chart.name} {chart.version} {chart.source}")
         print("\n".join(comments))
-    refused = sum(one.refused for one in found)
-    answer["signatures"] = [asdict(one) for one in found]
+    refused = sum(signature.refused for signature in signatures)
+    json_output["signatures"] = [asdict(signature) for signature in signatures]
     if refused:
-        print(f"images: {refused} of {len(found)} signatures NOT verified", file=sys.stderr)
+        print(f"images: {refused} of {len(signatures)} signatures NOT verified", file=sys.stderr)
     return int(bool(refused))

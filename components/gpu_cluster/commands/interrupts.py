@@ -35,23 +35,23 @@ def left_to_the_engine() -> Iterator[Interrupts]:
     Raises:
         KeyboardInterrupt: At the second interrupt, or when the block ends after one interrupt.
     """
-    seen = Interrupts()
+    interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
-        yield seen
+        yield interrupts
         return
 
     def note(number: int, frame: FrameType | None) -> None:
-        seen.count += 1
-        if seen.count > 1:
+        interrupts.count += 1
+        if interrupts.count > 1:
             raise KeyboardInterrupt
 
     before = signal.signal(signal.SIGINT, note)
     try:
-        yield seen
+        yield interrupts
     except Exception:
-        if not seen.count:
+        if not interrupts.count:
             raise
     finally:
         signal.signal(signal.SIGINT, before)
-    if seen.count:
+    if interrupts.count:
         raise KeyboardInterrupt

@@ -61,14 +61,14 @@ class InCluster:
 def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
     """Return the cluster's objects that a Pulumi state records."""
     releases: list[HelmRelease] = []
-    kept: list[Expected] = []
+    kept_objects: list[Expected] = []
     deleted: list[Expected] = []
     for resource in resources:
         kind, outputs = resource["type"], resource.get("outputs") or {}
         if kind == RELEASE:
             name, namespace = outputs["name"], outputs["namespace"]
             releases.append(HelmRelease(name=name, namespace=namespace))
-            kept.append(Expected("node.k8s.io/v1", "RuntimeClass", "", RUNTIME_CLASS))
+            kept_objects.append(Expected("node.k8s.io/v1", "RuntimeClass", "", RUNTIME_CLASS))
         elif kind.startswith(PREFIX) and "metadata" in outputs:
             metadata = outputs["metadata"]
             item = Expected(
@@ -78,14 +78,14 @@ def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
                 metadata["name"],
             )
             only_ours = VALIDATION in name_of(resource["urn"])
-            (deleted if only_ours else kept).append(item)
-    return InCluster(releases=tuple(releases), kept=tuple(kept), deleted=tuple(deleted))
+            (deleted if only_ours else kept_objects).append(item)
+    return InCluster(releases=tuple(releases), kept=tuple(kept_objects), deleted=tuple(deleted))
 
 
 def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
     """Return the URNs of a pool's Command resources, which set labels and validate nodes."""
     ends = (f"-node-scheduling-{pool}", f"-validation-{pool}")
-    return [each["urn"] for each in resources if name_of(each["urn"]).endswith(ends)]
+    return [resource["urn"] for resource in resources if name_of(resource["urn"]).endswith(ends)]
 
 
 def handed(
@@ -107,25 +107,25 @@ def handed(
     return Handed(stack=stack, managers=frozenset(managers), pools=frozenset(pools))
 
 
-async def require_ready(context: str, given: Handed) -> None:
+async def require_ready(context: str, handed_over: Handed) -> None:
     """Check, before anything is handed back, that no run left a change of a node unfinished.
 
     Raises:
         FaultError: An interrupted run left a change of a node unfinished.
     """
     async with connect(context) as client:
-        if faults := leave.unready(await client.list("nodes"), given):
+        if faults := leave.unready(await client.list("nodes"), handed_over):
             raise FaultError(*faults)
 
 
-async def leave_cluster(context: str, given: Handed, objects: InCluster) -> list[str]:
+async def leave_cluster(context: str, handed_over: Handed, objects: InCluster) -> list[str]:
     """Stop managing the cluster's objects and nodes; return the names of the nodes.
 
     Raises:
         ClusterError: The API server refused a change.
     """
     async with connect(context) as client:
-        nodes = await leave.leave_nodes(client, given)
+        nodes = await leave.leave_nodes(client, handed_over)
         await leave.leave_releases(client, objects.releases)
         await leave.leave_objects(client, objects.kept)
         await leave.delete_objects(client, objects.deleted)
@@ -139,10 +139,10 @@ def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
         FaultError: A host can't be reached, or rejects the login or the removal.
     """
 
-    async def every() -> list[str]:
+    async def leave_all() -> list[str]:
         return list(await asyncio.gather(*(leave.leave_host(host, private_key) for host in hosts)))
 
-    problems = dict(zip(hosts, asyncio.run(every()), strict=True)) if hosts else {}
+    problems = dict(zip(hosts, asyncio.run(leave_all()), strict=True)) if hosts else {}
     faults = [
         Fault(
             f"host {host.name}",
@@ -170,8 +170,12 @@ def take_out(stack: Stack, pool: str, hosts: Collection[str]) -> None:
     """Remove a pool or hosts from the stack file, unless the file does not declare them."""
     text = stack.file.read_text(encoding="utf-8")
     settings = settings_of(text)
-    pools = [each for each in settings["pools"] if each.get("name") != pool]
-    listed = [each for each in settings.get("hosts", []) if each.get("name") not in hosts]
+    pools = [listed_pool for listed_pool in settings["pools"] if listed_pool.get("name") != pool]
+    listed = [
+        listed_host
+        for listed_host in settings.get("hosts", [])
+        if listed_host.get("name") not in hosts
+    ]
     sections = {"pools": pools, "hosts": listed or None}
     stack.file.write_text(with_sections(text, sections), encoding="utf-8")
 
@@ -185,8 +189,8 @@ class Part:
 
     def __str__(self) -> str:
         """Return the part of the stack as text for messages."""
-        named = [f"pool {self.pool}"] if self.pool else []
-        return " and ".join([*named, *(["hosts"] if self.hosts else [])]) or "the whole stack"
+        pool_texts = [f"pool {self.pool}"] if self.pool else []
+        return " and ".join([*pool_texts, *(["hosts"] if self.hosts else [])]) or "the whole stack"
 
     @property
     def is_all(self) -> bool:
@@ -205,10 +209,10 @@ def chosen(stack: Stack, pool: str, text: str) -> Part:
     Raises:
         FaultError: The stack has no such pool or host, or no pool would be left in the stack.
     """
-    parts = filter(None, map(str.strip, text.split(",")))
-    hosts = tuple(name for part in parts for name in expand(part))
-    pools = [each.name for each in stack.cluster.pools]
-    known = {host.name for host in stack.cluster.hosts}
+    patterns = filter(None, map(str.strip, text.split(",")))
+    hosts = tuple(name for pattern in patterns for name in expand(pattern))
+    pools = [known_pool.name for known_pool in stack.cluster.pools]
+    known_hosts = {host.name for host in stack.cluster.hosts}
     if pool and (pool not in pools or len(pools) == 1):
         found = "the only pool" if pool in pools else "no such pool"
         raise FaultError(
@@ -219,7 +223,7 @@ def chosen(stack: Stack, pool: str, text: str) -> Part:
                 "leave --pool out to hand back everything",
             )
         )
-    if strange := sorted(set(hosts) - known):
+    if strange := sorted(set(hosts) - known_hosts):
         raise FaultError(
             Fault(
                 f"--hosts {show(text)}",
@@ -229,13 +233,13 @@ def chosen(stack: Stack, pool: str, text: str) -> Part:
             )
         )
     # Remove the hosts of the pool, too: the stack file must not declare hosts without a pool.
-    left = [each for each in stack.cluster.pools if each.name == pool]
-    members = {name for each in left for name in each.node_names}
+    left_pools = [known_pool for known_pool in stack.cluster.pools if known_pool.name == pool]
+    members = {name for known_pool in left_pools for name in known_pool.node_names}
     of_nodes = tuple(host.name for host in stack.cluster.hosts if host.node in members)
     return Part(pool=pool, hosts=tuple(dict.fromkeys((*hosts, *of_nodes))))
 
 
-def run(stack: Stack, part: Part, answer: Answer) -> None:
+def run(stack: Stack, stack_part: Part, json_output: Answer) -> None:
     """Stop managing a part of the stack, or the whole stack.
 
     Raises:
@@ -249,25 +253,25 @@ def run(stack: Stack, part: Part, answer: Answer) -> None:
     desired, selected = resolve(stack.cluster, stack.name), select(stack)
     exported = export_state(selected)
     resources: Resources = (exported.deployment or {}).get("resources", [])
-    hosts = [host for host in desired.hosts if part.is_all or host.name in part.hosts]
-    of_cluster = bool(part.pool) or part.is_all
-    pools = [part.pool] if part.pool else []
-    given = handed(desired.stack, desired.scheduling, desired.layouts, pools)
+    hosts = [host for host in desired.hosts if stack_part.is_all or host.name in stack_part.hosts]
+    of_cluster = bool(stack_part.pool) or stack_part.is_all
+    pools = [stack_part.pool] if stack_part.pool else []
+    handed_over = handed(desired.stack, desired.scheduling, desired.layouts, pools)
     if of_cluster:
-        asyncio.run(require_ready(desired.context, given))
+        asyncio.run(require_ready(desired.context, handed_over))
     leave_hosts(hosts, private_key_of(selected) if hosts else "")
     nodes: list[str] = []
     if of_cluster:
-        objects = in_cluster(resources if part.is_all else [])
-        nodes = asyncio.run(leave_cluster(desired.context, given, objects))
-    answer["nodes"], answer["hosts"] = nodes, [host.name for host in hosts]
-    if part.is_all:
+        objects = in_cluster(resources if stack_part.is_all else [])
+        nodes = asyncio.run(leave_cluster(desired.context, handed_over, objects))
+    json_output["nodes"], json_output["hosts"] = nodes, [host.name for host in hosts]
+    if stack_part.is_all:
         selected.workspace.remove_stack(stack.name, force=True, preserve_config=True)
     elif exported.deployment is not None:
-        gone = of_pool(resources, part.pool) if part.pool else []
-        gone += [urn for host in part.hosts for urn in of_host(resources, host)]
+        gone = of_pool(resources, stack_part.pool) if stack_part.pool else []
+        gone += [urn for host in stack_part.hosts for urn in of_host(resources, host)]
         remove_from_state(selected, exported, gone)
-        take_out(stack, part.pool, part.hosts)
+        take_out(stack, stack_part.pool, stack_part.hosts)
 
 
 def main(*, pool: str = "", hosts: str = "") -> None:
@@ -278,14 +282,15 @@ def main(*, pool: str = "", hosts: str = "") -> None:
         hosts: Only these hosts: names and ranges, separated by commas.
     """
     stack = Stack.current()
-    with answering("leave") as answer, stack.held("gpu-cluster leave"):
+    with answering("leave") as json_output, stack.held("gpu-cluster leave"):
         try:
-            part = chosen(stack, pool, hosts)
+            stack_part = chosen(stack, pool, hosts)
             with stack.unsalted():
-                run(stack, part, answer)
+                run(stack, stack_part, json_output)
         except FaultError as error:
             sys.exit(f"leave: the state was kept; fix the cause and run it again.\n{error}")
+        nodes, hosts_left = len(json_output["nodes"]), len(json_output["hosts"])
         print(
-            f"leave: {part} handed back: {len(answer['nodes'])} nodes, {len(answer['hosts'])} "
-            "hosts; software, labels, taints and files stay as they are"
+            f"leave: {stack_part} handed back: {nodes} nodes, {hosts_left} hosts; "
+            "software, labels, taints and files stay as they are"
         )

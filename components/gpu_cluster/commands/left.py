@@ -46,7 +46,7 @@ def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
 def without(resources: Resources, gone: Iterable[str]) -> Resources:
     """Return the state's resources without the URNs in `gone`, and without dependencies on them."""
     gone = set(gone)
-    kept = []
+    remaining = []
     for resource in resources:
         if resource["urn"] in gone:
             continue
@@ -58,5 +58,5 @@ def without(resources: Resources, gone: Iterable[str]) -> Resources:
                 key: [urn for urn in urns or [] if urn not in gone]
                 for key, urns in changed["propertyDependencies"].items()
             }
-        kept.append(changed)
-    return kept
+        remaining.append(changed)
+    return remaining

@@ -98,13 +98,13 @@ def locks_of(backend: Path, stack: str) -> list[Path]:
     return sorted(path for path in folder.glob("*") if path.suffix != ".attrs" and path.is_file())
 
 
-def _note(backend: Path, stack: str) -> Path:
+def _pids_file(backend: Path, stack: str) -> Path:
     return backend / "locks" / f"gpu-cluster-{stack}.pids"
 
 
 def note_pids(backend: Path, stack: str) -> None:
     """Record the pid namespace of the run that starts, unless the engine's lock is held."""
-    note = _note(backend, stack)
+    note = _pids_file(backend, stack)
     if not locks_of(backend, stack):
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(pids_of())
@@ -118,7 +118,7 @@ def is_abandoned(backend: Path, stack: str) -> bool:
         stack: The stack's name.
     """
     try:
-        if _note(backend, stack).read_text() != pids_of():
+        if _pids_file(backend, stack).read_text() != pids_of():
             return False
     except OSError:
         return False
@@ -128,10 +128,10 @@ def is_abandoned(backend: Path, stack: str) -> bool:
 
 def holders(backend: Path, stack: str) -> list[str]:
     """Return who holds the engine's locks of a stack: user, machine, process and time."""
-    return [_holder(lock) for lock in locks_of(backend, stack) if _is_held(lock)]
+    return [_holder_text(lock) for lock in locks_of(backend, stack) if _is_held(lock)]
 
 
-def _holder(lock: Path) -> str:
+def _holder_text(lock: Path) -> str:
     try:
         content = json.loads(lock.read_text())
         user, host, pid = content["username"], content["hostname"], content["pid"]
@@ -143,7 +143,7 @@ def _holder(lock: Path) -> str:
 def _is_held(lock: Path) -> bool:
     try:
         content = json.loads(lock.read_text())
-        pid, made = int(content["pid"]), datetime.fromisoformat(content["timestamp"]).timestamp()
+        pid, created = int(content["pid"]), datetime.fromisoformat(content["timestamp"]).timestamp()
     except (OSError, ValueError, KeyError, TypeError):
         return True
     if content.get("hostname") != socket.gethostname():
@@ -156,9 +156,9 @@ def _is_held(lock: Path) -> bool:
         pass
     if _is_ended(pid):
         return False
-    started = _started(pid)
+    started = _start_time(pid)
     # If the system clock was set in the meantime, a running engine can seem younger than its lock.
-    return started is None or started <= made + CLOCK or _is_engine(pid)
+    return started is None or started <= created + CLOCK or _is_engine(pid)
 
 
 def _is_ended(pid: int) -> bool:
@@ -177,7 +177,7 @@ def _is_engine(pid: int) -> bool:
         return False
 
 
-def _started(pid: int) -> float | None:
+def _start_time(pid: int) -> float | None:
     """Return a process's start time in seconds since 1970; None if /proc doesn't provide it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

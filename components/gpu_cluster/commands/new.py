@@ -92,15 +92,17 @@ def wanted_of(options: Options) -> Wanted:
         FaultError: An option has an invalid value.
     """
     if options.platform and options.platform not in NAMES:
-        raise _bad("--platform", options.platform, f"one of {', '.join(NAMES)}")
+        raise _bad_option("--platform", options.platform, f"one of {', '.join(NAMES)}")
     if options.gpus and not re.fullmatch(r"[0-9]|1[0-6]", options.gpus):
-        raise _bad("--gpus", options.gpus, "a whole number from 0 to 16")
+        raise _bad_option("--gpus", options.gpus, "a whole number from 0 to 16")
     nodes = tuple(re.findall(r"(?:\[[^\]]*\]|[^,\s])+", options.nodes))
     for pattern in nodes:
         try:
             expand(pattern)
         except ValueError:
-            raise _bad("--nodes", pattern, "names and ranges of nodes, such as gpu-[1-4]") from None
+            raise _bad_option(
+                "--nodes", pattern, "names and ranges of nodes, such as gpu-[1-4]"
+            ) from None
     return Wanted(
         context=options.context,
         platform=options.platform,
@@ -109,7 +111,7 @@ def wanted_of(options: Options) -> Wanted:
     )
 
 
-def _bad(option: str, found: str, wanted: str) -> FaultError:
+def _bad_option(option: str, found: str, wanted: str) -> FaultError:
     return FaultError(Fault(option, show(found), wanted, "correct it"))
 
 
@@ -120,9 +122,9 @@ def file_of(name: str) -> Path:
         FaultError: The name is not valid for a stack, or the stack already has a file.
     """
     if not name:
-        raise _bad("--stack", name, "the name of the new stack")
+        raise _bad_option("--stack", name, "the name of the new stack")
     if NAME.fullmatch(name) is None:
-        raise _bad("--stack", name, "the name of a stack: letters, digits, '-', '_' and '.'")
+        raise _bad_option("--stack", name, "the name of a stack: letters, digits, '-', '_' and '.'")
     file = Stack(name).file
     if file.exists():
         raise FaultError(
@@ -151,33 +153,35 @@ def keys_of(machines: Sequence[Machine], options: Options) -> HostKeys:
     places = places_of(machines)
     trusted = known((Path(file).expanduser() for file in _KNOWN_HOSTS), places)
     # A machine behind a jump host can't be reached without a login to the jump host.
-    behind = {(each.address, each.port or 22) for each in machines if each.jump}
+    behind = {(machine.address, machine.port or 22) for machine in machines if machine.jump}
     missing = [place for place in places if place not in trusted and place not in behind]
     if missing and options.scan is None and asks():
         question = f"take {len(missing)} unknown host keys from the network? (y/N): "
         options.scan = input(question).strip().lower() in ("y", "yes")
     if not options.scan or not missing:
         return HostKeys(trusted=trusted)
-    found = asyncio.run(scanned(missing))
-    for (address, port), key in found.items():
+    scanned_keys = asyncio.run(scanned(missing))
+    for (address, port), key in scanned_keys.items():
         print(printable(f"scanned: {address} port {port}: {fingerprint_of(key)}"))
-    return HostKeys(trusted=trusted, scanned=found)
+    return HostKeys(trusted=trusted, scanned=scanned_keys)
 
 
-def draft_of(options: Options, wanted: Wanted) -> Draft:
+def draft_of(options: Options, wishes: Wanted) -> Draft:
     """Return a stack file made from the cluster, the inventory or the answers.
 
     Raises:
         FaultError: A source can't be read, or nothing in it has GPUs.
     """
-    chosen = tuple(name for pattern in wanted.nodes for name in expand(pattern))
-    found = _found(options.from_inventory, chosen) if options.from_inventory else None
+    chosen = tuple(name for pattern in wishes.nodes for name in expand(pattern))
+    from_file = _read_inventory(options.from_inventory, chosen) if options.from_inventory else None
     if options.from_cluster:
-        return _of_cluster(options, wanted, found)
-    if found is not None:
-        return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
-    if wanted.nodes:
-        return from_named_nodes(wanted, options.stack)
+        return _of_cluster(options, wishes, from_file)
+    if from_file is not None:
+        return from_inventory(
+            from_file, wishes, options.stack, keys_of(from_file.machines, options)
+        )
+    if wishes.nodes:
+        return from_named_nodes(wishes, options.stack)
     raise FaultError(
         Fault(
             "gpu-cluster new",
@@ -188,51 +192,53 @@ def draft_of(options: Options, wanted: Wanted) -> Draft:
     )
 
 
-def _of_cluster(options: Options, wanted: Wanted, found: Found | None) -> Draft:
+def _of_cluster(options: Options, wishes: Wanted, from_file: Found | None) -> Draft:
     observed = asyncio.run(observed_of(options.from_cluster))
     proposal = propose(observed, options.from_cluster)
     if proposal.refused:
         raise FaultError(*proposal.refused)
     if "pools" not in proposal.settings:
         # The nodes advertise no GPUs yet, so the inventory or the user names those with GPUs.
-        wanted = replace(wanted, context=options.from_cluster)
-        if found is not None:
-            return from_inventory(found, wanted, options.stack, keys_of(found.machines, options))
-        if not wanted.nodes:
+        wishes = replace(wishes, context=options.from_cluster)
+        if from_file is not None:
+            return from_inventory(
+                from_file, wishes, options.stack, keys_of(from_file.machines, options)
+            )
+        if not wishes.nodes:
             raise FaultError(_no_gpus(f"the cluster of context {options.from_cluster}"))
-        machines = of_nodes(observed.nodes, chosen_nodes(observed, wanted))
-        return from_named_nodes(wanted, options.stack, machines, keys_of(machines, options))
-    there = with_gpus(observed) if found is None else found.machines
-    return from_cluster(observed, proposal, found, keys_of(there, options))
+        machines = of_nodes(observed.nodes, chosen_nodes(observed, wishes))
+        return from_named_nodes(wishes, options.stack, machines, keys_of(machines, options))
+    machines_with_gpus = with_gpus(observed) if from_file is None else from_file.machines
+    return from_cluster(observed, proposal, from_file, keys_of(machines_with_gpus, options))
 
 
-def chosen_nodes(observed: ObservedCluster, wanted: Wanted) -> frozenset[str]:
+def chosen_nodes(observed: ObservedCluster, wishes: Wanted) -> frozenset[str]:
     """Return the names of the nodes that the user names.
 
     Raises:
         FaultError: The cluster has no such node.
     """
-    there = {node.name for node in observed.nodes}
-    names = frozenset(name for pattern in wanted.nodes for name in expand(pattern))
-    if strange := sorted(names - there):
+    existing = {node.name for node in observed.nodes}
+    names = frozenset(name for pattern in wishes.nodes for name in expand(pattern))
+    if strange := sorted(names - existing):
         found = f"no node {shortened(strange, NAMED)}"
         raise FaultError(
-            Fault("--nodes", found, f"nodes of context {wanted.context}", "correct the names")
+            Fault("--nodes", found, f"nodes of context {wishes.context}", "correct the names")
         )
     return names
 
 
-def _found(name: str, chosen: Sequence[str]) -> Found:
+def _read_inventory(name: str, chosen: Sequence[str]) -> Found:
     file = Path(name).expanduser()
-    found = find(read(file), chosen)
-    if not found.machines:
+    inventory_machines = find(read(file), chosen)
+    if not inventory_machines.machines:
         raise FaultError(_no_gpus(file.name))
-    return found
+    return inventory_machines
 
 
-def _no_gpus(where: str) -> Fault:
+def _no_gpus(place: str) -> Fault:
     return Fault(
-        where,
+        place,
         "no machine with GPUs",
         "a resource, a group, a variable or names that show which machines have GPUs",
         "name the nodes that have GPUs: --nodes gpu-[1-4] --gpus 8",
@@ -255,26 +261,26 @@ def write(file: Path, text: str) -> Cluster:
     return cluster
 
 
-def run(options: Options, answer: Answer) -> None:
+def run(options: Options, json_output: Answer) -> None:
     """Write the stack file, and print what the user has to do next.
 
     Args:
-        answer: The JSON document of the command; gets ``file``, ``gpus`` and ``hosts``.
+        json_output: The JSON document of the command; gets ``file``, ``gpus`` and ``hosts``.
 
     Raises:
         FaultError: An option or a source has a fault; nothing was written.
     """
     file = file_of(options.stack)
     answered(options)
-    wanted = wanted_of(options)
-    if not options.from_cluster and not wanted.context and asks():
-        wanted = replace(
-            wanted, context=input("context of the kubeconfig (empty: later): ").strip()
+    wishes = wanted_of(options)
+    if not options.from_cluster and not wishes.context and asks():
+        wishes = replace(
+            wishes, context=input("context of the kubeconfig (empty: later): ").strip()
         )
-    draft = draft_of(options, wanted)
+    draft = draft_of(options, wishes)
     cluster = write(file, draft.text)
     gpus = sum(pool.gpus for pool in cluster.pools)
-    answer |= {"file": file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
+    json_output |= {"file": file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
     open_ = f", {len(draft.hosts)} more as comments" if draft.hosts else ""
     print(f"new: {file.name}: {gpus} GPUs in pools, {len(cluster.hosts)} hosts{open_}")
     for line in next_steps(options.stack, draft):
@@ -337,8 +343,8 @@ def main(
         gpus=gpus,
         scan=scan or None,
     )
-    with answering("new") as answer:
+    with answering("new") as json_output:
         try:
-            run(options, answer)
+            run(options, json_output)
         except (FaultError, FileExistsError) as error:
             sys.exit(f"new: nothing was written.\n{error}")

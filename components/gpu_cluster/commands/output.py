@@ -56,9 +56,9 @@ def refusals() -> Iterator[None]:
         if error.errno not in REFUSED:
             raise
         place = error.filename2 or error.filename
-        where = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
+        file_name = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
         _refuse(
-            f"cannot write{where or ' a file'}: {error.strerror}; cure: make room or allow "
+            f"cannot write{file_name or ' a file'}: {error.strerror}; cure: make room or allow "
             f"writing there, or set GPU_CLUSTER_CACHE (now {cache_dir()}) to another folder"
         )
 
@@ -82,12 +82,12 @@ def apart() -> Iterator[TextIO | None]:
 @contextmanager
 def answering(command: str) -> Iterator[Answer]:
     """Yield the JSON document of a command to fill, and print it with ``--output json``."""
-    answer: Answer = {"command": command, "succeeded": False}
+    json_output: Answer = {"command": command, "succeeded": False}
     with apart() as output:
         try:
-            yield answer
-            answer["succeeded"] = True
+            yield json_output
+            json_output["succeeded"] = True
         finally:
             if output:
-                json.dump(answer, output, indent=2, default=str)
+                json.dump(json_output, output, indent=2, default=str)
                 output.write("\n")

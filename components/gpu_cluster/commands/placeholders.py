@@ -61,17 +61,20 @@ def blinded(state: Json, declared: Mapping[str, Json], secrets: Mapping[str, str
         FaultError: A secret is part of a value without a secret mark. The error does not contain
             the secret.
     """
-    public = frozenset(_scalars(state))
+    public = frozenset(_walk_scalars(state))
     for name, secret in secrets.items():
         if secret and any(secret in text for text in public if isinstance(text, str)):
-            raise _unmarked(name)
+            raise _unmarked_secret(name)
     deployment = state["deployment"]
     resources = [
-        _resource(resource, declared.get(resource["urn"], {}), public)
+        _blind_resource(resource, declared.get(resource["urn"], {}), public)
         for resource in deployment.get("resources") or []
     ]
-    rest = {key: value for key, value in deployment.items() if key != "resources"}
-    return {**state, "deployment": {**_blind(rest, None, public, {}), "resources": resources}}
+    other_fields = {key: value for key, value in deployment.items() if key != "resources"}
+    return {
+        **state,
+        "deployment": {**_blind_value(other_fields, None, public, {}), "resources": resources},
+    }
 
 
 def is_complete(state: Json, declared: Mapping[str, Json]) -> bool:
@@ -85,22 +88,22 @@ def is_complete(state: Json, declared: Mapping[str, Json]) -> bool:
 def _is_known(value: Any, declared: Any) -> bool:
     if is_secret(value):
         return declared is not None and not has_unknown(declared)
-    return all(_is_known(item, _at(declared, key)) for key, item in _items(value))
+    return all(_is_known(item, _item_at(declared, key)) for key, item in _items_of(value))
 
 
-def _resource(resource: Json, declared: Json, public: frozenset[Any]) -> Json:
+def _blind_resource(resource: Json, declared: Json, public: frozenset[Any]) -> Json:
     """Return a resource with placeholders.
 
     If an output of the resource was equal to one of its secret inputs, both get the same
     placeholder.
     """
     twins: dict[str, Any] = {}
-    inputs = _blind(resource.get("inputs", {}), declared, public, twins)
-    rest = {key: value for key, value in resource.items() if key != "inputs"}
+    inputs = _blind_value(resource.get("inputs", {}), declared, public, twins)
+    other_fields = {key: value for key, value in resource.items() if key != "inputs"}
     printed = resource.get("outputs", {}).get("stdout")
     if MAKES_ACCESS in resource["urn"] and is_secret(printed):
-        twins[_known(printed)] = blinded_access(_plain(printed))
-    blind: Json = _blind(rest, None, public, twins)
+        twins[_secret_key(printed)] = blinded_access(_plaintext_of(printed))
+    blind: Json = _blind_value(other_fields, None, public, twins)
     return {**blind, "inputs": inputs} if "inputs" in resource else blind
 
 
@@ -118,24 +121,32 @@ def blinded_access(text: Any) -> str:
     try:
         document = yaml.safe_load(kubeconfig)
         cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-        kept = {
+        cluster_fields = {
             "server": str(cluster["server"]),
             "certificate-authority-data": str(cluster["certificate-authority-data"]),
             "client-certificate-data": str(user["client-certificate-data"]),
         }
-        certificates = [base64.b64decode(kept[name], validate=True) for name in list(kept)[1:]]
+        certificates = [
+            base64.b64decode(cluster_fields[name], validate=True)
+            for name in list(cluster_fields)[1:]
+        ]
     except (yaml.YAMLError, TypeError, KeyError, IndexError, ValueError):
         return OTHER
-    is_public = all(map(CERTIFICATES.fullmatch, certificates)) and SERVER.fullmatch(kept["server"])
+    is_public = all(map(CERTIFICATES.fullmatch, certificates)) and SERVER.fullmatch(
+        cluster_fields["server"]
+    )
     hashes = FIRST_LINE.fullmatch(line)
     if not hashes or not is_public:
         return OTHER
     key = base64.b64encode(placeholder("gpu-cluster:sshPrivateKey").encode()).decode()
-    users = {"client-certificate-data": kept.pop("client-certificate-data"), "client-key-data": key}
+    users = {
+        "client-certificate-data": cluster_fields.pop("client-certificate-data"),
+        "client-key-data": key,
+    }
     blind = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": OTHER, "cluster": kept}],
+        "clusters": [{"name": OTHER, "cluster": cluster_fields}],
         "users": [{"name": OTHER, "user": users}],
         "contexts": [{"name": OTHER, "context": {"cluster": OTHER, "user": OTHER}}],
         "current-context": OTHER,
@@ -143,16 +154,16 @@ def blinded_access(text: Any) -> str:
     return f"{placeholder('gpu-cluster:kubeadmToken')}{hashes[1]}\n{yaml.safe_dump(blind)}"
 
 
-def _plain(secret: Json) -> Any:
+def _plaintext_of(secret: Json) -> Any:
     return json.loads(secret.get("plaintext", "null"))
 
 
-def _known(secret: Json) -> str:
+def _secret_key(secret: Json) -> str:
     """Return the JSON text of a secret with sorted keys, so that equal secrets have equal texts."""
-    return json.dumps(_plain(secret), sort_keys=True)
+    return json.dumps(_plaintext_of(secret), sort_keys=True)
 
 
-def _blind(value: Any, declared: Any, public: frozenset[Any], twins: dict[str, Any]) -> Any:
+def _blind_value(value: Any, declared: Any, public: frozenset[Any], twins: dict[str, Any]) -> Any:
     """Return a part of the state with placeholders for its secret values.
 
     Args:
@@ -163,29 +174,37 @@ def _blind(value: Any, declared: Any, public: frozenset[Any], twins: dict[str, A
             placeholders that the program declares.
     """
     if is_secret(value):
-        known = _known(value)
+        secret_text = _secret_key(value)
         if declared is not None and not has_unknown(declared):
-            twins[known] = declared
-        content = twins[known] if known in twins else _opaque(_plain(value), public)
+            twins[secret_text] = declared
+        content = (
+            twins[secret_text]
+            if secret_text in twins
+            else _hide_value(_plaintext_of(value), public)
+        )
         return {SIGNATURE: SECRET, "plaintext": json.dumps(content)}
     if isinstance(value, dict):
-        return {key: _blind(item, _at(declared, key), public, twins) for key, item in value.items()}
+        return {
+            key: _blind_value(item, _item_at(declared, key), public, twins)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [
-            _blind(item, _at(declared, index), public, twins) for index, item in enumerate(value)
+            _blind_value(item, _item_at(declared, index), public, twins)
+            for index, item in enumerate(value)
         ]
     return value
 
 
-def _opaque(value: Any, public: frozenset[Any]) -> Any:
+def _hide_value(value: Any, public: frozenset[Any]) -> Any:
     """Return a copy of a secret value with placeholders for all parts that are not public."""
     if isinstance(value, dict):
         return {
-            key if key in public else f"{OTHER}-{number}": _opaque(item, public)
+            key if key in public else f"{OTHER}-{number}": _hide_value(item, public)
             for number, (key, item) in enumerate(value.items())
         }
     if isinstance(value, list):
-        return [_opaque(item, public) for item in value]
+        return [_hide_value(item, public) for item in value]
     if value is None or isinstance(value, bool) or value == "" or value in public:
         return value
     return _opaque_text(value, public) if isinstance(value, str) else 0
@@ -197,41 +216,41 @@ def _opaque_text(text: str, public: frozenset[Any]) -> str:
         document = json.loads(text)
     except ValueError:
         return OTHER
-    return json.dumps(_opaque(document, public)) if isinstance(document, dict) else OTHER
+    return json.dumps(_hide_value(document, public)) if isinstance(document, dict) else OTHER
 
 
-def _scalars(value: Any) -> Iterator[Any]:
+def _walk_scalars(value: Any) -> Iterator[Any]:
     """Yield each key, text and number of a value without a secret mark, also inside JSON texts."""
     if is_secret(value):
         return
-    for key, item in _items(value):
-        yield from (key, *_scalars(item)) if isinstance(key, str) else _scalars(item)
+    for key, item in _items_of(value):
+        yield from (key, *_walk_scalars(item)) if isinstance(key, str) else _walk_scalars(item)
     if isinstance(value, str):
         yield value
         if value.startswith("{"):
             try:
-                yield from _scalars(json.loads(value))
+                yield from _walk_scalars(json.loads(value))
             except ValueError:
                 return
     elif isinstance(value, int | float) and not isinstance(value, bool):
         yield value
 
 
-def _items(value: Any) -> Iterator[tuple[Any, Any]]:
+def _items_of(value: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(value, dict):
         yield from value.items()
     elif isinstance(value, list):
         yield from enumerate(value)
 
 
-def _at(value: Any, key: Any) -> Any:
+def _item_at(value: Any, key: Any) -> Any:
     """Return the item of a mapping or list at a key or index; None if it is missing."""
     if isinstance(value, dict):
         return value.get(key)
     return value[key] if isinstance(value, list) and key < len(value) else None
 
 
-def _unmarked(name: str) -> FaultError:
+def _unmarked_secret(name: str) -> FaultError:
     return FaultError(
         Fault(
             "state for previews",

@@ -35,15 +35,15 @@ from gpu_rules.faults import ConfigError, FaultError
 @contextmanager
 def documents(folder: Path) -> Iterator[None]:
     """Make the Pulumi program write its change documents to a folder while the context is open."""
-    kept = os.environ.get(VARIABLE)
+    previous_value = os.environ.get(VARIABLE)
     os.environ[VARIABLE] = str(folder)
     try:
         yield
     finally:
-        if kept is None:
+        if previous_value is None:
             del os.environ[VARIABLE]
         else:
-            os.environ[VARIABLE] = kept
+            os.environ[VARIABLE] = previous_value
 
 
 def run(stack: Stack) -> Document:
@@ -72,10 +72,12 @@ def run(stack: Stack) -> Document:
             steps = {str(kind): count for kind, count in result.change_summary.items()}
         except Failed as error:
             cause = str(error)
-        found = [Document.read(path.read_bytes()) for path in sorted(Path(name).glob("*.json"))]
+        written_documents = [
+            Document.read(path.read_bytes()) for path in sorted(Path(name).glob("*.json"))
+        ]
     return assembled(
         stack.name,
-        found,
+        written_documents,
         EngineSteps(
             resources=display.resources,
             steps=steps,
@@ -124,8 +126,8 @@ def main(*, file: str = "") -> None:
     stack = Stack.named()
     with apart() as output:
         try:
-            named = file or os.environ.get(VARIABLE, "")
-            path = new_file("--file" if file else VARIABLE, named) if named else None
+            file_name = file or os.environ.get(VARIABLE, "")
+            path = new_file("--file" if file else VARIABLE, file_name) if file_name else None
         except FaultError as error:
             sys.exit(f"preview: {error}")
         document = previewed(stack)

@@ -105,11 +105,13 @@ def preview_environment(environment: dict[str, str]) -> dict[str, str]:
             )
         )
     secret = ("PULUMI_CONFIG_PASSPHRASE", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_ACCESS_TOKEN")
-    own = {name: value for name, value in environment.items() if name not in secret}
-    own["PULUMI_BACKEND_URL"] = url
+    without_secrets_of_user = {
+        name: value for name, value in environment.items() if name not in secret
+    }
+    without_secrets_of_user["PULUMI_BACKEND_URL"] = url
     if phrase := environment.get(PHRASE):
-        own["PULUMI_CONFIG_PASSPHRASE"] = phrase
-    return own
+        without_secrets_of_user["PULUMI_CONFIG_PASSPHRASE"] = phrase
+    return without_secrets_of_user
 
 
 def secrets_of(settings: Json) -> dict[str, str]:
@@ -146,11 +148,11 @@ def without_secrets(text: str, provider: str) -> tuple[str, list[str]]:
         for name, item in settings.items()
         if isinstance(item, dict) and set(item) == {"secure"}
     ]
-    kept = {key: item for key, item in document.items() if key not in PROVIDER_KEYS}
-    kept["config"] = {name: item for name, item in settings.items() if name not in names}
+    public_document = {key: item for key, item in document.items() if key not in PROVIDER_KEYS}
+    public_document["config"] = {name: item for name, item in settings.items() if name not in names}
     if provider != "passphrase":
-        kept["secretsprovider"] = provider
-    return yaml.safe_dump(kept, sort_keys=False), names
+        public_document["secretsprovider"] = provider
+    return yaml.safe_dump(public_document, sort_keys=False), names
 
 
 @dataclass(frozen=True)
@@ -184,8 +186,8 @@ class Copy:
         shutil.copy(ROOT / "Pulumi.yaml", self.folder)
         select = ("stack", "select", "--create", "--secrets-provider", provider)
         self._pulumi(self.folder, *select)
-        kept, names = without_secrets(text, provider)
-        self.file.write_text(kept)
+        public_text, names = without_secrets(text, provider)
+        self.file.write_text(public_text)
         for name in (*names, OPENED):
             self._pulumi(self.folder, "config", "set", "--secret", name, text=placeholder(name))
 
@@ -239,10 +241,10 @@ def fill(copy: Copy, state: Json, secrets: Mapping[str, str]) -> None:
         copy.write(blinded(state, declared, secrets))
         if is_complete(state, declared):
             return
-        found = copy.declared()
-        if found == declared:
+        now_declared = copy.declared()
+        if now_declared == declared:
             return
-        declared = found
+        declared = now_declared
 
 
 def run(stack: Stack) -> dict[str, str]:
@@ -252,12 +254,14 @@ def run(stack: Stack) -> dict[str, str]:
         FaultError: The state could not be copied.
     """
     environment = {**os.environ, **variables(stack)}
-    own, named = preview_environment(environment), ("--stack", stack.name)
-    shown = pulumi(ROOT, environment, "config", "--show-secrets", "--json", *named)
-    secrets = secrets_of(json.loads(shown))
-    state = json.loads(pulumi(ROOT, environment, "stack", "export", "--show-secrets", *named))
-    with tempfile.TemporaryDirectory() as made:
-        copy = Copy(stack.name, Path(made), own)
+    copy_environment, stack_option = preview_environment(environment), ("--stack", stack.name)
+    config_text = pulumi(ROOT, environment, "config", "--show-secrets", "--json", *stack_option)
+    secrets = secrets_of(json.loads(config_text))
+    state = json.loads(
+        pulumi(ROOT, environment, "stack", "export", "--show-secrets", *stack_option)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Copy(stack.name, Path(folder), copy_environment)
         copy.make(stack.file.read_text())
         fill(copy, state, secrets)
     return secrets

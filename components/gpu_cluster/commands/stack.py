@@ -151,8 +151,10 @@ class Stack:
             if salts:
                 salt.parent.mkdir(parents=True, exist_ok=True)
                 salt.write_bytes(salts[0])
-            rest = b"".join(line for line in lines if not line.startswith(b"encryptionsalt:"))
+            without_salt = b"".join(
+                line for line in lines if not line.startswith(b"encryptionsalt:")
+            )
             # The engine rewrites the file without its blank lines; restore the original if only
             # those changed.
-            same = yaml.safe_load(rest) == yaml.safe_load(original)
-            self.file.write_bytes(original if same else rest)
+            same = yaml.safe_load(without_salt) == yaml.safe_load(original)
+            self.file.write_bytes(original if same else without_salt)

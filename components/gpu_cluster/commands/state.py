@@ -55,8 +55,8 @@ def remove_from_state(
         CommandError: The engine refuses the state, or can't write it.
     """
     deployment = state.deployment or {}
-    kept = {**deployment, "resources": without(deployment.get("resources", []), gone)}
-    import_state(selected, automation.Deployment(state.version, kept))
+    reduced = {**deployment, "resources": without(deployment.get("resources", []), gone)}
+    import_state(selected, automation.Deployment(state.version, reduced))
 
 
 def resources_of(selected: automation.Stack) -> list[dict[str, Any]]:

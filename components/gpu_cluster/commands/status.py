@@ -131,9 +131,9 @@ def with_uninspected(document: Document, missing: Iterable[str]) -> Document:
     """Return a document whose first cluster also names what should have been inspected."""
     if not document.clusters:
         return document
-    first, *others = document.clusters
-    every = tuple(dict.fromkeys((*first.uninspected, *map(printable, missing))))
-    clusters = (first.model_copy(update={"uninspected": every}), *others)
+    first, *other_clusters = document.clusters
+    missing_parts = tuple(dict.fromkeys((*first.uninspected, *map(printable, missing))))
+    clusters = (first.model_copy(update={"uninspected": missing_parts}), *other_clusters)
     return document.model_copy(update={"clusters": clusters})
 
 
@@ -155,12 +155,12 @@ def lines(document: Document) -> Iterator[str]:
         yield from statement_lines("drift", cluster.drift)
         yield from statement_lines("due", cluster.due)
         yield from statement_lines("change", told_apart(cluster))
-        yield from (f"warning: {printable_lines(each.text)}" for each in cluster.warnings)
-        yield from (f"not inspected: {printable_lines(why)}" for why in cluster.uninspected)
+        yield from (f"warning: {printable_lines(problem.text)}" for problem in cluster.warnings)
+        yield from (f"not inspected: {printable_lines(reason)}" for reason in cluster.uninspected)
         if cluster.maintenance:
             yield f"in maintenance, neither touched nor counted: {listed(cluster.maintenance)}"
-        yield from (f"fault: {printable_lines(each.text)}" for each in cluster.faults)
-    yield from (f"fault: {printable_lines(each.text)}" for each in document.faults)
+        yield from (f"fault: {printable_lines(problem.text)}" for problem in cluster.faults)
+    yield from (f"fault: {printable_lines(problem.text)}" for problem in document.faults)
     if document.cause.startswith("not inspected: "):
         yield f"fault: {document.cause}"
     yield last_line(document)
@@ -168,24 +168,25 @@ def lines(document: Document) -> Iterator[str]:
 
 def last_line(document: Document) -> str:
     """Return the line that counts the findings of each kind."""
-    found = document.clusters
-    faults = len(document.faults) + sum(len(cluster.faults) for cluster in found)
-    lost = sum(cluster.lost for cluster in found)
-    parts = [
-        health_text(found) or (f"{document.gpus.after} GPUs declared" if found else ""),
+    all_clusters = document.clusters
+    faults = len(document.faults) + sum(len(cluster.faults) for cluster in all_clusters)
+    lost = sum(cluster.lost for cluster in all_clusters)
+    counts = [
+        health_text(all_clusters)
+        or (f"{document.gpus.after} GPUs declared" if all_clusters else ""),
         f"{lost} lost since the last run" if lost else "",
         counted(faults, "fault") if faults else "",
         "incomplete" if document.cause and not faults else "",
     ]
-    for kind, one in (("drift", "drift"), ("due", "due"), ("changes", "change")):
-        number = sum(len(getattr(cluster, kind)) for cluster in found)
-        parts.append(f"{number} {one if number == 1 else kind}" if number else "")
-    if not document.cause and any(cluster.uninspected for cluster in found):
-        parts.append("not all inspected")
-    is_well = not lost and not any(cluster.is_changed for cluster in found)
+    for kind, singular in (("drift", "drift"), ("due", "due"), ("changes", "change")):
+        number = sum(len(getattr(cluster, kind)) for cluster in all_clusters)
+        counts.append(f"{number} {singular if number == 1 else kind}" if number else "")
+    if not document.cause and any(cluster.uninspected for cluster in all_clusters):
+        counts.append("not all inspected")
+    is_well = not lost and not any(cluster.is_changed for cluster in all_clusters)
     if not faults and not document.cause and is_well:
-        parts.append("nothing to do")
-    return f"status: stack {printable(document.stack)}: {', '.join(filter(None, parts))}"
+        counts.append("nothing to do")
+    return f"status: stack {printable(document.stack)}: {', '.join(filter(None, counts))}"
 
 
 def main() -> None:

@@ -127,8 +127,8 @@ def stack_text(stack: Stack) -> str:
         raise ValueError("no mapping")
     if faults := [*in_plain_text(document.get("config") or {})]:
         raise ConfigError(faults, stack.file.name)
-    kept = {key: value for key, value in document.items() if key not in PROVIDER_KEYS}
-    return yaml_file.dump(without_marked(kept, _is_encrypted))
+    public_keys = {key: value for key, value in document.items() if key not in PROVIDER_KEYS}
+    return yaml_file.dump(without_marked(public_keys, _is_encrypted))
 
 
 def _is_encrypted(value: object) -> bool:
@@ -168,8 +168,10 @@ def _is_plain_secret(key: object, item: object, name: object) -> bool:
     """
     if not isinstance(item, str):
         return False
-    named = str(name) if key == "value" else str(key)
-    return is_confidential(named) and not named.lower().endswith(("secret", "secretname"))
+    setting_name = str(name) if key == "value" else str(key)
+    return is_confidential(setting_name) and not setting_name.lower().endswith(
+        ("secret", "secretname")
+    )
 
 
 def own_secrets(environment: Mapping[str, str]) -> frozenset[str]:
@@ -177,17 +179,17 @@ def own_secrets(environment: Mapping[str, str]) -> frozenset[str]:
 
     A variable is one of these if its name says so (`is_confidential`), or ends in `_KEY`.
     """
-    found: set[str] = set()
+    secrets: set[str] = set()
     for name, value in environment.items():
         if not is_confidential(name) and not name.removesuffix("_FILE").endswith("_KEY"):
             continue
         if name.endswith("_FILE"):
             with contextlib.suppress(OSError, ValueError):
                 lines = Path(value).read_text()[:LARGEST].splitlines()
-                found.update(line.strip() for line in lines if not line.startswith("-----"))
+                secrets.update(line.strip() for line in lines if not line.startswith("-----"))
         else:
-            found.add(value.strip())
-    return frozenset(each for each in found if len(each) >= SHORTEST)
+            secrets.add(value.strip())
+    return frozenset(secret for secret in secrets if len(secret) >= SHORTEST)
 
 
 def hidden(text: str, secrets: Collection[str]) -> str:
@@ -195,9 +197,9 @@ def hidden(text: str, secrets: Collection[str]) -> str:
 
     A secret is found as it is and as JSON and YAML escape it.
     """
-    forms = {form for each in secrets for form in (each, json.dumps(each)[1:-1])}
-    for each in sorted(forms, key=len, reverse=True):
-        text = text.replace(each, SECRET)
+    forms = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1])}
+    for secret_form in sorted(forms, key=len, reverse=True):
+        text = text.replace(secret_form, SECRET)
     return WITH_USER.sub(f"{SECRET}@", text)
 
 
@@ -208,12 +210,12 @@ def state_text(stack: Stack) -> str:
     )
     state: Json = without_marked(json.loads(exported))
     state.get("deployment", {}).pop("secrets_providers", None)
-    return _json(state)
+    return _json_text(state)
 
 
 def versions_text() -> str:
     """Return versions of this machine's software that a run depends on."""
-    return _json(
+    return _json_text(
         {"python": sys.version, "system": platform.platform(), "machine": platform.machine()}
     )
 
@@ -243,25 +245,25 @@ def pod_of(pod: Json) -> Json:
         "conditions": state.get("conditions"),
         "containers": [
             {
-                "name": each.get("name"),
-                "image": each.get("image"),
-                "restarts": each.get("restartCount"),
-                "state": _container_state(each.get("state")),
-                "last": _container_state(each.get("lastState")),
+                "name": container.get("name"),
+                "image": container.get("image"),
+                "restarts": container.get("restartCount"),
+                "state": _container_state(container.get("state")),
+                "last": _container_state(container.get("lastState")),
             }
             for kind in ("initContainerStatuses", "containerStatuses")
-            for each in state.get(kind) or []
+            for container in state.get(kind) or []
         ],
     }
 
 
 def _container_state(state: Any) -> Json:
     """Return a container's state with the reason and the exit code, without its output."""
-    kept = ("reason", "exitCode", "signal", "startedAt", "finishedAt")
+    public_fields = ("reason", "exitCode", "signal", "startedAt", "finishedAt")
     return {
-        kind: {key: value for key, value in found.items() if key in kept}
-        for kind, found in (state or {}).items()
-        if isinstance(found, dict)
+        kind: {key: value for key, value in details.items() if key in public_fields}
+        for kind, details in (state or {}).items()
+        if isinstance(details, dict)
     }
 
 
@@ -298,13 +300,13 @@ class Seen:
 async def observed(
     context: str,
     namespaces: Sequence[OwnNamespace],
-    held: Callable[[Client, Listed], Awaitable[Usage]],
+    read_usage: Callable[[Client, Listed], Awaitable[Usage]],
 ) -> Seen:
     """Read the cluster; users' events are left out.
 
     Args:
         namespaces: Namespaces that the stack creates.
-        held: Function that reads who holds the GPUs.
+        read_usage: Function that reads who holds the GPUs.
     """
     limit = asyncio.timeout(SECONDS)
     async with limit, connect(context) as client:
@@ -320,17 +322,17 @@ async def observed(
                 objects,
                 tuple(chain.from_iterable(pods)),
                 tuple(chain.from_iterable(events)),
-                await held(client, objects),
+                await read_usage(client, objects),
             )
 
 
-def _json(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, indent=2, sort_keys=True) + "\n"
 
 
-def _rows(items: Iterable[Json]) -> str:
+def _json_rows(items: Iterable[Json]) -> str:
     """Return a JSON list with one line per object: large clusters have thousands of objects."""
-    lines = ",\n".join(json.dumps(each, sort_keys=True) for each in items)
+    lines = ",\n".join(json.dumps(item, sort_keys=True) for item in items)
     return f"[\n{lines}\n]\n"
 
 
@@ -343,13 +345,15 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         return resolve(stack.cluster, stack.name)
 
     @cache
-    def seen() -> Seen:
-        wanted = desired()
-        held = partial(who.held, wanted.stack, wanted.scheduling, wanted.validation)
-        return asyncio.run(observed(wanted.context, wanted.namespaces, held))
+    def read_once() -> Seen:
+        desired_state = desired()
+        read_usage = partial(
+            who.held, desired_state.stack, desired_state.scheduling, desired_state.validation
+        )
+        return asyncio.run(observed(desired_state.context, desired_state.namespaces, read_usage))
 
     def holders() -> str:
-        return seen().held.model_dump_json(by_alias=True, indent=2) + "\n"
+        return read_once().held.model_dump_json(by_alias=True, indent=2) + "\n"
 
     return (
         Part("versions.json", "versions of this machine's software", versions_text),
@@ -360,32 +364,36 @@ def parts(stack: Stack) -> tuple[Part, ...]:
         Part(
             "nodes.json",
             "labels, taints, conditions",
-            lambda: _rows(map(node_of, seen().objects.nodes)),
+            lambda: _json_rows(map(node_of, read_once().objects.nodes)),
         ),
-        Part("pods.json", "pods of the stack", lambda: _rows(map(pod_of, seen().pods))),
-        Part("events.json", "events of the stack", lambda: _rows(map(event_of, seen().events))),
+        Part("pods.json", "pods of the stack", lambda: _json_rows(map(pod_of, read_once().pods))),
+        Part(
+            "events.json",
+            "events of the stack",
+            lambda: _json_rows(map(event_of, read_once().events)),
+        ),
     )
 
 
 def collected(
-    wanted: Sequence[Part], secrets: Collection[str] = ()
+    bundle_parts: Sequence[Part], secrets: Collection[str] = ()
 ) -> Iterator[tuple[Entry, bytes]]:
     """Yield each part with its content; empty if the part is left out.
 
     Args:
         secrets: Texts to replace in each part and in the reasons for parts that are left out.
     """
-    for part in wanted:
-        entry = Entry(name=part.name, what=part.what)
+    for bundle_part in bundle_parts:
+        entry = Entry(name=bundle_part.name, what=bundle_part.what)
         try:
-            content = hidden(part.text(), secrets).encode()
+            content = hidden(bundle_part.text(), secrets).encode()
         except (*FAULTS, ToolchainError, SystemExit) as error:
-            why = printable(hidden(str(error), secrets), LONGEST) or type(error).__name__
-            yield entry.model_copy(update={"left_out": why}), b""
+            reason = printable(hidden(str(error), secrets), LONGEST) or type(error).__name__
+            yield entry.model_copy(update={"left_out": reason}), b""
             continue
         if len(content) > LARGEST:
-            why = f"{len(content)} bytes, at most {LARGEST}"
-            yield entry.model_copy(update={"left_out": why}), b""
+            reason = f"{len(content)} bytes, at most {LARGEST}"
+            yield entry.model_copy(update={"left_out": reason}), b""
             continue
         yield entry.model_copy(update={"size": len(content)}), content
 
@@ -393,23 +401,23 @@ def collected(
 def archive(contents: Contents, files: Mapping[str, bytes]) -> bytes:
     """Return the archive: first the list of contents, then the parts, without owners and times."""
     listed = contents.model_dump_json(by_alias=True, indent=2) + "\n"
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w:gz") as tar:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
         for name, content in {"contents.json": listed.encode(), **files}.items():
             member = tarfile.TarInfo(f"support-{contents.stack}/{name}")
             member.size, member.mode = len(content), 0o600
             tar.addfile(member, io.BytesIO(content))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def lines(contents: Contents) -> Iterator[str]:
     """Yield one line per part, and a line about the whole archive."""
-    for each in contents.entries:
-        size = f"left out: {each.left_out}" if each.left_out else f"{each.size} bytes"
-        yield f"{each.name}: {each.what}: {size}"
-    inside = counted(sum(not each.left_out for each in contents.entries), "part")
-    where = printable(contents.file) or "nothing written"
-    yield f"support-bundle: {inside} of {len(contents.entries)}, {where}"
+    for entry in contents.entries:
+        size = f"left out: {entry.left_out}" if entry.left_out else f"{entry.size} bytes"
+        yield f"{entry.name}: {entry.what}: {size}"
+    inside = counted(sum(not entry.left_out for entry in contents.entries), "part")
+    file_text = printable(contents.file) or "nothing written"
+    yield f"support-bundle: {inside} of {len(contents.entries)}, {file_text}"
 
 
 def main(*, file: str = "", only_list: bool = False) -> None:
@@ -420,22 +428,22 @@ def main(*, file: str = "", only_list: bool = False) -> None:
         only_list: Whether nothing is written.
     """
     stack = Stack.named()
-    named = file or FILE.format(stack=stack.name)
+    file_name = file or FILE.format(stack=stack.name)
     try:
-        path = Path(named) if only_list else new_file("--file", named)
+        path = Path(file_name) if only_list else new_file("--file", file_name)
     except FaultError as error:
         sys.exit(str(error))
     with apart() as output:
-        found = list(collected(parts(stack), own_secrets(os.environ)))
+        bundled = list(collected(parts(stack), own_secrets(os.environ)))
         contents = Contents(
             stack=stack.name,
             file="" if only_list else str(path),
-            entries=tuple(entry for entry, _ in found),
+            entries=tuple(entry for entry, _ in bundled),
         )
         for line in lines(contents):
             say(line)
         if not only_list:
-            files = {entry.name: content for entry, content in found if not entry.left_out}
+            files = {entry.name: content for entry, content in bundled if not entry.left_out}
             path.unlink(missing_ok=True)
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as opened:
                 opened.write(archive(contents, files))

@@ -72,8 +72,8 @@ def measured(tests: list[dict[str, Any]]) -> list[str]:
     for test, outcomes in by_test.items():
         ran = [outcome for outcome in outcomes if not outcome.skipped]
         words = "simulated" if any(outcome.simulated for outcome in ran) else "ran"
-        shown = shortened([*map(str, outcomes)], SLOWEST)
-        lines.append(f"test {test}: {words} on {len(ran)} of {len(outcomes)} nodes: {shown}")
+        slowest = shortened([*map(str, outcomes)], SLOWEST)
+        lines.append(f"test {test}: {words} on {len(ran)} of {len(outcomes)} nodes: {slowest}")
     return lines
 
 
@@ -95,12 +95,12 @@ def shown_next(stack: Stack, lines: list[str]) -> list[str]:
     """Return commands for the user to run next; they work in a shell without `gpu-cluster env`."""
     option = stack_option(stack.name)
     # The environment of a clone need not be on PATH.
-    here = shlex.quote(os.path.relpath(Path(sys.prefix, "bin", "gpu-cluster")))
-    command = "gpu-cluster" if shutil.which("gpu-cluster", path=USER_PATH) else here
-    shown = [f'(eval "$({command} env{option})" && {line})' for line in lines]
+    program = shlex.quote(os.path.relpath(Path(sys.prefix, "bin", "gpu-cluster")))
+    command = "gpu-cluster" if shutil.which("gpu-cluster", path=USER_PATH) else program
+    command_lines = [f'(eval "$({command} env{option})" && {line})' for line in lines]
     if shutil.which("kubectl"):
-        return shown
-    return [line for line in shown if "&& kubectl " not in line]
+        return command_lines
+    return [line for line in command_lines if "&& kubectl " not in line]
 
 
 def changed(summary: automation.UpdateSummary) -> int:
@@ -109,11 +109,11 @@ def changed(summary: automation.UpdateSummary) -> int:
     return sum(count for kind, count in changes.items() if kind != "same")
 
 
-def run(stack: Stack, answer: Answer, name: str = "up") -> None:
+def run(stack: Stack, json_output: Answer, name: str = "up") -> None:
     """Create or update the stack; print its nodes, test results and commands to run next.
 
     Args:
-        answer: The JSON document of the command; gets ``outputs`` and ``changed``.
+        json_output: The JSON document of the command; gets ``outputs`` and ``changed``.
         name: Name of the command in the last line.
     """
     require_context(stack)
@@ -133,13 +133,13 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
     try:
         if outdated:
             asyncio.run(await_deletions(stack.cluster.kubernetes.context))
-        result = watched(selected.up, answer, policy_packs=[POLICIES], refresh=outdated)
+        result = watched(selected.up, json_output, policy_packs=[POLICIES], refresh=outdated)
     except (Failed, ClusterError) as error:
         cause = str(error)
         if isinstance(error, ClusterError):
-            shown = printable_lines(cause)
-            print(shown)
-            cause = summary([shown])
+            cause_lines = printable_lines(cause)
+            print(cause_lines)
+            cause = summary([cause_lines])
         stop(f"{name}: failed after {time.monotonic() - started:.0f} s: {cause}")
     if cluster:
         cluster.remember()
@@ -147,7 +147,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
         settle(selected, stack)
     outputs = {name: output.value for name, output in result.outputs.items()}
     live = asyncio.run(nodes_by_name(stack.cluster.kubernetes.context))
-    answer |= {"outputs": outputs, "changed": changed(result.summary)}
+    json_output |= {"outputs": outputs, "changed": changed(result.summary)}
     Console(width=None if sys.stdout.isatty() else WIDTH).print(
         table(stack, outputs["nodes"], live)
     )
@@ -161,7 +161,7 @@ def run(stack: Stack, answer: Answer, name: str = "up") -> None:
         print(f"{text}.")
     print(
         f"{name}: {summary_of(outputs['gpus'], len(outputs['maintenance']))}, "
-        f"{answer['changed']} resources changed, {time.monotonic() - started:.0f} s"
+        f"{json_output['changed']} resources changed, {time.monotonic() - started:.0f} s"
     )
 
 
@@ -170,8 +170,8 @@ def usable_now(stack: Stack) -> str:
     desired = resolve(stack.cluster, stack.name)
     if not desired.has_validation:
         return ""
-    seen = asyncio.run(observe_health(desired.context, desired.validation.pools))
-    return health_text([ClusterChange(name=stack.name, **health_fields(seen))])
+    node_health = asyncio.run(observe_health(desired.context, desired.validation.pools))
+    return health_text([ClusterChange(name=stack.name, **health_fields(node_health))])
 
 
 def ensure_tools(stack: Stack) -> None:
@@ -179,7 +179,7 @@ def ensure_tools(stack: Stack) -> None:
     started = time.monotonic()
     cluster = embedded_cluster(stack)
     ensure(*TOOLS, *(cluster.tools if cluster else ()))
-    _took("toolchain", started)
+    _report_duration("toolchain", started)
 
 
 def start_cluster(stack: Stack) -> None:
@@ -189,16 +189,16 @@ def start_cluster(stack: Stack) -> None:
         return
     with for_step("the embedded cluster and its hosts"):
         cluster.start()
-    _took("embedded cluster", started)
+    _report_duration("embedded cluster", started)
 
 
-def _took(what: str, started: float) -> None:
+def _report_duration(subject: str, started: float) -> None:
     if (seconds := time.monotonic() - started) >= 1:
-        print(f"{what}: ready, {seconds:.0f} s", flush=True)
+        print(f"{subject}: ready, {seconds:.0f} s", flush=True)
 
 
 def main() -> None:
     """Bring up the stack that `STACK` names; exit with 1 if that fails."""
     stack = Stack.current()
-    with answering("up") as answer, stack.held("gpu-cluster up"), stack.unsalted():
-        run(stack, answer)
+    with answering("up") as json_output, stack.held("gpu-cluster up"), stack.unsalted():
+        run(stack, json_output)

@@ -166,13 +166,13 @@ class PodDevices:
         """Return the devices of a pod, as the API server lists it."""
         status = pod.get("status") or {}
         return cls(
-            namespace=_text(pod, "namespace"),
-            name=_text(pod, "name"),
-            uid=_text(pod, "uid"),
+            namespace=_metadata_text(pod, "namespace"),
+            name=_metadata_text(pod, "name"),
+            uid=_metadata_text(pod, "uid"),
             node=str(pod["spec"].get("nodeName") or ""),
             phase=str(status.get("phase") or "Unknown"),
             is_deleted=bool(pod["metadata"].get("deletionTimestamp")),
-            created=_text(pod, "creationTimestamp"),
+            created=_metadata_text(pod, "creationTimestamp"),
             requests=device_requests(pod),
             by_claim=_by_claim(status),
         )
@@ -209,11 +209,11 @@ async def listed(client: Client) -> Listed:
         for pod in page
         if device_requests(pod) or pod["spec"].get("resourceClaims")
     ]
-    found: dict[str, list[Json]] = {"resourceclaims": [], "resourceslices": []}
+    objects: dict[str, list[Json]] = {"resourceclaims": [], "resourceslices": []}
     reasons = []
-    for kind in found:
+    for kind in objects:
         try:
-            found[kind] = await client.list(kind, base=RESOURCES)
+            objects[kind] = await client.list(kind, base=RESOURCES)
         except Refused as error:
             # A cluster that does not serve this API has no ResourceClaims.
             if error.code != 404:
@@ -221,8 +221,8 @@ async def listed(client: Client) -> Listed:
     return Listed(
         nodes=tuple(nodes),
         pods=tuple(pods),
-        claims=tuple(found["resourceclaims"]),
-        slices=tuple(found["resourceslices"]),
+        claims=tuple(objects["resourceclaims"]),
+        slices=tuple(objects["resourceslices"]),
         uninspected=tuple(reasons),
     )
 
@@ -231,7 +231,7 @@ def usage(
     stack: str,
     pools: Sequence[Members],
     names: Collection[str],
-    found: Listed,
+    cluster_objects: Listed,
     declared: Sequence[Advertised] = (),
 ) -> Usage:
     """Return who holds which GPUs.
@@ -239,14 +239,14 @@ def usage(
     Args:
         pools: Pools of the stack.
         names: Names of the GPU resources that the stack advertises, including renamed ones.
-        found: What the API server listed.
+        cluster_objects: What the API server listed.
         declared: Pools of nodes that should advertise the same devices.
     """
     by_node: dict[str, list[Holder]] = {}
     waiting = []
-    resources = sorted({*names, *_resources(found)} - {DRA_DRIVER})
-    held, alone = _claimed(found.claims, found.pods)
-    for pod in found.pods:
+    resources = sorted({*names, *_gpu_resources(cluster_objects)} - {DRA_DRIVER})
+    held_claims, alone = _split_claims(cluster_objects.claims, cluster_objects.pods)
+    for pod in cluster_objects.pods:
         holder = _of_pod(pod, resources, alone)
         if not holder.amounts:
             continue
@@ -254,37 +254,37 @@ def usage(
             by_node.setdefault(pod.node, []).append(holder)
         elif holder.state == "Pending":
             waiting.append(holder)
-    for node, claim in held:
+    for node, claim in held_claims:
         by_node.setdefault(node, []).append(claim)
-    counted = count_devices(list(found.nodes), list(found.slices), DRA_DRIVER)
+    counted = count_devices(list(cluster_objects.nodes), list(cluster_objects.slices), DRA_DRIVER)
     objects = {str(node["metadata"]["name"]): node for node in counted}
     nodes = [
-        _node(objects.get(name, {}), name, pools, resources, by_node.get(name, []), declared)
+        _node_usage(objects.get(name, {}), name, pools, resources, by_node.get(name, []), declared)
         for name in sorted({*objects, *by_node}, key=natural_order)
     ]
-    shown = tuple(node for node in nodes if node.gpus or node.holders or node.missing)
+    used_nodes = tuple(node for node in nodes if node.gpus or node.holders or node.missing)
     return Usage(
         stack=stack,
-        nodes=shown,
-        namespaces=tuple(_namespaces(shown)),
+        nodes=used_nodes,
+        namespaces=tuple(_namespace_usage(used_nodes)),
         waiting=tuple(sorted(waiting, key=_order)),
-        uninspected=found.uninspected,
+        uninspected=cluster_objects.uninspected,
     )
 
 
 def total(amounts: Iterable[Mapping[str, int]]) -> FrozenDict[str, int]:
     """Return the sum of amounts by resource, sorted by resource, without zeros."""
     added: Counter[str] = Counter()
-    for each in amounts:
-        added.update(each)
+    for amount in amounts:
+        added.update(amount)
     return FrozenDict({name: number for name, number in sorted(added.items()) if number})
 
 
-def _resources(found: Listed) -> Iterator[str]:
+def _gpu_resources(objects: Listed) -> Iterator[str]:
     """Yield those of a node's or pod's resource names that are GPU resources."""
-    for node in found.nodes:
+    for node in objects.nodes:
         yield from filter(counts_gpus, (node.get("status") or {}).get("allocatable") or {})
-    for pod in found.pods:
+    for pod in objects.pods:
         yield from filter(counts_gpus, pod.requests)
 
 
@@ -292,50 +292,50 @@ _Claims = Mapping[tuple[str, str], Sequence[tuple[str, str, int]]]
 """By namespace and UID of a pod, its unshared claims: name, node and number of GPUs of each."""
 
 
-def _claimed(
+def _split_claims(
     claims: Iterable[Json], pods: Iterable[PodDevices]
 ) -> tuple[list[tuple[str, Holder]], _Claims]:
     """Return ResourceClaims used by no or several pods, by node, and those used by one pod."""
-    known = {(pod.namespace, pod.uid) for pod in pods}
-    held: list[tuple[str, Holder]] = []
+    known_pods = {(pod.namespace, pod.uid) for pod in pods}
+    held_claims: list[tuple[str, Holder]] = []
     alone: dict[tuple[str, str], list[tuple[str, str, int]]] = {}
     for claim in claims:
-        status, space = claim.get("status") or {}, _text(claim, "namespace")
+        status, space = claim.get("status") or {}, _metadata_text(claim, "namespace")
         users = [u for u in status.get("reservedFor") or [] if u.get("resource") == "pods"]
         owner = (space, str(users[0].get("uid", ""))) if len(users) == 1 else None
         for node, number in Counter(node for node, _ in allocated(claim)).items():
-            if owner in known and owner is not None:
-                alone.setdefault(owner, []).append((_text(claim, "name"), node, number))
+            if owner in known_pods and owner is not None:
+                alone.setdefault(owner, []).append((_metadata_text(claim, "name"), node, number))
                 continue
             holder = Holder(
                 kind="ResourceClaim",
                 namespace=space,
-                name=_text(claim, "name"),
+                name=_metadata_text(claim, "name"),
                 state="allocated",
                 amounts=FrozenDict({DRA_DRIVER: number}),
                 pods=tuple(sorted(str(user.get("name", ""))[:NAMED] for user in users)),
-                created=_text(claim, "creationTimestamp"),
+                created=_metadata_text(claim, "creationTimestamp"),
             )
-            held.append((node, holder))
-    return held, alone
+            held_claims.append((node, holder))
+    return held_claims, alone
 
 
 def _of_pod(pod: PodDevices, resources: Collection[str], claims: _Claims) -> Holder:
     """Return a pod as a holder of GPUs; a finished pod holds none."""
     finished = pod.phase in FINISHED
-    own = () if finished else claims.get((pod.namespace, pod.uid), ())
+    pod_claims = () if finished else claims.get((pod.namespace, pod.uid), ())
     requests = {
         name: count
         for name, count in pod.requests.items()
         if name in resources and name not in pod.by_claim
     }
-    counted = [requests, *({DRA_DRIVER: number} for _, _, number in own)]
+    counted = [requests, *({DRA_DRIVER: number} for _, _, number in pod_claims)]
     return Holder(
         namespace=pod.namespace,
         name=pod.name,
         state="being deleted" if pod.is_deleted and not finished else pod.phase,
         amounts=FrozenDict() if finished else total(counted),
-        claims=tuple(sorted(name for name, _, _ in own)),
+        claims=tuple(sorted(name for name, _, _ in pod_claims)),
         created=pod.created,
     )
 
@@ -346,45 +346,46 @@ def _by_claim(status: Json) -> frozenset[str]:
     Source: Kubernetes API reference, PodStatus, `extendedResourceClaimStatus`. Such a claim is
     counted itself.
     """
-    made = status.get("extendedResourceClaimStatus") or {}
+    claim_status = status.get("extendedResourceClaimStatus") or {}
     return frozenset(
-        str(each.get("resourceName", "")) for each in made.get("requestMappings") or []
+        str(mapping.get("resourceName", ""))
+        for mapping in claim_status.get("requestMappings") or []
     )
 
 
-def _node(
+def _node_usage(
     node: Json,
     name: str,
     pools: Sequence[Members],
     resources: list[str],
-    held: list[Holder],
+    node_holders: list[Holder],
     declared: Sequence[Advertised],
 ) -> NodeUsage:
     """Return the GPU usage of one node; `node` is empty if the cluster no longer has it."""
     kinds = (*resources, DRA_DRIVER)
     allocatable = total([{kind: gpus(node, resource=kind) for kind in kinds}])
-    used = total(holder.amounts for holder in held)
+    used = total(holder.amounts for holder in node_holders)
     closed: Literal["", "cordoned", "not ready"] = "" if node and ready(node) else "not ready"
     if node and (node.get("spec") or {}).get("unschedulable"):
         closed = "cordoned"
-    own = next((pool for pool in declared if _is_member(node, name, pool)), None)
-    wanted = own.resources if own else {}
+    node_pool = next((pool for pool in declared if _is_member(node, name, pool)), None)
+    desired = node_pool.resources if node_pool else {}
     return NodeUsage(
         node=name[:NAMED],
-        pool=_pool(node, name, pools),
+        pool=_pool_of_node(node, name, pools),
         closed=closed,
         gpus=allocatable,
         free=FrozenDict(
             {kind: max(0, number - used.get(kind, 0)) for kind, number in allocatable.items()}
         ),
         missing=total(
-            [{kind: max(0, count - gpus(node, resource=kind)) for kind, count in wanted.items()}]
+            [{kind: max(0, count - gpus(node, resource=kind)) for kind, count in desired.items()}]
         ),
-        holders=tuple(sorted(held, key=_order)),
+        holders=tuple(sorted(node_holders, key=_order)),
     )
 
 
-def _pool(node: Json, name: str, pools: Iterable[Members]) -> str:
+def _pool_of_node(node: Json, name: str, pools: Iterable[Members]) -> str:
     return next((pool.pool for pool in pools if _is_member(node, name, pool)), "")
 
 
@@ -398,23 +399,29 @@ def _is_member(node: Json, name: str, pool: Members) -> bool:
     return bool(pool.selector) and pool.selector.items() <= labels.items()
 
 
-def _namespaces(nodes: Iterable[NodeUsage]) -> Iterator[NamespaceUsage]:
-    held: dict[str, list[Holder]] = {}
+def _namespace_usage(nodes: Iterable[NodeUsage]) -> Iterator[NamespaceUsage]:
+    holders_by_namespace: dict[str, list[Holder]] = {}
     for node in nodes:
         for holder in node.holders:
-            held.setdefault(holder.namespace, []).append(holder)
+            holders_by_namespace.setdefault(holder.namespace, []).append(holder)
     totals = [
         NamespaceUsage(
             namespace=namespace,
             holders=len(holders),
             amounts=total(holder.amounts for holder in holders),
         )
-        for namespace, holders in held.items()
+        for namespace, holders in holders_by_namespace.items()
     ]
-    yield from sorted(totals, key=lambda each: (-sum(each.amounts.values()), each.namespace))
+    yield from sorted(
+        totals,
+        key=lambda namespace_total: (
+            -sum(namespace_total.amounts.values()),
+            namespace_total.namespace,
+        ),
+    )
 
 
-def _text(thing: Json, key: str) -> str:
+def _metadata_text(thing: Json, key: str) -> str:
     return str(thing["metadata"].get(key) or "")[:NAMED]
 
 

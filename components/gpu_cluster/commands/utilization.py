@@ -55,7 +55,7 @@ SHOWN = 300
 """Maximum number of characters of a reason."""
 
 
-def _percent(value: Any) -> float:
+def _validate_percent(value: Any) -> float:
     if not isinstance(value, str):
         raise ValueError("no quantity")
     # A pod of a large node holds at most some dozens of GPUs; `merge` compares with their number.
@@ -66,7 +66,7 @@ def _percent(value: Any) -> float:
 
 
 Name = Annotated[str, Field(min_length=1, max_length=NAMED)]
-Percent = Annotated[float, PlainValidator(_percent)]
+Percent = Annotated[float, PlainValidator(_validate_percent)]
 Seconds = Annotated[int, Field(ge=0, le=WINDOW)]
 
 
@@ -147,9 +147,9 @@ def read_versions(body: bytes) -> list[str]:
         MeasuringError: The response is not an APIGroup.
     """
     try:
-        return [each.version for each in _Group.model_validate_json(body).versions]
+        return [served.version for served in _Group.model_validate_json(body).versions]
     except ValidationError as error:
-        raise _unusable(error) from None
+        raise _unusable_response(error) from None
 
 
 def read_values(version: str, namespace: str, body: bytes) -> dict[str, Utilization]:
@@ -162,22 +162,22 @@ def read_values(version: str, namespace: str, body: bytes) -> dict[str, Utilizat
     try:
         items = LISTS[version].model_validate_json(body).items
     except ValidationError as error:
-        raise _unusable(error) from None
-    found: dict[str, Utilization] = {}
-    for each in items:
-        pod = each.described_object
+        raise _unusable_response(error) from None
+    by_pod: dict[str, Utilization] = {}
+    for item in items:
+        pod = item.described_object
         if pod.namespace != namespace:
             raise MeasuringError(f"a value for namespace {printable(pod.namespace, SHOWN)}")
-        if pod.name in found:
+        if pod.name in by_pod:
             raise MeasuringError(f"two values for pod {printable(pod.name, SHOWN)}")
-        seconds = each.window if isinstance(each, _V1Beta1) else each.window_seconds
-        found[pod.name] = Utilization(
-            percent=each.value, at=each.timestamp, window_seconds=seconds or None
+        seconds = item.window if isinstance(item, _V1Beta1) else item.window_seconds
+        by_pod[pod.name] = Utilization(
+            percent=item.value, at=item.timestamp, window_seconds=seconds or None
         )
-    return found
+    return by_pod
 
 
-def _unusable(error: ValidationError) -> MeasuringError:
+def _unusable_response(error: ValidationError) -> MeasuringError:
     # The input is left out, because it may be anything.
     first = error.errors(include_input=False, include_context=False, include_url=False)[0]
     place = f"{printable(path_text(first['loc']), SHOWN)}: " if first["loc"] else ""
@@ -189,62 +189,64 @@ async def measured(client: Client, namespaces: Collection[str]) -> Measured:
 
     Errors are reasons in the result: the list of holders is useful without utilization.
     """
-    found = Measured()
+    measurements = Measured()
     if not namespaces:
-        return found
+        return measurements
     try:
         async with asyncio.timeout(LIMIT):
-            if version := await _served(client, found):
-                await gather(lambda space: _read(client, version, space, found), namespaces)
+            if version := await _served_version(client, measurements):
+                await gather(lambda space: _read(client, version, space, measurements), namespaces)
     except TimeoutError:
-        found.missing.append(f"no response of {GROUP} within {LIMIT:.0f} s")
-    return Measured(found.values, sorted(found.missing))
+        measurements.missing.append(f"no response of {GROUP} within {LIMIT:.0f} s")
+    return Measured(measurements.values, sorted(measurements.missing))
 
 
-async def _served(client: Client, found: Measured) -> str:
-    """Return the API version to request; empty if there is none, with the reason in `found`."""
+async def _served_version(client: Client, measurements: Measured) -> str:
+    """Return the API version to request; empty if there is none; note the reason."""
     try:
         versions = read_versions(await client.read(f"/apis/{GROUP}", LARGEST))
     except Refused as error:
         served = "the cluster does not serve" if error.code == 404 else "the API server refuses"
         detail = "" if error.code == 404 else f": {printable(error.message, SHOWN)}"
-        found.missing.append(f"{served} {GROUP}{detail}")
+        measurements.missing.append(f"{served} {GROUP}{detail}")
         return ""
     except (ClusterError, MeasuringError) as error:
-        found.missing.append(f"{GROUP}: {printable(str(error), SHOWN)}")
+        measurements.missing.append(f"{GROUP}: {printable(str(error), SHOWN)}")
         return ""
     chosen = next((version for version in LISTS if version in versions), "")
     if not chosen:
-        found.missing.append(f"the cluster serves {GROUP} without {' or '.join(LISTS)}")
+        measurements.missing.append(f"the cluster serves {GROUP} without {' or '.join(LISTS)}")
     return chosen
 
 
-async def _read(client: Client, version: str, namespace: str, found: Measured) -> None:
+async def _read(client: Client, version: str, namespace: str, measurements: Measured) -> None:
     path = f"/apis/{GROUP}/{version}/namespaces/{namespace}/pods/*/{METRIC}"
     try:
         values = read_values(version, namespace, await client.read(path, LARGEST))
     except Refused as error:
-        why = error.message
+        reason = error.message
     except (ClusterError, MeasuringError) as error:
-        why = str(error)
+        reason = str(error)
     else:
-        found.values.update({(namespace, name): value for name, value in values.items()})
+        measurements.values.update({(namespace, name): value for name, value in values.items()})
         return
-    found.missing.append(f"namespace {printable(namespace, SHOWN)}: {printable(why, SHOWN)}")
+    measurements.missing.append(
+        f"namespace {printable(namespace, SHOWN)}: {printable(reason, SHOWN)}"
+    )
 
 
-def namespaces(shown: Usage) -> list[str]:
+def namespaces(usage: Usage) -> list[str]:
     """Return the namespaces with pods that hold GPUs."""
-    return sorted({each.namespace for each in holders(shown) if each.kind == "Pod"})
+    return sorted({holder.namespace for holder in holders(usage) if holder.kind == "Pod"})
 
 
-def holders(shown: Usage) -> Iterator[Holder]:
+def holders(usage: Usage) -> Iterator[Holder]:
     """Yield the pods and claims that hold GPUs, by node."""
-    for node in shown.nodes:
+    for node in usage.nodes:
         yield from node.holders
 
 
-def merge(shown: Usage, found: Measured, now: datetime) -> Usage:
+def merge(usage: Usage, measurements: Measured, now: datetime) -> Usage:
     """Return a list of holders with utilization, and with idle pods marked.
 
     A value counts for a pod only if it is of the present and of this pod: not older than `OLDEST`,
@@ -252,43 +254,47 @@ def merge(shown: Usage, found: Measured, now: datetime) -> Usage:
     pod holds.
 
     Args:
-        shown: Who holds which GPUs.
-        found: What the custom metrics API returned; values of other pods are left out.
+        usage: Who holds which GPUs.
+        measurements: What the custom metrics API returned; values of other pods are left out.
         now: Time from which the age of a value is counted.
     """
     refused: Counter[str] = Counter()
 
     def marked(holder: Holder) -> Holder:
-        value = found.values.get((holder.namespace, holder.name))
+        value = measurements.values.get((holder.namespace, holder.name))
         if value is None or holder.kind != "Pod":
             return holder
-        if why := _refusal(holder, value, now):
-            refused[why] += 1
+        if reason := _refusal_reason(holder, value, now):
+            refused[reason] += 1
             return holder
         return holder.model_copy(update={"utilization": value, "idle": value.percent == 0})
 
     nodes = tuple(
         node.model_copy(update={"holders": tuple(map(marked, node.holders))})
-        for node in shown.nodes
+        for node in usage.nodes
     )
-    reasons = [f"{number} × {why}" for why, number in sorted(refused.items())]
-    return shown.model_copy(update={"nodes": nodes, "unmeasured": (*found.missing, *reasons)})
+    reasons = [f"{number} × {reason}" for reason, number in sorted(refused.items())]
+    return usage.model_copy(
+        update={"nodes": nodes, "unmeasured": (*measurements.missing, *reasons)}
+    )
 
 
-def _refusal(holder: Holder, value: Utilization, now: datetime) -> str:
+def _refusal_reason(holder: Holder, value: Utilization, now: datetime) -> str:
     """Return why a value is not used for a pod; empty if it is used."""
     if abs(now - value.at) > OLDEST:
-        return f"a value of more than {_minutes(OLDEST)} min before or after this machine's time"
+        return (
+            f"a value of more than {_whole_minutes(OLDEST)} min before or after this machine's time"
+        )
     try:
         young = value.at - datetime.fromisoformat(holder.created) < YOUNGEST
     except (ValueError, TypeError):
         return "a value of a pod without a time of creation"
     if young:
-        return f"a value of a pod younger than {_minutes(YOUNGEST)} min"
+        return f"a value of a pod younger than {_whole_minutes(YOUNGEST)} min"
     if value.percent > 100 * sum(holder.amounts.values()):
         return "a value above 100 % for each GPU of the pod"
     return ""
 
 
-def _minutes(span: timedelta) -> int:
+def _whole_minutes(span: timedelta) -> int:
     return int(span.total_seconds() // 60)

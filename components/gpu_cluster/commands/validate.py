@@ -44,14 +44,14 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
     """
     if not text.strip():
         return ALL
-    names = [name for part in text.split(",") for name in expand(part.strip())]
-    known = {name for pool in pools for name in pool.node_names}
+    names = [name for pattern in text.split(",") for name in expand(pattern.strip())]
+    known_names = {name for pool in pools for name in pool.node_names}
     if resting := [name for name in names if name in maintenance]:
         raise ValueError(
             f"--nodes: found {', '.join(resting[:5])}, in maintenance; wanted: nodes in use; "
             "cure: remove them from `maintenance` of the stack, or from --nodes"
         )
-    strange = [name for name in names if name not in known]
+    strange = [name for name in names if name not in known_names]
     if strange and all(pool.nodes is not None for pool in pools):
         raise ValueError(
             f"--nodes: found {', '.join(strange[:5])}; wanted: nodes of the stack's pools with "
@@ -70,7 +70,7 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
     Raises:
         ValueError: The stack has no test with one of the names.
     """
-    names = [name for part in text.split(",") if (name := part.strip())]
+    names = [name for item in text.split(",") if (name := item.strip())]
     if strange := [name for name in names if name not in tests]:
         known = f"of {', '.join(tests)}" if tests else "tests below `validation.tests`"
         raise ValueError(
@@ -90,26 +90,26 @@ def report_files(paths: Mapping[str, str]) -> dict[str, Path]:
 
 
 @contextmanager
-def reported(stack: str, answer: Answer, files: Mapping[str, Path]) -> Iterator[None]:
+def reported(stack: str, json_output: Answer, files: Mapping[str, Path]) -> Iterator[None]:
     """Write the reports of a validation, also after a failed run.
 
     Args:
-        answer: The JSON document of the command; holds the outputs or the errors after a run.
+        json_output: The JSON document of the command; holds the outputs or the errors after a run.
         files: The files of the reports, by the option that named each.
     """
     try:
         yield
     except SystemExit as error:
-        told = answer.get("messages", ())
-        errors = [message["text"] for message in told if message["severity"] == "error"]
+        messages = json_output.get("messages", ())
+        errors = [message["text"] for message in messages if message["severity"] == "error"]
         _write(stack, files, failed(str(error.code), errors))
         raise
-    _write(stack, files, cases(answer["outputs"]["nodes"], answer["outputs"]["tests"]))
+    _write(stack, files, cases(json_output["outputs"]["nodes"], json_output["outputs"]["tests"]))
 
 
-def _write(stack: str, files: Mapping[str, Path], found: Sequence[Case]) -> None:
+def _write(stack: str, files: Mapping[str, Path], results: Sequence[Case]) -> None:
     for option, path in files.items():
-        replace_text(path, REPORTS[option](stack, found, datetime.now(UTC)))
+        replace_text(path, REPORTS[option](stack, results, datetime.now(UTC)))
 
 
 def main(*, nodes: str = "", tests: str = "", junit: str = "", ctrf: str = "") -> None:
@@ -126,14 +126,16 @@ def main(*, nodes: str = "", tests: str = "", junit: str = "", ctrf: str = "") -
     try:
         files = report_files({"--junit": junit, "--ctrf": ctrf})
         os.environ[TESTS] = chosen_tests(tests, cluster.validation.tests)
-        known = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
-        os.environ[ASKED] = chosen(nodes, *known) if nodes.strip() or not tests else ""
+        pools_and_maintenance = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
+        os.environ[ASKED] = (
+            chosen(nodes, *pools_and_maintenance) if nodes.strip() or not tests else ""
+        )
     except (FaultError, ValueError) as error:
         sys.exit(str(error))
     with (
-        answering("validate") as answer,
+        answering("validate") as json_output,
         stack.held("gpu-cluster validate"),
         stack.unsalted(),
-        reported(stack.name, answer, files),
+        reported(stack.name, json_output, files),
     ):
-        up.run(stack, answer, "validate")
+        up.run(stack, json_output, "validate")

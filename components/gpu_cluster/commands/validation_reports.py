@@ -71,7 +71,7 @@ def cases(nodes: Sequence[Mapping[str, Any]], tests: Sequence[Mapping[str, Any]]
         nodes: Output `nodes` of the stack.
         tests: Output `tests` of the stack.
     """
-    return [*(case for node in nodes for case in _gpus(node)), *map(_measured, tests)]
+    return [*(case for node in nodes for case in _gpu_cases(node)), *map(_test_case, tests)]
 
 
 def failed(message: str, errors: Sequence[str] = ()) -> list[Case]:
@@ -94,14 +94,14 @@ def failed(message: str, errors: Sequence[str] = ()) -> list[Case]:
     ]
 
 
-def _gpus(node: Mapping[str, Any]) -> Iterator[Case]:
+def _gpu_cases(node: Mapping[str, Any]) -> Iterator[Case]:
     """Yield a case for each declared GPU of a node."""
     simulated = bool(node["simulated"])
     ran = int(node["simulated"] or node["computed"])
-    known = [printable(uuid, LONGEST) for uuid in sorted(node.get("devices") or {})][:ran]
+    uuids = [printable(uuid, LONGEST) for uuid in sorted(node.get("devices") or {})][:ran]
     pool, name = str(node.get("pool", "")), str(node["name"])
     numbered = [f"GPU {number} of {node['declared']}" for number in range(1, 1 + node["declared"])]
-    for gpu in [*known, *numbered[len(known) : ran]]:
+    for gpu in [*uuids, *numbered[len(uuids) : ran]]:
         yield Case(
             node=name,
             pool=pool,
@@ -110,19 +110,21 @@ def _gpus(node: Mapping[str, Any]) -> Iterator[Case]:
             message="simulated: no kernel ran" if simulated else "",
             at=str(node.get("since") or ""),
         )
-    held = printable(str(node.get("held") or ""), LONGEST)
+    holders_text = printable(str(node.get("held") or ""), LONGEST)
     for gpu in numbered[ran:]:
         yield Case(
             node=name,
             pool=pool,
             name=gpu,
             status=Status.SKIPPED,
-            message=f"not validated yet, held by {held}" if held else "not validated yet",
+            message=f"not validated yet, held by {holders_text}"
+            if holders_text
+            else "not validated yet",
             at=str(node.get("since") or ""),
         )
 
 
-def _measured(document: Mapping[str, Any]) -> Case:
+def _test_case(document: Mapping[str, Any]) -> Case:
     """Return the case of a user-defined test on a node."""
     outcome = Outcome(**document)
     status, message = Status.PASSED, ""
@@ -143,16 +145,16 @@ def _measured(document: Mapping[str, Any]) -> Case:
     )
 
 
-def junit(stack: str, found: Sequence[Case], now: datetime) -> str:
+def junit(stack: str, results: Sequence[Case], now: datetime) -> str:
     """Return the JUnit report: one suite per node, one case per GPU or test.
 
     Args:
         now: Time of the report, used for results without a time.
     """
     root = ElementTree.Element("testsuites")
-    for number, node in enumerate(dict.fromkeys(case.node for case in found)):
-        listed = [case for case in found if case.node == node]
-        counts = _counts(listed)
+    for number, node in enumerate(dict.fromkeys(case.node for case in results)):
+        listed = [case for case in results if case.node == node]
+        counts = _count_cases(listed)
         at = max((case.at for case in listed if case.at), default="")
         suite = ElementTree.SubElement(
             root,
@@ -162,7 +164,7 @@ def junit(stack: str, found: Sequence[Case], now: datetime) -> str:
                 "package": f"{stack}.{listed[0].pool}",
                 "id": str(number),
                 "hostname": node,
-                "timestamp": f"{_time(at, now):%Y-%m-%dT%H:%M:%S}",
+                "timestamp": f"{_case_time(at, now):%Y-%m-%dT%H:%M:%S}",
                 "tests": str(len(listed)),
                 "failures": str(counts[Status.FAILED]),
                 "errors": "0",
@@ -181,22 +183,24 @@ def junit(stack: str, found: Sequence[Case], now: datetime) -> str:
 
 def _junit_case(suite: ElementTree.Element, stack: str, case: Case) -> None:
     place = {"name": case.name, "classname": f"{stack}.{case.pool}.{case.node}", "time": "0"}
-    made = ElementTree.SubElement(suite, "testcase", place)
+    element = ElementTree.SubElement(suite, "testcase", place)
     if case.status is Status.FAILED:
         failure = {"type": "validation", "message": case.message}
-        ElementTree.SubElement(made, "failure", failure).text = case.message
+        ElementTree.SubElement(element, "failure", failure).text = case.message
     elif case.status is not Status.PASSED:
-        ElementTree.SubElement(made, "skipped", {"message": case.message})
+        ElementTree.SubElement(element, "skipped", {"message": case.message})
 
 
-def ctrf(stack: str, found: Sequence[Case], now: datetime) -> str:
+def ctrf(stack: str, results: Sequence[Case], now: datetime) -> str:
     """Return the CTRF report: one test per GPU or user-defined test.
 
     Args:
         now: Time of the report, used for results without a time.
     """
-    counts = _counts(found)
-    times = [_milliseconds(_time(case.at, now)) for case in found] or [_milliseconds(now)]
+    counts = _count_cases(results)
+    times = [_to_milliseconds(_case_time(case.at, now)) for case in results] or [
+        _to_milliseconds(now)
+    ]
     document = {
         "reportFormat": "CTRF",
         "specVersion": SPECIFICATION,
@@ -205,13 +209,13 @@ def ctrf(stack: str, found: Sequence[Case], now: datetime) -> str:
         "results": {
             "tool": {"name": TOOL},
             "summary": {
-                "tests": len(found),
+                "tests": len(results),
                 **{status.value: counts[status] for status in Status},
                 "pending": 0,
                 "start": min(times),
                 "stop": max(times),
             },
-            "tests": [_ctrf_case(stack, case) for case in found],
+            "tests": [_ctrf_case(stack, case) for case in results],
         },
     }
     return json.dumps(document, indent=2) + "\n"
@@ -230,11 +234,11 @@ def _ctrf_case(stack: str, case: Case) -> dict[str, Any]:
     }
 
 
-def _counts(found: Sequence[Case]) -> dict[Status, int]:
-    return {status: sum(case.status is status for case in found) for status in Status}
+def _count_cases(results: Sequence[Case]) -> dict[Status, int]:
+    return {status: sum(case.status is status for case in results) for status in Status}
 
 
-def _time(text: str, now: datetime) -> datetime:
+def _case_time(text: str, now: datetime) -> datetime:
     """Return the time of a result, or the time of the report if the result has none."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC)
@@ -242,5 +246,5 @@ def _time(text: str, now: datetime) -> datetime:
         return now
 
 
-def _milliseconds(time: datetime) -> int:
+def _to_milliseconds(time: datetime) -> int:
     return int(time.timestamp()) * 1000

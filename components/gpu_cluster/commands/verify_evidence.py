@@ -45,17 +45,17 @@ def verified(text: bytes, key: bytes, stack: Stack, now: datetime, *, simulated:
     Raises:
         EvidenceError: The evidence does not hold; the error says why.
     """
-    found = read(envelope.verified(text, envelope.public_key(key)))
+    statement = read(envelope.verified(text, envelope.public_key(key)))
     declared = Declared(
         stack=stack.name,
         file=stack.file.name,
         sha256=hashlib.sha256(stack.file.read_bytes()).hexdigest(),
         validation=resolve(stack.cluster, stack.name).validation,
     )
-    require_holds(found, declared, now)
+    require_holds(statement, declared, now)
     if not simulated:
-        require_computed(totals(found.predicate.nodes))
-    return found
+        require_computed(totals(statement.predicate.nodes))
+    return statement
 
 
 def main(*, file: str = "", public: str = "", simulated: bool = False) -> None:
@@ -67,9 +67,9 @@ def main(*, file: str = "", public: str = "", simulated: bool = False) -> None:
         simulated: Whether kernels that were only simulated are accepted.
     """
     stack = Stack.current()
-    with answering("verify-evidence") as answer:
+    with answering("verify-evidence") as json_output:
         try:
-            found = verified(
+            statement = verified(
                 named_file("--file", file, LARGEST + 1, "gpu-cluster evidence"),
                 named_file("--public", public, envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
                 stack,
@@ -78,8 +78,8 @@ def main(*, file: str = "", public: str = "", simulated: bool = False) -> None:
             )
         except FaultError as error:
             sys.exit(str(error))
-        predicate = found.predicate
-        answer["evidence"] = found.model_dump(mode="json", by_alias=True)
+        predicate = statement.predicate
+        json_output["evidence"] = statement.model_dump(mode="json", by_alias=True)
         say(
             f"verify-evidence: stack {predicate.stack}: {counted(totals(predicate.nodes))}, "
             f"made {predicate.made}, holds until {predicate.until}"

@@ -32,12 +32,14 @@ class Reminder:
 
 
 @contextmanager
-def named(what: Callable[[], tuple[str, float]], say: Callable[[str], None]) -> Iterator[None]:
+def named(
+    describe_wait: Callable[[], tuple[str, float]], say: Callable[[str], None]
+) -> Iterator[None]:
     """Print messages about a long wait while the block runs.
 
     Args:
-        what: Function that returns what the program waits for, and for how many seconds already. An
-            empty text means that it does not wait.
+        describe_wait: Function that returns what the program waits for, and for how many seconds
+            already. An empty text means that it does not wait.
         say: Function that prints a line.
     """
     ended = threading.Event()
@@ -45,7 +47,7 @@ def named(what: Callable[[], tuple[str, float]], say: Callable[[str], None]) -> 
     def remind() -> None:
         reminder = Reminder()
         while not ended.wait(1.0):
-            text, seconds = what()
+            text, seconds = describe_wait()
             if not text or seconds < FIRST:
                 reminder.reset()
             elif reminder.due(seconds):

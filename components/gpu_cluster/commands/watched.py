@@ -22,7 +22,7 @@ class Failed(Exception):
 
 def watched(
     operation: Callable[..., T],
-    answer: Answer,
+    json_output: Answer,
     *,
     display: Display | None = None,
     preview: bool = False,
@@ -32,7 +32,7 @@ def watched(
 
     Args:
         operation: A method of the automation API's stack, for example its `up`.
-        answer: The JSON document of the command; gets ``resources`` and ``messages``.
+        json_output: The JSON document of the command; gets ``resources`` and ``messages``.
         display: Object that turns the engine's events into lines. None: a new `Display`.
         preview: Whether the operation only shows what would change.
         options: Keyword arguments for the operation.
@@ -42,7 +42,7 @@ def watched(
     """
     with left_to_the_engine() as interrupts:
         if verbose():
-            return _verbose(operation, {"diff": True} if preview else {}, options)
+            return _run_verbosely(operation, {"diff": True} if preview else {}, options)
 
         def unless_interrupted(text: str) -> None:
             if not interrupts.count:
@@ -58,20 +58,22 @@ def watched(
                 )
         except automation.CommandError as error:
             display.finish()
-            shown = display.errors
-            if not shown:
-                shown = errors_of("\n".join(errors)) or cause(error)
-                for line in shown:
+            error_lines = display.errors
+            if not error_lines:
+                error_lines = errors_of("\n".join(errors)) or cause(error)
+                for line in error_lines:
                     unless_interrupted(line)
-            raise Failed(summary(shown)) from error
+            raise Failed(summary(error_lines)) from error
         finally:
-            answer["resources"] = [each.model_dump() for each in display.resources]
-            answer["messages"] = display.messages
+            json_output["resources"] = [resource.model_dump() for resource in display.resources]
+            json_output["messages"] = display.messages
         display.finish()
         return result
 
 
-def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[str, Any]) -> T:
+def _run_verbosely(
+    operation: Callable[..., T], engine_options: dict[str, bool], options: dict[str, Any]
+) -> T:
     """Run an operation with the engine's own output; print the cause if the engine printed none."""
     errors: list[str] = []
 
@@ -81,7 +83,7 @@ def _verbose(operation: Callable[..., T], shown: dict[str, bool], options: dict[
             errors.append(f"{text}\n")
 
     try:
-        return operation(on_output=show, on_error=show, color=color(), **shown, **options)
+        return operation(on_output=show, on_error=show, color=color(), **engine_options, **options)
     except automation.CommandError as error:
         causes = errors_of("".join(errors)) or cause(error)
         for line in causes:

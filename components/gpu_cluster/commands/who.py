@@ -56,8 +56,8 @@ async def observed(
         ClusterError: The cluster can't be reached, or doesn't allow to list nodes or pods.
     """
     async with connect(context) as client:
-        found = await listed_objects(client)
-        return await held(stack, scheduling, validation, client, found)
+        objects = await listed_objects(client)
+        return await held(stack, scheduling, validation, client, objects)
 
 
 async def held(
@@ -65,19 +65,19 @@ async def held(
     scheduling: DesiredScheduling,
     validation: DesiredValidation,
     client: Client,
-    found: Listed,
+    objects: Listed,
 ) -> Usage:
     """Return who holds the GPUs of a stack's cluster, and read how busy these are.
 
     Args:
         scheduling: Nodes of the stack's pools.
         validation: GPU resources of the stack's pools.
-        found: Objects that were read from the cluster.
+        objects: Objects that were read from the cluster.
     """
     names = {name for pool in validation.pools for name in pool.resources}
-    shown = usage(stack, scheduling.pools, names, found, validation.pools)
-    busy = await measured(client, namespaces(shown))
-    return merge(shown, busy, datetime.now(UTC))
+    holders_now = usage(stack, scheduling.pools, names, objects, validation.pools)
+    busy = await measured(client, namespaces(holders_now))
+    return merge(holders_now, busy, datetime.now(UTC))
 
 
 def age(created: str, now: datetime) -> str:
@@ -92,42 +92,47 @@ def age(created: str, now: datetime) -> str:
     return f"{max(0, seconds):.0f} s"
 
 
-def amounts(found: Mapping[str, int]) -> str:
+def amounts(by_resource: Mapping[str, int]) -> str:
     """Return amounts by resource as text, such as `8 nvidia.com/gpu`; `-` for none."""
     return (
-        ", ".join(f"{number} {printable(name, LONGEST)}" for name, number in found.items()) or "-"
+        ", ".join(f"{number} {printable(name, LONGEST)}" for name, number in by_resource.items())
+        or "-"
     )
 
 
-def tables(shown: Usage, now: datetime, *, single: bool = False) -> Iterator[Table]:
+def tables(stack_usage: Usage, now: datetime, *, single: bool = False) -> Iterator[Table]:
     """Yield the table of nodes and, if anybody holds GPUs, the table of namespaces.
 
     Nodes of one pool that nobody uses, and that advertise the same, share a row.
 
     Args:
-        shown: Who holds which GPUs.
+        stack_usage: Who holds which GPUs.
         now: Time from which ages are counted.
         single: Whether each pod gets a line, however many there are.
     """
-    single = single or sum(len(node.holders) for node in shown.nodes) <= SINGLE
-    nodes = _table("node", "pool", "GPUs", "free", "held by")
-    rows = [_row(group, now, single=single) for group in _groups(shown.nodes)]
+    single = single or sum(len(node.holders) for node in stack_usage.nodes) <= SINGLE
+    nodes = _new_table("node", "pool", "GPUs", "free", "held by")
+    rows = [_table_row(group, now, single=single) for group in _group_nodes(stack_usage.nodes)]
     _fill(nodes, rows, None if single else MOST)
     yield nodes
-    if shown.namespaces:
-        spaces = _table("namespace", "pods", "GPUs")
+    if stack_usage.namespaces:
+        spaces = _new_table("namespace", "pods", "GPUs")
         _fill(
             spaces,
             [
-                (printable(each.namespace, LONGEST), str(each.holders), amounts(each.amounts))
-                for each in shown.namespaces
+                (
+                    printable(of_namespace.namespace, LONGEST),
+                    str(of_namespace.holders),
+                    amounts(of_namespace.amounts),
+                )
+                for of_namespace in stack_usage.namespaces
             ],
             MOST,
         )
         yield spaces
 
 
-def _table(*columns: str) -> Table:
+def _new_table(*columns: str) -> Table:
     table = Table()
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -142,7 +147,7 @@ def _fill(table: Table, rows: Sequence[Sequence[str]], most: int | None) -> None
         table.add_row(f"and {more} more; --output json lists all")
 
 
-def _groups(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
+def _group_nodes(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
     groups: dict[NodeUsage, list[NodeUsage]] = {}
     for node in nodes:
         same = node if node.holders else node.model_copy(update={"node": ""})
@@ -150,7 +155,7 @@ def _groups(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
     return list(groups.values())
 
 
-def _row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
+def _table_row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
     first = group[0]
     names = listed([node.node for node in group])
     gone = f"{sum(first.missing.values())} not advertised" if first.missing else ""
@@ -161,12 +166,14 @@ def _row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[st
         amounts(total(node.gpus for node in group)),
         str(sum(sum(node.free.values()) for node in group)),
         "\n".join(
-            _each(first.holders, now, first.gpus) if single else _together(first.holders, now)
+            _line_per_holder(first.holders, now, first.gpus)
+            if single
+            else _line_per_namespace(first.holders, now)
         ),
     )
 
 
-def _each(
+def _line_per_holder(
     holders: Iterable[Holder], now: datetime, advertised: Mapping[str, int] | None = None
 ) -> Iterator[str]:
     """Yield a line per holder.
@@ -176,9 +183,9 @@ def _each(
         now: Time from which ages are counted.
         advertised: Devices that the node advertises, by resource. None: no holder is marked.
     """
-    every = list(holders)
-    used = total(holder.amounts for holder in every)
-    for holder in every:
+    all_holders = list(holders)
+    used = total(holder.amounts for holder in all_holders)
+    for holder in all_holders:
         words = [amounts(holder.amounts), age(holder.created, now)]
         if any(advertised is not None and advertised.get(kind, 0) < used[kind]
                for kind in holder.amounts):  # fmt: skip
@@ -197,20 +204,23 @@ def _each(
         yield f"{_name(holder)}: {', '.join(words)}"
 
 
-def _together(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
+def _line_per_namespace(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
     """Yield a line per namespace; a holder that is alone in its namespace is named."""
     spaces: dict[str, list[Holder]] = {}
     for holder in holders:
         spaces.setdefault(holder.namespace, []).append(holder)
-    for space, own in spaces.items():
-        if len(own) == 1:
-            yield from _each(own, now)
+    for space, namespace_holders in spaces.items():
+        if len(namespace_holders) == 1:
+            yield from _line_per_holder(namespace_holders, now)
             continue
-        oldest = min((each.created for each in own if each.created), default="")
-        held = amounts(total(each.amounts for each in own))
-        pods = counted(len(own), "pod")
-        text = f"{printable(space, LONGEST)}: {pods}, {held}, oldest {age(oldest, now)}"
-        idle = sum(each.idle for each in own)
+        oldest = min(
+            (one_holder.created for one_holder in namespace_holders if one_holder.created),
+            default="",
+        )
+        amount_text = amounts(total(one_holder.amounts for one_holder in namespace_holders))
+        pods = counted(len(namespace_holders), "pod")
+        text = f"{printable(space, LONGEST)}: {pods}, {amount_text}, oldest {age(oldest, now)}"
+        idle = sum(one_holder.idle for one_holder in namespace_holders)
         yield f"{text}, {idle} idle" if idle else text
 
 
@@ -218,62 +228,64 @@ def _name(holder: Holder) -> str:
     return f"{printable(holder.namespace, LONGEST)}/{printable(holder.name, LONGEST)}"
 
 
-def last_lines(shown: Usage) -> Iterator[str]:
+def last_lines(stack_usage: Usage) -> Iterator[str]:
     """Yield what could not be read, pods that wait or are idle, and the line with the totals."""
-    for why in shown.uninspected:
-        yield f"not inspected: {printable(why)}; GPUs that these use are missing here"
-    if shown.waiting:
-        yield f"waiting for GPUs: {_named(shown.waiting)}"
-    yield from _utilization(shown)
-    declared = total(amount for node in shown.nodes for amount in (node.gpus, node.missing))
+    for reason in stack_usage.uninspected:
+        yield f"not inspected: {printable(reason)}; GPUs that these use are missing here"
+    if stack_usage.waiting:
+        yield f"waiting for GPUs: {_name_pods(stack_usage.waiting)}"
+    yield from _utilization_lines(stack_usage)
+    declared = total(amount for node in stack_usage.nodes for amount in (node.gpus, node.missing))
     for resource, number in declared.items():
-        free = sum(node.free.get(resource, 0) for node in shown.nodes)
-        closed = sum(node.free.get(resource, 0) for node in shown.nodes if node.closed)
-        holding = sum(each.amounts.get(resource, 0) for n in shown.nodes for each in n.holders)
+        free = sum(node.free.get(resource, 0) for node in stack_usage.nodes)
+        closed = sum(node.free.get(resource, 0) for node in stack_usage.nodes if node.closed)
+        holding = sum(
+            holder.amounts.get(resource, 0) for n in stack_usage.nodes for holder in n.holders
+        )
         text = f"who: {printable(resource, LONGEST)}: {holding} of {number} held, {free} free"
         text += f", of them {closed} on nodes that take no pods" if closed else ""
-        yield text + _missing(shown.nodes, resource)
+        yield text + _missing_text(stack_usage.nodes, resource)
     if not declared:
         yield "who: no node advertises a GPU"
 
 
-def _missing(nodes: Iterable[NodeUsage], resource: str) -> str:
+def _missing_text(nodes: Iterable[NodeUsage], resource: str) -> str:
     """Return how many declared devices are not advertised, and where; empty if all are."""
     gone = [(node.node, node.missing[resource]) for node in nodes if node.missing.get(resource)]
     if not gone:
         return ""
-    where = ", ".join(f"{printable(name, LONGEST)}: {number}" for name, number in gone[:NAMED])
+    nodes_text = ", ".join(f"{printable(name, LONGEST)}: {number}" for name, number in gone[:NAMED])
     total_gone = sum(number for _, number in gone)
-    return f", {total_gone} not advertised ({where}{and_more(len(gone), NAMED)})"
+    return f", {total_gone} not advertised ({nodes_text}{and_more(len(gone), NAMED)})"
 
 
-def _utilization(shown: Usage) -> Iterator[str]:
+def _utilization_lines(stack_usage: Usage) -> Iterator[str]:
     """Yield the idle pods, what their values mean, and why values are missing."""
-    pods = [each for each in holders(shown) if each.kind == "Pod"]
-    if idle := [each for each in pods if each.idle]:
-        yield f"idle, 0 % used: {_named(idle)}"
-    if times := [each.utilization.at for each in pods if each.utilization]:
+    pods = [holder for holder in holders(stack_usage) if holder.kind == "Pod"]
+    if idle := [pod for pod in pods if pod.idle]:
+        yield f"idle, 0 % used: {_name_pods(idle)}"
+    if times := [pod.utilization.at for pod in pods if pod.utilization]:
         first = min(times).astimezone(UTC).isoformat(sep=" ", timespec="seconds")
         yield (
             f"utilization of {len(times)} of {counted(len(pods), 'pod')}, measured at {first} or "
             "later: values of a moment, unless the metrics adapter averages them"
         )
-    if shown.unmeasured:
-        reasons = "; ".join(map(printable, shown.unmeasured[:REASONS]))
-        yield f"no utilization: {reasons}{and_more(len(shown.unmeasured), REASONS)}"
+    if stack_usage.unmeasured:
+        reasons = "; ".join(map(printable, stack_usage.unmeasured[:REASONS]))
+        yield f"no utilization: {reasons}{and_more(len(stack_usage.unmeasured), REASONS)}"
 
 
-def _named(pods: Sequence[Holder]) -> str:
-    names = [f"{_name(each)} ({amounts(each.amounts)})" for each in pods[:NAMED]]
+def _name_pods(pods: Sequence[Holder]) -> str:
+    names = [f"{_name(pod)} ({amounts(pod.amounts)})" for pod in pods[:NAMED]]
     return f"{', '.join(names)}{and_more(len(pods), NAMED)}"
 
 
-def show(shown: Usage, now: datetime) -> None:
+def show(stack_usage: Usage, now: datetime) -> None:
     """Print the tables and the last lines."""
     console = Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False)
-    for table in tables(shown, now, single=verbose()):
+    for table in tables(stack_usage, now, single=verbose()):
         console.print(table)
-    for line in last_lines(shown):
+    for line in last_lines(stack_usage):
         print(line)
 
 
@@ -284,12 +296,12 @@ def main() -> None:
         try:
             reading(stack)
             desired = resolve(stack.cluster, stack.name)
-            shown = asyncio.run(
+            stack_usage = asyncio.run(
                 observed(desired.context, stack.name, desired.scheduling, desired.validation)
             )
         except FaultError as error:
             sys.exit(f"who: {error}")
         if output:
-            output.write(shown.model_dump_json(by_alias=True, indent=2) + "\n")
+            output.write(stack_usage.model_dump_json(by_alias=True, indent=2) + "\n")
         else:
-            show(shown, datetime.now(UTC))
+            show(stack_usage, datetime.now(UTC))

@@ -109,25 +109,25 @@ class Draft:
         return text + commented_hosts(self.hosts, self.about_hosts, has_hosts=has_hosts)
 
 
-def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> Draft:
+def from_inventory(inventory: Found, wishes: Wanted, stack: str, keys: HostKeys) -> Draft:
     """Return a stack file for the machines that an inventory describes.
 
     Args:
-        found: The machines.
-        wanted: Options that the user chooses.
+        inventory: The machines.
+        wishes: Options that the user chooses.
         keys: Host keys that are known.
     """
-    comments: dict[Location, tuple[str, ...]] = {("pools",): _about_pools(found)}
-    if not wanted.context:
+    comments: dict[Location, tuple[str, ...]] = {("pools",): _about_pools(inventory)}
+    if not wishes.context:
         comments["kubernetes", "context"] = _no_context()
-    platform = wanted.platform or (GPU_OPERATOR if found.operator else DEVICE_PLUGIN)
-    if not wanted.platform and not found.operator:
+    platform = wishes.platform or (GPU_OPERATOR if inventory.operator else DEVICE_PLUGIN)
+    if not wishes.platform and not inventory.operator:
         comments["platform",] = (
             "No platform was found. If the cluster already runs GPU software, read the cluster, "
             "too: "
             f"gpu-cluster new --stack {stack} --from-cluster context --from-inventory file",
         )
-    pools = _pools(found.machines, wanted.gpus)
+    pools = _draft_pools(inventory.machines, wishes.gpus)
     for index, (_, assumed) in enumerate(pools):
         if assumed:
             comments["pools", index, "gpusPerNode"] = (
@@ -136,71 +136,71 @@ def from_inventory(found: Found, wanted: Wanted, stack: str, keys: HostKeys) -> 
             )
     settings = {
         "version": "v1",
-        "kubernetes": {"context": wanted.context or stack},
+        "kubernetes": {"context": wishes.context or stack},
         "platform": platform,
         "driver": {"source": "preinstalled"},
-        **_engine(found.machines, operator=platform == GPU_OPERATOR),
+        **_engine_sections(inventory.machines, operator=platform == GPU_OPERATOR),
         "pools": [pool for pool, _ in pools],
     }
-    if found.driver:
+    if inventory.driver:
         comments["driver", "source"] = (
-            f"The hosts keep their driver. The inventory installs version {found.driver}.",
+            f"The hosts keep their driver. The inventory installs version {inventory.driver}.",
         )
     origin = "Written from an inventory of Ansible."
     draft = Draft(settings=settings, comments=comments, origin=origin)
-    return with_hosts(draft, found.machines, keys)
+    return with_hosts(draft, inventory.machines, keys)
 
 
 def from_named_nodes(
-    wanted: Wanted, stack: str, machines: Sequence[Machine] = (), keys: HostKeys = HostKeys()
+    wishes: Wanted, stack: str, machines: Sequence[Machine] = (), keys: HostKeys = HostKeys()
 ) -> Draft:
     """Return a stack file for nodes whose names the user gives.
 
     Args:
-        wanted: Options that the user chooses.
+        wishes: Options that the user chooses.
         machines: Machines of these nodes, from the running cluster. Empty: no cluster was read.
         keys: Host keys that are known.
     """
     pool = {
         "name": "gpu",
-        "nodes": [*wanted.nodes],
-        "gpusPerNode": USUAL_GPUS if wanted.gpus is None else wanted.gpus,
+        "nodes": [*wishes.nodes],
+        "gpusPerNode": USUAL_GPUS if wishes.gpus is None else wishes.gpus,
     }
     comments: dict[Location, tuple[str, ...]] = {}
-    if not wanted.context:
+    if not wishes.context:
         comments["kubernetes", "context"] = _no_context()
-    if wanted.gpus is None:
+    if wishes.gpus is None:
         comments["pools", 0, "gpusPerNode"] = (
             "Assumed: the number of GPUs of these nodes is not known. `nvidia-smi -L` lists them.",
         )
     settings = {
         "version": "v1",
-        "kubernetes": {"context": wanted.context or stack},
-        "platform": wanted.platform or "device-plugin",
+        "kubernetes": {"context": wishes.context or stack},
+        "platform": wishes.platform or "device-plugin",
         "pools": [pool],
     }
-    hosts = tuple((each, ()) for each in _hosts(machines, keys))
+    hosts = tuple((host, ()) for host in _draft_hosts(machines, keys))
     return Draft(settings=settings, comments=comments, hosts=hosts)
 
 
 def from_cluster(
-    observed: ObservedCluster, proposal: Proposal, found: Found | None, keys: HostKeys
+    observed: ObservedCluster, proposal: Proposal, inventory: Found | None, keys: HostKeys
 ) -> Draft:
     """Return a stack file that takes over a running cluster.
 
     Args:
         proposal: Settings that keep the cluster as it is.
-        found: Machines of an inventory, which become hosts of the stack; None without inventory.
+        inventory: Machines that become hosts of the stack; None without an inventory.
         keys: Host keys that are known.
     """
     notes: dict[Location, tuple[str, ...]] = {("pools",): proposal.notes}
     draft = Draft(settings=dict(proposal.settings), comments=notes, origin=FROM_CLUSTER)
-    if found is None:
-        hosts = tuple((each, ()) for each in _hosts(with_gpus(observed), keys))
+    if inventory is None:
+        hosts = tuple((host, ()) for host in _draft_hosts(with_gpus(observed), keys))
         return replace(draft, hosts=hosts, about_hosts=ADOPTED)
     draft = replace(draft, origin="Written from the running cluster and an inventory.")
     nodes = [node for pool in gpu_pools(observed.nodes) for node in pool.nodes]
-    return _with_devices(with_hosts(draft, _matched(found.machines, nodes), keys))
+    return _with_devices(with_hosts(draft, _match_nodes(inventory.machines, nodes), keys))
 
 
 def _with_devices(draft: Draft) -> Draft:
@@ -236,13 +236,18 @@ def of_nodes(nodes: Iterable[ObservedNode], names: Collection[str]) -> list[Mach
     ]
 
 
-def _matched(machines: Iterable[Machine], nodes: Sequence[ObservedNode]) -> list[Machine]:
+def _match_nodes(machines: Iterable[Machine], nodes: Sequence[ObservedNode]) -> list[Machine]:
     """Return the machines that are nodes, by name or address, with the node's name and role."""
     names = {node.name: node for node in nodes}
     addresses = {node.address: node for node in nodes if node.address}
     pairs = (
-        (each, names.get(each.node) or addresses.get(each.address) or addresses.get(each.name))
-        for each in machines
+        (
+            machine,
+            names.get(machine.node)
+            or addresses.get(machine.address)
+            or addresses.get(machine.name),
+        )
+        for machine in machines
     )
     return [
         replace(machine, node=node.name, control_plane=node.control_plane)
@@ -255,27 +260,27 @@ def with_hosts(draft: Draft, machines: Sequence[Machine], keys: HostKeys) -> Dra
     """Return a draft with hosts; a host with incomplete settings is written as a comment."""
     pools = draft.settings.get("pools", [])
     members = {name for pool in pools for name in written_out(tuple(pool.get("nodes") or ()))}
-    known: list[Settings] = []
+    known_hosts: list[Settings] = []
     open_: list[tuple[Settings, tuple[str, ...]]] = []
     comments = dict(draft.comments)
-    seen: set[str | tuple[str, int]] = set()
-    for machine, host in zip(machines, _hosts(machines, keys), strict=True):
+    used_names: set[str | tuple[str, int]] = set()
+    for machine, host in zip(machines, _draft_hosts(machines, keys), strict=True):
         place = (machine.address, machine.port or 22)
         reasons: list[str] = []
         if machine.node not in members:
             reasons.append("its node is in no pool by name")
-        taken: set[str | tuple[str, int]] = {machine.node}
-        taken |= {place} if machine.address else set()
-        if seen & taken:
+        host_names_and_address: set[str | tuple[str, int]] = {machine.node}
+        host_names_and_address |= {place} if machine.address else set()
+        if used_names & host_names_and_address:
             reasons.append("another host has the same node, or the same address and port")
-        seen |= taken
+        used_names |= host_names_and_address
         if reasons or not _is_complete(host):
-            open_.append((host, tuple(map(_sentence, (*machine.notes, *reasons)))))
+            open_.append((host, tuple(map(_as_sentence, (*machine.notes, *reasons)))))
             continue
-        if notes := [*machine.notes, *_unproven(machine, keys)]:
-            comments["hosts", len(known)] = tuple(map(_sentence, notes))
-        known.append(host)
-    settings = {**draft.settings, **({"hosts": known} if known else {})}
+        if notes := [*machine.notes, *_unproven_keys(machine, keys)]:
+            comments["hosts", len(known_hosts)] = tuple(map(_as_sentence, notes))
+        known_hosts.append(host)
+    settings = {**draft.settings, **({"hosts": known_hosts} if known_hosts else {})}
     if machines and not any(machine.user for machine in machines):
         comments["hosts",] = (
             "Nothing names a user, so the login is as root. Another: user: name, in ssh or a host.",
@@ -285,11 +290,17 @@ def with_hosts(draft: Draft, machines: Sequence[Machine], keys: HostKeys) -> Dra
         settings=settings,
         comments={at: lines for at, lines in comments.items() if at[0] in settings},
         hosts=tuple(open_),
-        key_files=tuple(dict.fromkeys(each.key_file for each in machines if each.key_file)),
+        key_files=tuple(
+            dict.fromkeys(
+                machine_with_key.key_file
+                for machine_with_key in machines
+                if machine_with_key.key_file
+            )
+        ),
     )
 
 
-def _unproven(machine: Machine, keys: HostKeys) -> Iterator[str]:
+def _unproven_keys(machine: Machine, keys: HostKeys) -> Iterator[str]:
     places = {(machine.address, machine.port or 22)}
     places |= {(machine.jump.address, machine.jump.port)} if machine.jump else set()
     if places & keys.scanned.keys():
@@ -299,12 +310,12 @@ def _unproven(machine: Machine, keys: HostKeys) -> Iterator[str]:
         )
 
 
-def _hosts(machines: Sequence[Machine], keys: HostKeys) -> list[Settings]:
+def _draft_hosts(machines: Sequence[Machine], keys: HostKeys) -> list[Settings]:
     names = host_names([machine.node for machine in machines])
-    return [_host(machine, name, keys) for machine, name in zip(machines, names, strict=True)]
+    return [_draft_host(machine, name, keys) for machine, name in zip(machines, names, strict=True)]
 
 
-def _host(machine: Machine, name: str, keys: HostKeys) -> Settings:
+def _draft_host(machine: Machine, name: str, keys: HostKeys) -> Settings:
     host: Settings = {"name": name}
     if machine.node != name:
         host["node"] = machine.node
@@ -336,12 +347,12 @@ def host_names(nodes: Sequence[str]) -> list[str]:
     short = [node.partition(".")[0] for node in nodes]
     whole = [node.replace(".", "-")[-63:].strip("-") for node in nodes]
     return [
-        first if short.count(first) == 1 and not first.isdecimal() else other
-        for first, other in zip(short, whole, strict=True)
+        first if short.count(first) == 1 and not first.isdecimal() else full_name
+        for first, full_name in zip(short, whole, strict=True)
     ]
 
 
-def _pools(machines: Sequence[Machine], gpus: int | None) -> list[tuple[Settings, bool]]:
+def _draft_pools(machines: Sequence[Machine], gpus: int | None) -> list[tuple[Settings, bool]]:
     """Return pools of equal machines, each with True if the pool's number of GPUs is assumed."""
     groups: dict[tuple[Any, ...], list[Machine]] = {}
     for machine in machines:
@@ -350,22 +361,22 @@ def _pools(machines: Sequence[Machine], gpus: int | None) -> list[tuple[Settings
         groups.setdefault(key, []).append(machine)
     names = unique_names([model or "gpu" for model, _, _ in groups])
     return [
-        (_pool(name, count, members), count is None)
+        (_draft_pool(name, count, members), count is None)
         for name, ((_, count, _), members) in zip(names, groups.items(), strict=True)
     ]
 
 
-def _pool(name: str, gpus: int | None, members: Sequence[Machine]) -> Settings:
+def _draft_pool(name: str, gpus: int | None, members: Sequence[Machine]) -> Settings:
     pool: Settings = {
         "name": name,
         "nodes": [*ranges({member.node for member in members})],
         "gpusPerNode": USUAL_GPUS if gpus is None else gpus,
     }
-    first, *others = members
+    first, *other_members = members
     labels = {
         key: value
         for key, value in first.labels.items()
-        if all(other.labels.get(key) == value for other in others)
+        if all(machine.labels.get(key) == value for machine in other_members)
     }
     if labels:
         pool["labels"] = {**GPU_LABELS, **labels}
@@ -375,32 +386,32 @@ def _pool(name: str, gpus: int | None, members: Sequence[Machine]) -> Settings:
     return pool
 
 
-def _engine(machines: Iterable[Machine], *, operator: bool) -> Settings:
+def _engine_sections(machines: Iterable[Machine], *, operator: bool) -> Settings:
     engines = {machine.engine for machine in machines}
     if len(engines) != 1 or engines == {Engine.CONTAINERD}:
         return {}
     engine = engines.pop()
-    found: Settings = {"runtime": {"engine": engine.value}}
-    if operator and engine.value in {each.value for each in Distribution}:
-        found["gpuOperator"] = {"distribution": engine.value}
-    return found
+    sections: Settings = {"runtime": {"engine": engine.value}}
+    if operator and engine.value in {distribution.value for distribution in Distribution}:
+        sections["gpuOperator"] = {"distribution": engine.value}
+    return sections
 
 
-def _about_pools(found: Found) -> tuple[str, ...]:
-    lines = [f"Nodes with GPUs: {found.reason}."]
-    if found.others:
+def _about_pools(inventory: Found) -> tuple[str, ...]:
+    lines = [f"Nodes with GPUs: {inventory.reason}."]
+    if inventory.others:
         machines = (
             "1 other machine of the inventory is"
-            if found.others == 1
-            else (f"{found.others} other machines of the inventory are")
+            if inventory.others == 1
+            else (f"{inventory.others} other machines of the inventory are")
         )
         lines.append(f"{machines} not declared.")
-    return (*lines, *map(_sentence, found.notes))
+    return (*lines, *map(_as_sentence, inventory.notes))
 
 
 def _no_context() -> tuple[str, ...]:
     return ("Not known: write the context of your kubeconfig (`kubectl config get-contexts`).",)
 
 
-def _sentence(clause: str) -> str:
+def _as_sentence(clause: str) -> str:
     return f"{clause[0].upper()}{clause[1:]}."

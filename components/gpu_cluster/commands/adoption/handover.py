@@ -24,7 +24,7 @@ def way(workload: ObservedWorkload) -> str:
     """Return the commands with which an owner gives up a workload without deleting it."""
     owner = workload.managed_by
     name, space = owner.name, owner.namespace
-    end = f"{_unmark(workload)}then run `gpu-cluster adopt` again; objects and pods stay"
+    end = f"{_unmark_commands(workload)}then run `gpu-cluster adopt` again; objects and pods stay"
     if owner.kind is ManagerKind.ARGO_CD:
         return (
             f"remove the Application from its ApplicationSet or parent, `argocd app delete {name} "
@@ -67,7 +67,7 @@ def way(workload: ObservedWorkload) -> str:
     return f"take over what made it, {owner}, or keep it outside the stack"
 
 
-def _unmark(workload: ObservedWorkload) -> str:
+def _unmark_commands(workload: ObservedWorkload) -> str:
     """Return the commands that remove an owner's marks from a workload; empty without marks."""
     item = f"-n {workload.namespace} {workload.kind.lower()} {workload.name}"
     owner = workload.managed_by

@@ -56,7 +56,7 @@ class Handed:
 
 def is_handed(node: Json, handed: Handed) -> bool:
     """Return True if a node has annotations of the stack for a pool that is released."""
-    records = {each.pool for each in every(node, handed.stack)}
+    records = {record.pool for record in every(node, handed.stack)}
     if handed.pools:
         return bool(records & handed.pools)
     proof = record.decode(node)
@@ -90,22 +90,22 @@ def node_patch(node: Json, handed: Handed) -> list[Json]:
     managers = {
         *handed.managers,
         startup_taint.MANAGER,
-        *(handed.manager_of(each.pool) for each in every(node, handed.stack)),
+        *(handed.manager_of(record.pool) for record in every(node, handed.stack)),
     }
     fields = metadata.get("managedFields") or []
-    kept = [entry for entry in fields if entry["manager"] not in managers]
+    remaining = [entry for entry in fields if entry["manager"] not in managers]
     return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
         *(
-            {"op": "remove", "path": f"/metadata/annotations/{_pointer(key)}"}
+            {"op": "remove", "path": f"/metadata/annotations/{_escape_pointer(key)}"}
             for key in metadata.get("annotations") or {}
             if key.startswith(OURS)
         ),
-        {"op": "replace", "path": "/metadata/managedFields", "value": kept},
+        {"op": "replace", "path": "/metadata/managedFields", "value": remaining},
     ]
 
 
-def _pointer(key: str) -> str:
+def _escape_pointer(key: str) -> str:
     """Return a label or annotation key, escaped for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
@@ -150,14 +150,14 @@ async def leave_objects(client: Client, objects: Collection[Expected]) -> list[s
         await kinds.url(item)
 
     async def leave(item: Expected) -> str:
-        where = await kinds.url(item)
-        if where is None:
+        location = await kinds.url(item)
+        if location is None:
             return ""
-        path, base, version = where
+        path, base, version = location
         notes = {"labels": dict.fromkeys(LABELS), "annotations": {MANAGER: None}}
         try:
-            found = await client.request("GET", path, base=base, version=version)
-            if not LABELS.items() <= (found["metadata"].get("labels") or {}).items():
+            live = await client.request("GET", path, base=base, version=version)
+            if not LABELS.items() <= (live["metadata"].get("labels") or {}).items():
                 return ""
             await client.request(
                 "PATCH",
@@ -180,10 +180,10 @@ async def delete_objects(client: Client, objects: Collection[Expected]) -> None:
     """Delete objects that only the stack uses, such as the namespace of its validation pods."""
     kinds = Kinds(client)
     for item in objects:
-        where = await kinds.url(item)
-        if where is None:
+        location = await kinds.url(item)
+        if location is None:
             continue
-        path, base, version = where
+        path, base, version = location
         try:
             await client.request("DELETE", path, base=base, version=version)
         except Refused as error:
@@ -214,7 +214,7 @@ async def leave_host(host: DesiredHost, private_key: str) -> str:
     try:
         async with reached(host, private_key) as connection:
             removal = f"rm -rf -- {paths}\n"
-            answer = await run(connection, shell(host, LIMIT), removal, NOTHING, LIMIT)
+            result = await run(connection, shell(host, LIMIT), removal, NOTHING, LIMIT)
     except LoginFailed as error:
         return f"{error.failure.found}; cure: {error.failure.cure}"
-    return "" if answer.status == 0 else " ".join(answer.errors) or f"status {answer.status}"
+    return "" if result.status == 0 else " ".join(result.errors) or f"status {result.status}"

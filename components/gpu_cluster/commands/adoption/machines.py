@@ -148,23 +148,27 @@ def find(inventory: Inventory, chosen: Collection[str] = ()) -> Found:
     Args:
         chosen: Names of the machines with GPUs, if the user names them; empty to find them.
     """
-    nodes = _nodes(inventory)
+    nodes = _node_names(inventory)
     names, reason = (
         ([name for name in inventory.hosts if name in chosen], "they were named")
         if chosen
         else _with_gpus(inventory, nodes)
     )
-    bastion = _bastion(inventory)
-    machines = tuple(_machine(inventory, name, bastion) for name in names)
+    bastion = _bastion_of_group(inventory)
+    machines = tuple(_read_machine(inventory, name, bastion) for name in names)
     variables = [inventory.variables(name) for name in names]
     return Found(
         machines=machines,
         others=len(set(nodes or inventory.hosts) - set(names)),
         reason=reason,
         is_certain=reason != _ALL_OF_THEM,
-        operator=any(truth(each, "deepops_gpu_operator_enabled") for each in variables),
-        driver=_same(text(each, ["nvidia_driver_version"]) for each in variables),
-        notes=tuple(_notes(inventory, variables)),
+        operator=any(
+            truth(host_variables, "deepops_gpu_operator_enabled") for host_variables in variables
+        ),
+        driver=_common_value(
+            text(host_variables, ["nvidia_driver_version"]) for host_variables in variables
+        ),
+        notes=tuple(_inventory_notes(inventory, variables)),
     )
 
 
@@ -182,31 +186,31 @@ def places_of(machines: Iterable[Machine]) -> list[tuple[str, int]]:
 _ALL_OF_THEM = "no variable, group or name shows which nodes have GPUs, so all of them are listed"
 
 
-def _nodes(inventory: Inventory) -> list[str]:
+def _node_names(inventory: Inventory) -> list[str]:
     """Return the names of the cluster's nodes; empty if the inventory has no Kubernetes group."""
-    found: dict[str, None] = {}
-    for wanted in (_NODES, _CONTROL_PLANE, _CLUSTER):
+    node_names: dict[str, None] = {}
+    for kind in (_NODES, _CONTROL_PLANE, _CLUSTER):
         for group in inventory.groups:
-            if _is_of(group, wanted):
-                found |= dict.fromkeys(inventory.members(group))
-    return [name for name in inventory.hosts if name in found]
+            if _is_of(group, kind):
+                node_names |= dict.fromkeys(inventory.members(group))
+    return [name for name in inventory.hosts if name in node_names]
 
 
 def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str], str]:
     """Return the names of the machines with GPUs, and a clause that explains the choice."""
     ways = (
-        (_declared(inventory), "the variable nvidia_gpu_nodes names them"),
-        (_grouped(inventory), "they are in a group with such a name"),
-        (_described(inventory), "a variable of the host shows it"),
+        (_declared_gpu_nodes(inventory), "the variable nvidia_gpu_nodes names them"),
+        (_hosts_of_gpu_groups(inventory), "they are in a group with such a name"),
+        (_hosts_with_gpu_variables(inventory), "a variable of the host shows it"),
     )
-    for found, reason in ways:
-        inside = [name for name in inventory.hosts if name in found and name in nodes]
+    for gpu_hosts, reason in ways:
+        inside = [name for name in inventory.hosts if name in gpu_hosts and name in nodes]
         # GPU machines that are in no Kubernetes group count if no GPU machine is in such a group.
-        if names := inside or [name for name in inventory.hosts if name in found]:
+        if names := inside or [name for name in inventory.hosts if name in gpu_hosts]:
             return names, reason
     candidates = [name for name in inventory.hosts if name in nodes] or [*inventory.hosts]
-    if named := [name for name in candidates if _says_gpu(_words(name, letters=True))]:
-        return named, "their names show it"
+    if by_name := [name for name in candidates if _says_gpu(_name_words(name, letters=True))]:
+        return by_name, "their names show it"
     workers = [
         name
         for name in candidates
@@ -215,29 +219,29 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
     return workers, _ALL_OF_THEM
 
 
-def _declared(inventory: Inventory) -> set[str]:
+def _declared_gpu_nodes(inventory: Inventory) -> set[str]:
     values = (inventory.variables(name).get("nvidia_gpu_nodes") for name in inventory.hosts)
     # Hosts share the value of their group.
     distinct = {id(value): value for value in values}
     return {name for value in distinct.values() for name in texts(value)}
 
 
-def _grouped(inventory: Inventory) -> set[str]:
-    found: set[str] = set()
+def _hosts_of_gpu_groups(inventory: Inventory) -> set[str]:
+    hosts: set[str] = set()
     for group in inventory.groups:
-        words = _words(group)
-        if _says_gpu(words) or (_model(words) and not words & _OTHERS):
-            found.update(inventory.members(group))
-    return found
+        words = _name_words(group)
+        if _says_gpu(words) or (_gpu_model(words) and not words & _OTHERS):
+            hosts.update(inventory.members(group))
+    return hosts
 
 
-def _described(inventory: Inventory) -> set[str]:
+def _hosts_with_gpu_variables(inventory: Inventory) -> set[str]:
     return {name for name in inventory.hosts if _describes_gpus(inventory.variables(name))}
 
 
 def _describes_gpus(variables: Variables) -> bool:
     count = _count(variables)
-    labels = _labels(variables.get("node_labels"))
+    labels = _read_labels(variables.get("node_labels"))
     return bool(
         count
         or any(truth(variables, name) for name in _TRUTHS)
@@ -245,34 +249,39 @@ def _describes_gpus(variables: Variables) -> bool:
         or any(
             value.lower() not in ("false", "no", "0")
             for key, value in labels.items()
-            if _says_gpu(_words(key))
+            if _says_gpu(_name_words(key))
         )
-        or any(_says_gpu(_words(taint.key)) for taint in _taints(variables.get("node_taints")))
+        or any(
+            _says_gpu(_name_words(taint.key))
+            for taint in _read_taints(variables.get("node_taints"))
+        )
     )
 
 
 def _is_of(group: str, kind: frozenset[str]) -> bool:
     """Return True if a group's name consists of words of a kind, such as `kube-node` for nodes."""
-    words = _words(group)
-    rest = words - _PRODUCTS
+    words = _name_words(group)
+    other_words = words - _PRODUCTS
     if kind is _CLUSTER:
-        return rest <= kind and bool(words & (_PRODUCTS | kind))
+        return other_words <= kind and bool(words & (_PRODUCTS | kind))
     # The name of a control-plane group may also contain a word for nodes, as in `master_nodes`.
-    return bool(rest & kind) and rest <= kind | (_NODES if kind is _CONTROL_PLANE else frozenset())
+    return bool(other_words & kind) and other_words <= kind | (
+        _NODES if kind is _CONTROL_PLANE else frozenset()
+    )
 
 
-def _words(name: str, *, letters: bool = False) -> set[str]:
+def _name_words(name: str, *, letters: bool = False) -> set[str]:
     """Return the words of a name; with `letters`, also without final digits (`gpu01`: gpu)."""
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     return words | {word.rstrip("0123456789") for word in words} if letters else words
 
 
 def _says_gpu(words: Collection[str]) -> bool:
-    found = set(words)
-    return bool(found & _GPU_WORDS) and not found & _OTHERS
+    distinct = set(words)
+    return bool(distinct & _GPU_WORDS) and not distinct & _OTHERS
 
 
-def _model(words: Iterable[str]) -> str:
+def _gpu_model(words: Iterable[str]) -> str:
     return next((word for word in sorted(words) if _MODEL.fullmatch(word)), "")
 
 
@@ -292,12 +301,12 @@ def _count(variables: Variables) -> int | None:
     return count if count is not None and 0 < count <= GPU_LIMIT else None
 
 
-def _machine(inventory: Inventory, name: str, bastion: Jump | None) -> Machine:
+def _read_machine(inventory: Inventory, name: str, bastion: Jump | None) -> Machine:
     variables = inventory.variables(name)
     groups = inventory.groups_of(name)
-    address, why_not = _address(name, variables)
-    words = set().union(*map(_words, (name, *groups)))
-    dgx = {"dgx", "hgx"} & (words | _words(name, letters=True))
+    address, why_not = _ssh_address(name, variables)
+    words = set().union(*map(_name_words, (name, *groups)))
+    dgx = {"dgx", "hgx"} & (words | _name_words(name, letters=True))
     notes = [
         *why_not,
         *_node_notes(name),
@@ -307,20 +316,20 @@ def _machine(inventory: Inventory, name: str, bastion: Jump | None) -> Machine:
         name=name,
         node=node_name(name),
         address=address,
-        port=_port(variables),
-        user=_user(variables),
+        port=_ssh_port(variables),
+        user=_ssh_user(variables),
         key_file=text(variables, _KEY) or "",
         gpus=_count(variables) or (8 if dgx else None),
-        model=_model_of(variables) or _model(words),
+        model=_model_of(variables) or _gpu_model(words),
         control_plane=any(_is_of(group, _CONTROL_PLANE) for group in groups),
         labels={
             key: value
-            for key, value in sorted(_labels(variables.get("node_labels")).items())
+            for key, value in sorted(_read_labels(variables.get("node_labels")).items())
             if is_declarable(key, value)
         },
-        taints=_taints(variables.get("node_taints")),
-        engine=_engine(variables, groups),
-        jump=_jump(variables) or (None if "bastion" in groups else bastion),
+        taints=_read_taints(variables.get("node_taints")),
+        engine=_container_engine(variables, groups),
+        jump=_jump_host(variables) or (None if "bastion" in groups else bastion),
         notes=tuple(notes),
     )
 
@@ -330,9 +339,9 @@ def node_name(name: str) -> str:
     lower = name.lower().removesuffix(".")
     if is_dns_subdomain(lower):
         return lower
-    dashed = (re.sub(r"[^a-z0-9-]+", "-", part).strip("-") for part in lower.split("."))
-    made = ".".join(part[:LABEL_LIMIT].strip("-") for part in dashed if part)
-    return made if is_dns_subdomain(made) else "node"
+    dashed = (re.sub(r"[^a-z0-9-]+", "-", label).strip("-") for label in lower.split("."))
+    valid_name = ".".join(label[:LABEL_LIMIT].strip("-") for label in dashed if label)
+    return valid_name if is_dns_subdomain(valid_name) else "node"
 
 
 def _node_notes(name: str) -> Iterator[str]:
@@ -345,7 +354,7 @@ def _node_notes(name: str) -> Iterator[str]:
         yield f"the inventory names it {name}, which a node of Kubernetes can't be named"
 
 
-def _address(name: str, variables: Variables) -> tuple[str, tuple[str, ...]]:
+def _ssh_address(name: str, variables: Variables) -> tuple[str, tuple[str, ...]]:
     """Return the address for SSH and no reasons, or an empty address and the reason."""
     if text(variables, ["ansible_connection"]) == "local":
         return "", ("Ansible runs on this host itself (ansible_connection=local)",)
@@ -353,7 +362,7 @@ def _address(name: str, variables: Variables) -> tuple[str, tuple[str, ...]]:
         return "", (f"its {hidden} is an expression or encrypted: only Ansible can read it",)
     address = text(variables, _ADDRESS) or name
     # A loopback address with a forwarded port, as Vagrant uses, is another machine's address.
-    if _LOOPBACK.fullmatch(address) and _port(variables) in (None, 22):
+    if _LOOPBACK.fullmatch(address) and _ssh_port(variables) in (None, 22):
         return "", (f"its address is {address}, which is this machine",)
     if not _is_valid(_ADDRESSES, address):
         return "", ("its ansible_host is no address",)
@@ -372,12 +381,12 @@ def _is_valid(kind: TypeAdapter[str], value: object) -> bool:
     return True
 
 
-def _port(variables: Variables) -> int | None:
+def _ssh_port(variables: Variables) -> int | None:
     port = number(variables, _PORT)
     return port if port is not None and 1 <= port <= 65535 else None
 
 
-def _user(variables: Variables) -> str:
+def _ssh_user(variables: Variables) -> str:
     user = text(variables, _USER) or ""
     return user if _is_valid(_USERS, user) else ""
 
@@ -389,7 +398,7 @@ def _login_notes(variables: Variables) -> Iterator[str]:
         yield "sudo requires a password; this program needs sudo without a password"
 
 
-def _labels(value: object) -> dict[str, str]:
+def _read_labels(value: object) -> dict[str, str]:
     """Return node labels that an inventory writes as a mapping, as `key=value`, or as a list."""
     if isinstance(value, dict):
         return {
@@ -401,21 +410,21 @@ def _labels(value: object) -> dict[str, str]:
     return {key.strip(): label.strip() for key, equals, label in pairs if equals}
 
 
-def _taints(value: object) -> tuple[Taint, ...]:
+def _read_taints(value: object) -> tuple[Taint, ...]:
     """Return node taints that an inventory writes as texts or mappings; skip invalid taints."""
     items = value if isinstance(value, list | tuple) else texts(value)
-    found: dict[tuple[str, str], Taint] = {}
+    taints: dict[tuple[str, str], Taint] = {}
     for item in items[:_MOST]:
         try:
             taint = Taint.model_validate(item)
         except ValidationError:
             continue
-        found[taint.key, taint.effect] = taint
-    return tuple(found.values())
+        taints[taint.key, taint.effect] = taint
+    return tuple(taints.values())
 
 
-def _engine(variables: Variables, groups: Iterable[str]) -> Engine:
-    names = set[str]().union(*map(_words, groups))
+def _container_engine(variables: Variables, groups: Iterable[str]) -> Engine:
+    names = set[str]().union(*map(_name_words, groups))
     for engine in (Engine.K3S, Engine.RKE2):
         if engine in names or f"{engine}_version" in variables:
             return engine
@@ -423,18 +432,18 @@ def _engine(variables: Variables, groups: Iterable[str]) -> Engine:
     return _ENGINES.get(written.lower(), Engine.CONTAINERD)
 
 
-def _bastion(inventory: Inventory) -> Jump | None:
+def _bastion_of_group(inventory: Inventory) -> Jump | None:
     """Return the host of kubespray's group `bastion`, through which kubespray reaches all nodes."""
     hosts = inventory.members("bastion") if "bastion" in inventory.groups else ()
     if not hosts:
         return None
     variables = inventory.variables(hosts[0])
-    address, _ = _address(hosts[0], variables)
-    user = _user(variables)
-    return Jump(address=address, port=_port(variables) or 22, user=user) if address else None
+    address, _ = _ssh_address(hosts[0], variables)
+    user = _ssh_user(variables)
+    return Jump(address=address, port=_ssh_port(variables) or 22, user=user) if address else None
 
 
-def _jump(variables: Variables) -> Jump | None:
+def _jump_host(variables: Variables) -> Jump | None:
     """Return the jump host in a host's SSH arguments: ProxyJump, or ProxyCommand with `ssh -W`."""
     for name in _ARGUMENTS:
         value = variables.get(name)
@@ -456,9 +465,9 @@ def _jump_of(arguments: str) -> Jump | None:
     for before, word in zip(["", *words], [*words, ""], strict=True):
         option, _, value = word.removeprefix("-o").strip().partition("=")
         if option.lower() == "proxyjump":
-            return _parsed(value.strip("'\""))
+            return _parse_jump(value.strip("'\""))
         if before == "-J":
-            return _parsed(word)
+            return _parse_jump(word)
         if option.lower() == "proxycommand":
             return _from_command(value)
     return None
@@ -470,21 +479,21 @@ def _from_command(command: str) -> Jump | None:
     if not words or words[0].rpartition("/")[2] != "ssh":
         return None
     port, user, host = 22, "", ""
-    rest = iter(words[1:])
-    for word in rest:
+    remaining = iter(words[1:])
+    for word in remaining:
         if word == "-p":
-            port = int(found) if (found := next(rest, "")).isdecimal() else 22
+            port = int(port_text) if (port_text := next(remaining, "")).isdecimal() else 22
         elif word == "-l":
-            user = next(rest, "")
+            user = next(remaining, "")
         elif word in ("-W", "-o", "-i", "-F", "-E", "-c", "-m"):
-            next(rest, "")
+            next(remaining, "")
         elif not word.startswith("-") and not host:
             host = word
-    jump = _parsed(host)
+    jump = _parse_jump(host)
     return Jump(address=jump.address, port=port, user=jump.user or user) if jump else None
 
 
-def _parsed(written: str) -> Jump | None:
+def _parse_jump(written: str) -> Jump | None:
     match = _JUMP.fullmatch(written.partition(",")[0])
     if match is None:
         return None
@@ -495,16 +504,16 @@ def _parsed(written: str) -> Jump | None:
     return Jump(address=address, port=port, user=user if _is_valid(_USERS, user) else "")
 
 
-def _same(values: Iterable[str | None]) -> str:
-    found = {value for value in values if value}
-    return found.pop() if len(found) == 1 else ""
+def _common_value(values: Iterable[str | None]) -> str:
+    distinct = {value for value in values if value}
+    return distinct.pop() if len(distinct) == 1 else ""
 
 
-def _notes(inventory: Inventory, variables: Iterable[Variables]) -> Iterator[str]:
+def _inventory_notes(inventory: Inventory, variables: Iterable[Variables]) -> Iterator[str]:
     absent = {
         name
-        for each in variables
-        for name in texts(each.get("nvidia_gpu_nodes"))
+        for host_variables in variables
+        for name in texts(host_variables.get("nvidia_gpu_nodes"))
         if name not in inventory.hosts
     }
     if absent:

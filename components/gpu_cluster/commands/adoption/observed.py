@@ -54,9 +54,9 @@ class ManagedBy:
         """Return the owner as text, such as `Argo CD (Application argocd/gpu)`."""
         if not self.name:
             return str(self.kind)
-        where = f"{self.namespace}/" if self.namespace else ""
-        what = self.object_kind or "release"
-        return f"{self.kind} ({what} {where}{self.name})"
+        prefix = f"{self.namespace}/" if self.namespace else ""
+        owner_kind = self.object_kind or "release"
+        return f"{self.kind} ({owner_kind} {prefix}{self.name})"
 
 
 NOBODY = ManagedBy(kind=ManagerKind.NOBODY)

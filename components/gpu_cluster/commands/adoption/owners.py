@@ -83,37 +83,37 @@ def owner_of(item: Json, kind: str, deliverers: Deliverers) -> ManagedBy:
     owner = (
         _this_program(item)
         or _argo_cd(item, kind, deliverers.applications)
-        or _flux(item, deliverers)
-        or _fleet(item)
+        or _owner_by_flux(item, deliverers)
+        or _owner_by_fleet(item)
         or (_addon_manager(item) if deliverers.addon_manager else None)
         or _lifecycle_manager(item)
-        or _operator(item)
-        or _helm(item, deliverers.helm_charts or ())
+        or _owner_by_operator(item)
+        or _owner_by_helm(item, deliverers.helm_charts or ())
         or NOBODY
     )
     if owner.kind not in MARKS:
         return owner
     return replace(
         owner,
-        labels=_marks(_labels(item), owner.kind),
-        annotations=_marks(_annotations(item), owner.kind),
+        labels=_marks_of(_labels_of(item), owner.kind),
+        annotations=_marks_of(_annotations_of(item), owner.kind),
     )
 
 
-def _marks(keys: Collection[str], kind: ManagerKind) -> tuple[str, ...]:
+def _marks_of(keys: Collection[str], kind: ManagerKind) -> tuple[str, ...]:
     return tuple(sorted(key for key in keys if key.startswith(MARKS[kind])))
 
 
-def _labels(item: Json) -> dict[str, str]:
+def _labels_of(item: Json) -> dict[str, str]:
     return item["metadata"].get("labels") or {}
 
 
-def _annotations(item: Json) -> dict[str, str]:
+def _annotations_of(item: Json) -> dict[str, str]:
     return item["metadata"].get("annotations") or {}
 
 
 def _this_program(item: Json) -> ManagedBy | None:
-    ours = LABELS.items() <= _labels(item).items() or OWNER in _annotations(item)
+    ours = LABELS.items() <= _labels_of(item).items() or OWNER in _annotations_of(item)
     return ManagedBy(kind=ManagerKind.THIS_PROGRAM) if ours else None
 
 
@@ -122,15 +122,15 @@ def _argo_cd(item: Json, kind: str, applications: Collection[Json] | None) -> Ma
 
     An Application tracks an object by an annotation or label of the object, or in its own status.
     """
-    tracked = _annotations(item).get(TRACKING_ID, "").partition(":")[0]
+    tracked = _annotations_of(item).get(TRACKING_ID, "").partition(":")[0]
     # The tracking id begins with `<application>` or, for Applications outside Argo CD's namespace,
     # `<namespace>_<application>` (argo-cd v3, util/argo/resource_tracking.go).
-    name = tracked.rpartition("_")[2] or _labels(item).get(TRACKING_LABEL, "")
+    name = tracked.rpartition("_")[2] or _labels_of(item).get(TRACKING_LABEL, "")
     if applications is None:
         return _by_argo_cd(name) if name else None
     for application in applications:
         metadata = application["metadata"]
-        if metadata["name"] == name or _lists(application, item, kind):
+        if metadata["name"] == name or _lists_object(application, item, kind):
             return _by_argo_cd(metadata["name"], metadata["namespace"])
     return None
 
@@ -141,23 +141,26 @@ def _by_argo_cd(name: str, namespace: str = "") -> ManagedBy:
     )
 
 
-def _lists(application: Json, item: Json, kind: str) -> bool:
+def _lists_object(application: Json, item: Json, kind: str) -> bool:
     metadata = item["metadata"]
-    wanted = (kind, metadata.get("namespace"), metadata["name"])
+    identity = (kind, metadata.get("namespace"), metadata["name"])
     listed = (application.get("status") or {}).get("resources") or []
     return any(
-        isinstance(each, dict)
-        and (each.get("kind"), each.get("namespace"), each.get("name")) == wanted
-        for each in listed
+        isinstance(listed_object, dict)
+        and (listed_object.get("kind"), listed_object.get("namespace"), listed_object.get("name"))
+        == identity
+        for listed_object in listed
     )
 
 
-def _flux(item: Json, deliverers: Deliverers) -> ManagedBy | None:
-    labels = _labels(item)
+def _owner_by_flux(item: Json, deliverers: Deliverers) -> ManagedBy | None:
+    labels = _labels_of(item)
     for kind, prefix in _FLUX:
         name, namespace = labels.get(f"{prefix}/name"), labels.get(f"{prefix}/namespace", "")
         objects = deliverers.of_kind(kind)
-        if name and (objects is None or any(_is(each, name, namespace) for each in objects)):
+        if name and (
+            objects is None or any(_is(listed_object, name, namespace) for listed_object in objects)
+        ):
             return ManagedBy(
                 kind=ManagerKind.FLUX, object_kind=kind, name=name, namespace=namespace
             )
@@ -169,8 +172,8 @@ def _is(item: Json, name: str, namespace: str) -> bool:
     return (metadata["name"], metadata["namespace"]) == (name, namespace)
 
 
-def _fleet(item: Json) -> ManagedBy | None:
-    annotations = _annotations(item)
+def _owner_by_fleet(item: Json) -> ManagedBy | None:
+    annotations = _annotations_of(item)
     if not annotations.get(FLEET_ID) or WRANGLER_OWNER in annotations:
         return None
     return ManagedBy(kind=ManagerKind.FLEET, object_kind="bundle", name=annotations[FLEET_ID])
@@ -181,12 +184,12 @@ def _addon_manager(item: Json) -> ManagedBy | None:
 
     It does not revert changes of objects with the label value `EnsureExists`.
     """
-    if _labels(item).get(ADDON_MODE) != "Reconcile":
+    if _labels_of(item).get(ADDON_MODE) != "Reconcile":
         return None
     return ManagedBy(kind=ManagerKind.ADDON_MANAGER)
 
 
-def _operator(item: Json) -> ManagedBy | None:
+def _owner_by_operator(item: Json) -> ManagedBy | None:
     for owner in item["metadata"].get("ownerReferences") or []:
         if owner.get("controller"):
             return ManagedBy(
@@ -196,7 +199,7 @@ def _operator(item: Json) -> ManagedBy | None:
 
 
 def _lifecycle_manager(item: Json) -> ManagedBy | None:
-    name = _labels(item).get(OLM_OWNER)
+    name = _labels_of(item).get(OLM_OWNER)
     if not name:
         return None
     return ManagedBy(
@@ -207,7 +210,7 @@ def _lifecycle_manager(item: Json) -> ManagedBy | None:
     )
 
 
-def _helm(item: Json, charts: Collection[Json]) -> ManagedBy | None:
+def _owner_by_helm(item: Json, charts: Collection[Json]) -> ManagedBy | None:
     """Return the Helm release of an object, or the HelmChart from which a controller installs it.
 
     The Helm controller gives the release the name of the HelmChart.

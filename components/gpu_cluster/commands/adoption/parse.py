@@ -78,19 +78,19 @@ def node(item: Json) -> ObservedNode:
     info = status.get("nodeInfo") or {}
     return ObservedNode(
         name=grammar.node(metadata["name"]),
-        address=_address(status.get("addresses") or []),
+        address=_internal_address(status.get("addresses") or []),
         labels=written,
         reported={key: value for key, value in labels.items() if key not in written},
-        taints=tuple(_taints((item.get("spec") or {}).get("taints") or [])),
-        advertised=dict(_advertised(status.get("capacity") or {})),
+        taints=tuple(_parse_taints((item.get("spec") or {}).get("taints") or [])),
+        advertised=dict(_advertised_gpus(status.get("capacity") or {})),
         ready=any(
-            each.get("type") == "Ready" and each.get("status") == "True"
-            for each in status.get("conditions") or []
+            condition.get("type") == "Ready" and condition.get("status") == "True"
+            for condition in status.get("conditions") or []
         ),
         control_plane=any(key in labels for key in _CONTROL_PLANE),
         engine=str(info.get("containerRuntimeVersion") or ""),
         system=str(info.get("osImage") or ""),
-        provider=_provider(item),
+        provider=_provider_of(item),
         is_ours=any(key.startswith(PREFIX) for key in metadata.get("annotations") or {}),
     )
 
@@ -105,12 +105,14 @@ def _is_written(key: str, value: str) -> bool:
     return bool(_WRITTEN.fullmatch(key)) or not _REPORTED.fullmatch(key)
 
 
-def _address(addresses: Iterable[Json]) -> str:
-    found = (each.get("address") for each in addresses if each.get("type") == "InternalIP")
-    return str(next(found, ""))
+def _internal_address(addresses: Iterable[Json]) -> str:
+    internal = (
+        address.get("address") for address in addresses if address.get("type") == "InternalIP"
+    )
+    return str(next(internal, ""))
 
 
-def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
+def _parse_taints(taints: Iterable[Json]) -> Iterator[Taint]:
     for taint in taints:
         present = NodeTaint.of(taint)
         effect = _EFFECTS.get(present.effect)
@@ -118,25 +120,25 @@ def _taints(taints: Iterable[Json]) -> Iterator[Taint]:
             yield Taint.model_construct(key=present.key, value=present.value, effect=effect)
 
 
-def _advertised(capacity: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _advertised_gpus(capacity: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for name, amount in sorted(capacity.items()):
         if (name in _RESOURCES or name.startswith(MIG)) and (count := read_count(amount)):
             yield name, count
 
 
-def _provider(item: Json) -> str:
-    found = _CLOUD.match(str((item.get("spec") or {}).get("providerID") or ""))
-    return found[1] if found else ""
+def _provider_of(item: Json) -> str:
+    cloud = _CLOUD.match(str((item.get("spec") or {}).get("providerID") or ""))
+    return cloud[1] if cloud else ""
 
 
-def workload(item: Json, kind: str, what: str, managed_by: ManagedBy) -> ObservedWorkload:
+def workload(item: Json, kind: str, software: str, managed_by: ManagedBy) -> ObservedWorkload:
     """Return the model of a DaemonSet or a Deployment.
 
     Raises:
         IllFormed: The name or the namespace is invalid.
     """
     return ObservedWorkload(
-        what=what,
+        what=software,
         kind=kind,
         name=grammar.name(item["metadata"]["name"]),
         namespace=grammar.namespace(item["metadata"]["namespace"]),
@@ -164,42 +166,42 @@ def declared(item: Json, kind: str) -> Json:
         for key, value in (metadata.get("annotations") or {}).items()
         if key not in _NOTES
     }
-    kept = {
+    metadata_fields = {
         "name": metadata["name"],
         "namespace": metadata["namespace"],
         "labels": dict(metadata.get("labels") or {}),
         "annotations": notes,
     }
-    spec = {**item["spec"], "template": _template(item["spec"]["template"])}
+    spec = {**item["spec"], "template": _pod_template(item["spec"]["template"])}
     if spec.get("revisionHistoryLimit") == 10:
         del spec["revisionHistoryLimit"]
     return {
         "apiVersion": "apps/v1",
         "kind": kind,
-        "metadata": {key: value for key, value in kept.items() if value},
+        "metadata": {key: value for key, value in metadata_fields.items() if value},
         "spec": spec,
     }
 
 
-def _template(template: Json) -> Json:
+def _pod_template(template: Json) -> Json:
     metadata = {
         key: value
         for key, value in (template.get("metadata") or {}).items()
         if key in ("labels", "annotations") and value
     }
-    pod = _without(template["spec"], _POD_DEFAULTS)
+    pod = _without_defaults(template["spec"], _POD_DEFAULTS)
     # The API server copies `serviceAccountName` to the deprecated field `serviceAccount`.
     if pod.get("serviceAccount") == pod.get("serviceAccountName"):
         pod.pop("serviceAccount", None)
     for key in ("initContainers", "containers"):
         if key in pod:
-            pod[key] = [_without(each, _CONTAINER_DEFAULTS) for each in pod[key]]
+            pod[key] = [_without_defaults(container, _CONTAINER_DEFAULTS) for container in pod[key]]
     return {"metadata": metadata, "spec": pod}
 
 
-def _without(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Json:
+def _without_defaults(fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> Json:
     return {
-        key: value for key, value in given.items() if key not in defaults or value != defaults[key]
+        key: value for key, value in fields.items() if key not in defaults or value != defaults[key]
     }
 
 
@@ -214,27 +216,27 @@ def edits(item: str, recorded: Json, live: Json) -> tuple[Edit, ...]:
         recorded: Manifest in Helm's record.
         live: The object as the API server returned it.
     """
-    paths = _differing(recorded.get("spec"), live.get("spec"), "spec")
+    paths = _differing_fields(recorded.get("spec"), live.get("spec"), "spec")
     return tuple(Edit(item=item, path=path) for path in paths)
 
 
-def _differing(recorded: Any, live: Any, path: str) -> Iterator[str]:
+def _differing_fields(recorded: Any, live: Any, path: str) -> Iterator[str]:
     if isinstance(recorded, Mapping):
-        held = live if isinstance(live, Mapping) else {}
+        live_fields = live if isinstance(live, Mapping) else {}
         for key, value in recorded.items():
-            yield from _differing(value, held.get(key), f"{path}.{key}")
+            yield from _differing_fields(value, live_fields.get(key), f"{path}.{key}")
     elif isinstance(recorded, list):
         held_list = live if isinstance(live, list) else []
         if len(recorded) != len(held_list):
             yield path
             return
-        for index, (one, other) in enumerate(zip(recorded, held_list, strict=True)):
-            yield from _differing(one, other, f"{path}[{index}]")
-    elif not _same(recorded, live, path):
+        for index, (recorded_item, live_item) in enumerate(zip(recorded, held_list, strict=True)):
+            yield from _differing_fields(recorded_item, live_item, f"{path}[{index}]")
+    elif not _is_same_value(recorded, live, path):
         yield path
 
 
-def _same(recorded: Any, live: Any, path: str) -> bool:
+def _is_same_value(recorded: Any, live: Any, path: str) -> bool:
     """Return whether two values are equal, are equal quantities, or are both empty.
 
     For a field that is null in a manifest, the API server sets its default, which is not known

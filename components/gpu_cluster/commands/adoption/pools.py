@@ -67,11 +67,12 @@ class ObservedPool:
     @property
     def labels(self) -> dict[str, str]:
         """Return the labels that people set to the same value on all nodes of the pool."""
-        first, *others = self.nodes
+        first, *other_nodes = self.nodes
         return {
             key: value
             for key, value in sorted(first.labels.items())
-            if all(node.labels.get(key) == value for node in others) and is_declarable(key, value)
+            if all(node.labels.get(key) == value for node in other_nodes)
+            and is_declarable(key, value)
         }
 
 
@@ -80,12 +81,12 @@ def gpu_pools(nodes: Iterable[ObservedNode]) -> tuple[ObservedPool, ...]:
     groups: dict[tuple[Any, ...], list[ObservedNode]] = {}
     for node in nodes:
         if _has_gpus(node):
-            groups.setdefault(_key(node), []).append(node)
-    pools = [_pool(key, tuple(members)) for key, members in groups.items()]
+            groups.setdefault(_pool_key(node), []).append(node)
+    pools = [_observed_pool(key, tuple(members)) for key, members in groups.items()]
     return tuple(sorted(pools, key=lambda pool: (pool.product, pool.nodes[0].name)))
 
 
-def _pool(key: tuple[Any, ...], nodes: tuple[ObservedNode, ...]) -> ObservedPool:
+def _observed_pool(key: tuple[Any, ...], nodes: tuple[ObservedNode, ...]) -> ObservedPool:
     product, gpus, _, mig, sharing, config = key
     return ObservedPool(
         product=product,
@@ -102,15 +103,15 @@ def _has_gpus(node: ObservedNode) -> bool:
     return bool(node.advertised or PRODUCT in node.reported)
 
 
-def _key(node: ObservedNode) -> tuple[Any, ...]:
+def _pool_key(node: ObservedNode) -> tuple[Any, ...]:
     taints = frozenset(map(str, node.taints))
-    mig = tuple(sorted(_mig(node).items()))
+    mig = tuple(sorted(_mig_devices(node).items()))
     product = _ENDING.sub("", node.reported.get(PRODUCT, ""))
     config = node.labels.get(CONFIG_LABEL, "")
-    return product, _gpus(node), taints, mig, _sharing(node), config
+    return product, _count_gpus(node), taints, mig, _read_sharing(node), config
 
 
-def _counted(node: ObservedNode) -> int:
+def _reported_gpus(node: ObservedNode) -> int:
     """Return the number of GPUs that GPU feature discovery reports; 0 if it reports none.
 
     With the MIG strategy `single`, GPU feature discovery counts MIG devices instead of GPUs.
@@ -123,27 +124,27 @@ def _is_single(node: ObservedNode) -> bool:
     return "-MIG-" in node.reported.get(PRODUCT, "")
 
 
-def _gpus(node: ObservedNode) -> int:
+def _count_gpus(node: ObservedNode) -> int:
     if _is_single(node):
         return 0
-    return _counted(node) or node.advertised.get(GPU, 0)
+    return _reported_gpus(node) or node.advertised.get(GPU, 0)
 
 
-def _mig(node: ObservedNode) -> dict[str, int]:
+def _mig_devices(node: ObservedNode) -> dict[str, int]:
     """Return the number of MIG devices per GPU, by profile; empty if the GPUs differ."""
     devices = {
         name.removeprefix(MIG): number
         for name, number in node.advertised.items()
         if name.startswith(MIG)
     }
-    gpus = _counted(node)
+    gpus = _reported_gpus(node)
     if not gpus or any(number % gpus for number in devices.values()):
         return {}
     return {profile: number // gpus for profile, number in devices.items()}
 
 
-def _sharing(node: ObservedNode) -> Sharing:
-    gpus, renamed = _counted(node), GPU_SHARED in node.advertised
+def _read_sharing(node: ObservedNode) -> Sharing:
+    gpus, renamed = _reported_gpus(node), GPU_SHARED in node.advertised
     offered = node.advertised.get(GPU_SHARED if renamed else GPU, 0)
     replicas = offered // gpus if gpus and offered and offered % gpus == 0 else 1
     return Sharing(
@@ -167,20 +168,20 @@ def is_declarable(key: str, value: str) -> bool:
 
 def pool_names(pools: Sequence[ObservedPool]) -> list[str]:
     """Return a unique name for each pool, taken from the GPU model, such as `a100`."""
-    short = [_short(pool.product) for pool in pools]
+    short = [_short_model(pool.product) for pool in pools]
     counts = Counter(short)
     return unique_names(
         [
-            (_slug(pool.product) or name) if counts[name] > 1 else name
+            (_product_slug(pool.product) or name) if counts[name] > 1 else name
             for pool, name in zip(pools, short, strict=True)
         ]
     )
 
 
-def unique_names(wanted: Iterable[str]) -> list[str]:
+def unique_names(proposed: Iterable[str]) -> list[str]:
     """Return the names of pools; a repeated name gets a number at its end, such as `a100-2`."""
     names: list[str] = []
-    for name in wanted:
+    for name in proposed:
         unique, number = name, 2
         while unique in names:
             ending = f"-{number}"
@@ -189,15 +190,15 @@ def unique_names(wanted: Iterable[str]) -> list[str]:
     return names
 
 
-def _slug(product: str) -> str:
+def _product_slug(product: str) -> str:
     text = re.sub(r"[^a-z0-9]+", "-", product.lower())
     return re.sub(r"^(nvidia|tesla)-", "", text)[:POOL_NAME_LIMIT].strip("-")
 
 
-def _short(product: str) -> str:
+def _short_model(product: str) -> str:
     """Return the GPU model in a product name, such as `h100`; `gpu` if the model is unknown."""
-    parts = [part for part in _slug(product).split("-") if re.search(r"[0-9]", part)]
-    return parts[0] if parts else _slug(product) or "gpu"
+    words = [word for word in _product_slug(product).split("-") if re.search(r"[0-9]", word)]
+    return words[0] if words else _product_slug(product) or "gpu"
 
 
 def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, str]:
@@ -209,8 +210,8 @@ def by_selector(pool: ObservedPool, nodes: Iterable[ObservedNode]) -> dict[str, 
         nodes: All nodes of the cluster.
     """
     kinds = {node.reported.get(INSTANCE_TYPE) for node in pool.nodes}
-    (kind, *others) = kinds
-    if others or not kind or not all(node.provider for node in pool.nodes):
+    (kind, *other_kinds) = kinds
+    if other_kinds or not kind or not all(node.provider for node in pool.nodes):
         return {}
     same = [node for node in nodes if node.reported.get(INSTANCE_TYPE) == kind]
     return {INSTANCE_TYPE: kind} if len(same) == len(pool.nodes) else {}

@@ -85,19 +85,19 @@ def propose(observed: ObservedCluster, context: str) -> Proposal:
     Args:
         observed: The running cluster.
     """
-    software, refused = _software(observed)
+    software, refused = _find_software(observed)
     pools = gpu_pools(observed.nodes)
     counted = tuple(pool for pool in pools if pool.gpus)
     sections = {
         "version": "v1",
         "kubernetes": {"context": context},
         "platform": software.platform,
-        "adopted": _adopted(software),
-        "driver": _driver(software),
-        **_runtime(observed),
+        "adopted": _adopted_section(software),
+        "driver": _driver_section(software),
+        **_runtime_section(observed),
         **_platform_section(software, counted),
         "pools": [
-            _pool(pool, name, observed.nodes)
+            _propose_pool(pool, name, observed.nodes)
             for pool, name in zip(counted, pool_names(counted), strict=True)
         ],
         "maintenance": node_ranges(
@@ -106,40 +106,42 @@ def propose(observed: ObservedCluster, context: str) -> Proposal:
     }
     return Proposal(
         settings={key: value for key, value in sections.items() if value},
-        refused=(*refused, *_refused_values(software), *_edited(software)),
-        notes=tuple(_notes(observed, software, pools)),
+        refused=(*refused, *_refused_values(software), *_check_edits(software)),
+        notes=tuple(_proposal_notes(observed, software, pools)),
         ours=frozenset(node.name for node in observed.nodes if node.is_ours),
     )
 
 
-def _software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, ...]]:
+def _find_software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, ...]]:
     """Return the software that advertises GPUs, and the reasons why it can't be taken over."""
-    operators = [each for each in observed.workloads if each.what == OPERATOR]
+    operators = [workload for workload in observed.workloads if workload.what == OPERATOR]
     servers = [
-        each
-        for each in observed.workloads
-        if each.kind == "DaemonSet"
-        and each.what != NFD
-        and each.managed_by.kind is not ManagerKind.OPERATOR
+        workload
+        for workload in observed.workloads
+        if workload.kind == "DaemonSet"
+        and workload.what != NFD
+        and workload.managed_by.kind is not ManagerKind.OPERATOR
     ]
-    known = [*operators, *(each for each in servers if each.what in PLUGINS)]
+    known_software = [*operators, *(server for server in servers if server.what in PLUGINS)]
     platform = GPU_OPERATOR if operators else DEVICE_PLUGIN
-    faults = [*_unknown(servers), *_two_of_them(operators, servers)]
-    faults += [fault for each in known if (fault := handover.refusal(each))]
-    release = _release_of(known, observed.releases)
+    faults = [*_check_unknown_software(servers), *_two_of_them(operators, servers)]
+    faults += [fault for workload in known_software if (fault := handover.refusal(workload))]
+    release = _release_of(known_software, observed.releases)
     if release is not None:
-        faults += [*_unfinished(release, CHARTS[platform]), *_gpu_cluster(release)]
+        faults += [*_check_release(release, CHARTS[platform]), *_gpu_cluster(release)]
         return _Software(platform=platform, release=release), tuple(faults)
     if operators and not faults:
         faults.append(handover.no_release(operators[0]))
-    return _Software(platform=platform, objects=tuple(known)), tuple(faults)
+    return _Software(platform=platform, objects=tuple(known_software)), tuple(faults)
 
 
 def _release_of(
     workloads: Sequence[ObservedWorkload], releases: Iterable[ObservedRelease]
 ) -> ObservedRelease | None:
-    keys = {each.release for each in workloads}
-    return next((each for each in releases if (each.namespace, each.name) in keys), None)
+    keys = {workload.release for workload in workloads}
+    return next(
+        (release for release in releases if (release.namespace, release.name) in keys), None
+    )
 
 
 _REPLACED = {
@@ -150,14 +152,14 @@ _REPLACED = {
 """What would have to go before a stack can replace software that it doesn't take over."""
 
 
-def _unknown(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
-    for each in servers:
-        if each.what not in PLUGINS:
+def _check_unknown_software(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
+    for server in servers:
+        if server.what not in PLUGINS:
             yield Fault(
-                str(each),
-                f"{each.what}, managed by {each.managed_by}",
+                str(server),
+                f"{server.what}, managed by {server.managed_by}",
                 "NVIDIA's device plugin or its GPU Operator; only these are taken over",
-                _REPLACED.get(each.what, "keep it outside the stack, or replace it"),
+                _REPLACED.get(server.what, "keep it outside the stack, or replace it"),
             )
 
 
@@ -168,19 +170,19 @@ def _two_of_them(
 
     Several plain manifests are no fault, because they can be for different nodes.
     """
-    plugins = [each for each in servers if each.what in PLUGINS]
-    sources = {each.release for each in (*operators, *plugins)}
+    plugins = [server for server in servers if server.what in PLUGINS]
+    sources = {workload.release for workload in (*operators, *plugins)}
     if len(sources) > 1 or (operators and plugins):
-        first, *others = map(str, (*operators, *plugins))
+        first, *other_software = map(str, (*operators, *plugins))
         yield Fault(
             first,
-            f"a device plugin beside {', '.join(others)}",
+            f"a device plugin beside {', '.join(other_software)}",
             "one release, or plain manifests alone: two give the same GPU out twice",
             "remove one of them",
         )
 
 
-def _unfinished(release: ObservedRelease, chart: str) -> Iterator[Fault]:
+def _check_release(release: ObservedRelease, chart: str) -> Iterator[Fault]:
     if release.status != "deployed":
         yield Fault(
             str(release),
@@ -210,7 +212,7 @@ def _gpu_cluster(release: ObservedRelease) -> Iterator[Fault]:
         )
 
 
-def _edited(software: _Software) -> Iterator[Fault]:
+def _check_edits(software: _Software) -> Iterator[Fault]:
     """Yield a fault for each edited field that the next upgrade of the Helm release would reset."""
     release = software.release
     for edit in release.edits if release else ():
@@ -224,13 +226,13 @@ def _edited(software: _Software) -> Iterator[Fault]:
 
 def _refused_values(software: _Software) -> Iterator[Fault]:
     """Yield faults for secrets in values or manifests, which a stack file must not contain."""
-    kept: list[tuple[str, Mapping[str, Any]]] = [
-        (str(each), each.manifest) for each in software.objects
+    values_by_place: list[tuple[str, Mapping[str, Any]]] = [
+        (str(workload), workload.manifest) for workload in software.objects
     ]
     if software.release is not None:
-        kept.append((str(software.release), software.release.values))
-    for place, values in kept:
-        for path in _secrets(values):
+        values_by_place.append((str(software.release), software.release.values))
+    for place, values in values_by_place:
+        for path in _secret_paths(values):
             yield Fault(
                 f"{place}: {path}",
                 "a value that looks like a secret (not repeated here)",
@@ -239,21 +241,21 @@ def _refused_values(software: _Software) -> Iterator[Fault]:
             )
 
 
-def _secrets(value: Any, path: str = "") -> Iterator[str]:
+def _secret_paths(value: Any, path: str = "") -> Iterator[str]:
     """Yield the paths of values whose key, or whose environment variable, suggests a secret."""
     if isinstance(value, Mapping):
         name, text = value.get("name"), value.get("value")
         if isinstance(name, str) and isinstance(text, str) and text and _is_secret(name):
             yield f"{path}.value"
         for key, item in value.items():
-            here = f"{path}.{key}" if path else str(key)
+            key_path = f"{path}.{key}" if path else str(key)
             if isinstance(item, str) and item and _is_secret(str(key)):
-                yield here
+                yield key_path
             else:
-                yield from _secrets(item, here)
+                yield from _secret_paths(item, key_path)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _secrets(item, f"{path}[{index}]")
+            yield from _secret_paths(item, f"{path}[{index}]")
 
 
 def _is_secret(key: str) -> bool:
@@ -261,39 +263,39 @@ def _is_secret(key: str) -> bool:
     return is_confidential(key) and not _NAMES.fullmatch(key)
 
 
-def _adopted(software: _Software) -> Settings:
+def _adopted_section(software: _Software) -> Settings:
     release = software.release
     if release is not None and release.is_ours:
         # A stack installed or already adopted the release, so no section `adopted` is added.
         return {}
     if release is not None:
-        kept = {
+        release_fields = {
             "name": release.name,
             "namespace": release.namespace,
             "version": release.version,
             "values": dict(release.values),
         }
-        return {"release": {key: value for key, value in kept.items() if value}}
-    objects = [dict(each.manifest) for each in software.objects]
+        return {"release": {key: value for key, value in release_fields.items() if value}}
+    objects = [dict(workload.manifest) for workload in software.objects]
     return {"objects": objects} if objects else {}
 
 
-def _values(software: _Software) -> Settings:
+def _release_values(software: _Software) -> Settings:
     release = software.release
     return merged(release.defaults, release.values) if release else {}
 
 
-def _enabled(values: Mapping[str, Any], section: str) -> bool:
-    part = values.get(section)
-    return isinstance(part, Mapping) and part.get("enabled") is True
+def _is_enabled(values: Mapping[str, Any], section: str) -> bool:
+    section_values = values.get(section)
+    return isinstance(section_values, Mapping) and section_values.get("enabled") is True
 
 
-def _driver(software: _Software) -> Settings:
-    brings = software.platform == GPU_OPERATOR and _enabled(_values(software), "driver")
+def _driver_section(software: _Software) -> Settings:
+    brings = software.platform == GPU_OPERATOR and _is_enabled(_release_values(software), "driver")
     return {"source": "operator" if brings else "preinstalled"}
 
 
-def _runtime(observed: ObservedCluster) -> Settings:
+def _runtime_section(observed: ObservedCluster) -> Settings:
     """Return the section `runtime` of the stack file: default runtime and use of CDI."""
     runtime: Settings = {}
     if observed.runtime_classes.get("nvidia") == "nvidia":
@@ -310,11 +312,14 @@ def _runtime(observed: ObservedCluster) -> Settings:
 
 
 def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Settings:
-    files = _files(pools)
+    files = _plugin_files(pools)
     if software.platform == DEVICE_PLUGIN:
         return {"devicePlugin": files} if files else {}
-    values = _values(software)
-    operator: Settings = {"toolkit": _enabled(values, "toolkit"), "nfd": _enabled(values, "nfd")}
+    values = _release_values(software)
+    operator: Settings = {
+        "toolkit": _is_enabled(values, "toolkit"),
+        "nfd": _is_enabled(values, "nfd"),
+    }
     if files:
         operator["devicePlugin"] = files
     mig = values.get("mig")
@@ -323,44 +328,46 @@ def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Set
     return {"gpuOperator": operator}
 
 
-def _files(pools: Sequence[ObservedPool]) -> Settings:
+def _plugin_files(pools: Sequence[ObservedPool]) -> Settings:
     """Return the device plugin's configuration (sharing, MIG) that the nodes' labels show."""
-    named = {pool.config: document for pool in pools if pool.config for document in [_file(pool)]}
-    plain = [document for pool in pools if not pool.config and (document := _file(pool))]
+    named_files = {
+        pool.config: document for pool in pools if pool.config for document in [_plugin_file(pool)]
+    }
+    plain = [document for pool in pools if not pool.config and (document := _plugin_file(pool))]
     files: Settings = {}
     if plain:
         files["config"] = plain[0]
-    if named:
-        files["configs"] = named
+    if named_files:
+        files["configs"] = named_files
     return files
 
 
-def _file(pool: ObservedPool) -> Settings:
+def _plugin_file(pool: ObservedPool) -> Settings:
     document: Settings = {}
     if pool.mig:
         document["flags"] = {"migStrategy": "mixed"}
     if pool.sharing != Sharing():
-        document["sharing"] = _sharing(pool.sharing)
+        document["sharing"] = _sharing_section(pool.sharing)
     return {"version": "v1", **document} if document else {}
 
 
-def _sharing(sharing: Sharing) -> Settings:
+def _sharing_section(sharing: Sharing) -> Settings:
     shared: Settings = {"resources": [{"name": GPU, "replicas": sharing.replicas}]}
     if sharing.mps:
         return {"mps": shared}
     return {"timeSlicing": {**({"renameByDefault": True} if sharing.renamed else {}), **shared}}
 
 
-def _pool(pool: ObservedPool, name: str, nodes: Iterable[ObservedNode]) -> Settings:
+def _propose_pool(pool: ObservedPool, name: str, nodes: Iterable[ObservedNode]) -> Settings:
     selector = by_selector(pool, nodes)
-    found: Settings = (
+    node_selection: Settings = (
         {"selector": selector, "count": len(pool.nodes)}
         if selector
         else {"nodes": node_ranges(pool.nodes)}
     )
     return {
         "name": name,
-        **found,
+        **node_selection,
         "gpusPerNode": pool.gpus,
         "labels": pool.labels,
         "taints": [str(taint) for taint in pool.taints],
@@ -369,7 +376,7 @@ def _pool(pool: ObservedPool, name: str, nodes: Iterable[ObservedNode]) -> Setti
     }
 
 
-def _notes(
+def _proposal_notes(
     observed: ObservedCluster, software: _Software, pools: Sequence[ObservedPool]
 ) -> Iterator[str]:
     if software.release is None and not software.objects and not observed.workloads:
@@ -382,7 +389,7 @@ def _notes(
                 "from the cluster, because their MIG devices stand for them: write a pool by hand."
             )
     yield from _different_sharing(pools)
-    yield from _hosts(pools)
+    yield from _hosts_note(pools)
     resting = [node for pool in pools if pool.gpus for node in pool.nodes if not node.ready]
     if resting:
         yield (
@@ -391,17 +398,17 @@ def _notes(
         )
 
 
-def _hosts(pools: Sequence[ObservedPool]) -> Iterator[str]:
+def _hosts_note(pools: Sequence[ObservedPool]) -> Iterator[str]:
     """Yield a note that the nodes' hosts stay unchanged until the stack file declares them."""
     nodes = [node for pool in pools for node in pool.nodes]
     engines = sorted({node.engine for node in nodes if node.engine})
     drivers = sorted(
         {node.reported[DRIVER_LABEL] for node in nodes if DRIVER_LABEL in node.reported}
     )
-    found = [*(engine.replace("://", " ") for engine in engines), *(f"driver {d}" for d in drivers)]
-    if found:
+    parts = [*(engine.replace("://", " ") for engine in engines), *(f"driver {d}" for d in drivers)]
+    if parts:
         yield (
-            f"The hosts stay as they were prepared ({', '.join(found)}). Hosts that you declare in "
+            f"The hosts stay as they were prepared ({', '.join(parts)}). Hosts that you declare in "
             "the section hosts are prepared by the stack; the preview shows what that changes."
         )
 

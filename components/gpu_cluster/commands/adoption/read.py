@@ -49,20 +49,20 @@ async def read_cluster(client: Client) -> ObservedCluster:
     Raises:
         ClusterError: The API server rejected a request, or an object has an invalid name.
     """
-    found = await client.list("nodes")
-    nodes = sorted(map(parse.node, found), key=lambda node: node.name)
+    node_objects = await client.list("nodes")
+    nodes = sorted(map(parse.node, node_objects), key=lambda node: node.name)
     version, sets, deployments, classes, policies, deliverers = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),
         client.list("daemonsets", base=APPS),
         client.list("deployments", base=APPS),
         client.list("runtimeclasses", base="/apis/node.k8s.io"),
-        _served(client, "clusterpolicies", "/apis/nvidia.com", "v1"),
-        _deliverers(client, any(node.provider == "gce" for node in nodes)),
+        _list_served(client, "clusterpolicies", "/apis/nvidia.com", "v1"),
+        _read_deliverers(client, any(node.provider == "gce" for node in nodes)),
     )
-    pairs = [*_daemon_sets(sets), *_deployments(deployments)]
+    pairs = [*_daemon_sets(sets), *_operator_deployments(deployments)]
     workloads = [
-        parse.workload(item, kind, what, owner_of(item, kind, deliverers))
-        for item, kind, what in pairs
+        parse.workload(item, kind, software, owner_of(item, kind, deliverers))
+        for item, kind, software in pairs
     ]
     rendered = [*pairs, *((item, "ClusterPolicy", "") for item in policies or ())]
     releases = await gather(
@@ -83,11 +83,11 @@ async def read_cluster(client: Client) -> ObservedCluster:
 
 def _daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
     """Return DaemonSets that advertise GPUs or label nodes, each with kind and software's name."""
-    found = ((item, daemon_set(item)) for item in items)
-    return [(item, "DaemonSet", manager.what) for item, manager in found if manager]
+    managers = ((item, daemon_set(item)) for item in items)
+    return [(item, "DaemonSet", manager.what) for item, manager in managers if manager]
 
 
-def _deployments(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
+def _operator_deployments(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
     """Return the GPU Operator's Deployments, each with its kind and the software's name."""
     return [
         (item, "Deployment", GPU_OPERATOR)
@@ -103,7 +103,9 @@ def _image_name(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
 
 
-async def _served(client: Client, plural: str, base: str, version: str) -> tuple[Json, ...] | None:
+async def _list_served(
+    client: Client, plural: str, base: str, version: str
+) -> tuple[Json, ...] | None:
     """Return all objects of a kind; None if the cluster doesn't serve the kind."""
     try:
         return tuple(await client.list(plural, base=base, version=version))
@@ -116,16 +118,16 @@ async def _served(client: Client, plural: str, base: str, version: str) -> tuple
 async def _newest_served(client: Client, plural: str, group: str) -> tuple[Json, ...] | None:
     """Return all objects of a kind in the API server's preferred version of its group."""
     try:
-        answer = await client.request("GET", "", base=f"/apis/{group}", version="")
+        discovery = await client.request("GET", "", base=f"/apis/{group}", version="")
     except Refused as error:
         if error.code == _NOT_SERVED:
             return None
         raise
-    version = grammar.api_version(answer["preferredVersion"]["version"])
-    return await _served(client, plural, f"/apis/{group}", version)
+    version = grammar.api_version(discovery["preferredVersion"]["version"])
+    return await _list_served(client, plural, f"/apis/{group}", version)
 
 
-async def _deliverers(client: Client, addon_manager: bool) -> Deliverers:
+async def _read_deliverers(client: Client, addon_manager: bool) -> Deliverers:
     applications, helm_releases, kustomizations, helm_charts = await asyncio.gather(
         _newest_served(client, "applications", "argoproj.io"),
         _newest_served(client, "helmreleases", "helm.toolkit.fluxcd.io"),
@@ -161,10 +163,10 @@ async def _release(
     }
     owners = [workload.managed_by for workload in workloads if workload.release == key]
     by_helm = ManagedBy(kind=ManagerKind.HELM, name=name, namespace=namespace)
-    others = (owner for owner in owners if owner.kind is not ManagerKind.HELM)
+    other_owners = (owner for owner in owners if owner.kind is not ManagerKind.HELM)
     return replace(
         release,
-        managed_by=next(others, by_helm),
+        managed_by=next(other_owners, by_helm),
         is_ours=NOTED in (records[-1]["metadata"].get("annotations") or {}),
         edits=release_edits(str(recorded.get("manifest") or ""), members),
     )
@@ -178,9 +180,9 @@ def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelea
     Raises:
         IllFormed: Values are nested too deeply for a stack file.
     """
-    chart = _mapping(recorded.get("chart"))
-    metadata = _mapping(chart.get("metadata"))
-    values, defaults = _mapping(recorded.get("config")), _mapping(chart.get("values"))
+    chart = _as_mapping(recorded.get("chart"))
+    metadata = _as_mapping(chart.get("metadata"))
+    values, defaults = _as_mapping(recorded.get("config")), _as_mapping(chart.get("values"))
     if not all(map(_is_flat, (values, defaults))):
         found = f"values nested more than {DEPTH} levels deep"
         cure = "find out who wrote the release's record"
@@ -200,13 +202,13 @@ def _is_flat(value: Any) -> bool:
     """Return True if nested mappings and lists have at most `DEPTH` levels."""
     level = [value]
     for _ in range(DEPTH):
-        level = [inner for outer in level for inner in _inside(outer)]
+        level = [inner for outer in level for inner in _values_inside(outer)]
         if not level:
             return True
     return False
 
 
-def _inside(value: Any) -> Iterable[Any]:
+def _values_inside(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
@@ -222,15 +224,15 @@ def release_edits(manifest: str, members: dict[tuple[str, str], Json]) -> tuple[
     Raises:
         IllFormed: The manifest is no valid YAML, or too large.
     """
-    found: list[Edit] = []
+    field_edits: list[Edit] = []
     for item in expected(manifest):
         live = members.get((item.kind, item.name))
         if live is not None and item.body is not None:
             namespace = live["metadata"].get("namespace")
             place = f"{item.kind} {f'{namespace}/' if namespace else ''}{item.name}"
-            found += parse.edits(place, json.loads(item.body), live)
-    return tuple(found)
+            field_edits += parse.edits(place, json.loads(item.body), live)
+    return tuple(field_edits)
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _as_mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

@@ -48,11 +48,11 @@ def new_text(
         origin: Sentence that names the source of the settings.
         comments: Comments above values, by the location of the value in the settings.
     """
-    body = _indented(dump({KEY: dict(settings)}), 2)
-    return HEAD.format(origin) + _commented(body, comments or {})
+    body = _indent_text(dump({KEY: dict(settings)}), 2)
+    return HEAD.format(origin) + _insert_comments(body, comments or {})
 
 
-def _commented(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
+def _insert_comments(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
     """Return a YAML text with comments inserted above the lines of the given values."""
     lines = body.splitlines(keepends=True)
     places = parse(body).lines
@@ -63,7 +63,9 @@ def _commented(body: str, comments: Mapping[Location, Sequence[str]]) -> str:
     written: list[str] = []
     for number, line in enumerate(lines, start=1):
         indent = line[: len(line) - len(line.lstrip())]
-        written += [each for text in above.get(number, ()) for each in comment(text, indent)]
+        written += [
+            comment_line for text in above.get(number, ()) for comment_line in comment(text, indent)
+        ]
         written.append(line)
     return "".join(written)
 
@@ -76,18 +78,18 @@ def comment(text: str, indent: str) -> list[str]:
 
 
 def commented_hosts(
-    hosts: Sequence[tuple[Mapping[str, Any], Sequence[str]]], why: str, *, has_hosts: bool
+    hosts: Sequence[tuple[Mapping[str, Any], Sequence[str]]], reason: str, *, has_hosts: bool
 ) -> str:
     """Return hosts as comments at the end of a stack file.
 
     Args:
         hosts: Settings of each host, and notes about the host.
-        why: Sentence above the hosts, which explains why they are only comments.
+        reason: Sentence above the hosts, which explains why they are only comments.
         has_hosts: Whether the file ends with a list of hosts already.
     """
     if not hosts:
         return ""
-    lines = comment(why, "    ")
+    lines = comment(reason, "    ")
     if not has_hosts:
         lines.append("    # hosts:\n")
     for host, notes in hosts:
@@ -116,7 +118,7 @@ def settings_of(text: str) -> Mapping[str, Any]:
         InputError: The text is no valid YAML.
     """
     document = parse(text).value
-    settings: Mapping[str, Any] = document["config"][KEY] if _mapping(text) else {}
+    settings: Mapping[str, Any] = document["config"][KEY] if _cluster_mapping(text) else {}
     return settings
 
 
@@ -126,7 +128,7 @@ def _with_section(text: str, key: str, value: Any) -> str:
         return text
     if key not in settings and value is None:
         return text
-    mapping = _mapping(text)
+    mapping = _cluster_mapping(text)
     if mapping is None or not mapping.value or mapping.flow_style:
         wanted = f"{KEY} as an indented mapping below config"
         raise InputError("none", wanted, "write it as Pulumi.dev.yaml does")
@@ -134,17 +136,17 @@ def _with_section(text: str, key: str, value: Any) -> str:
     starts = [name.start_mark.line for name, _ in mapping.value]
     names = [name.value for name, _ in mapping.value]
     index = names.index(key) if key in names else len(names) - 1
-    start, end = _region(lines, starts, index, mapping)
+    start, end = _section_lines(lines, starts, index, mapping)
     if key not in names:
         start = end
     column = mapping.value[0][0].start_mark.column
-    new = "" if value is None else _indented(dump({key: value}), column)
+    new = "" if value is None else _indent_text(dump({key: value}), column)
     if start and not lines[start - 1].endswith("\n"):
         lines[start - 1] += "\n"
     return "".join([*lines[:start], new, *lines[end:]])
 
 
-def _mapping(text: str) -> yaml.MappingNode | None:
+def _cluster_mapping(text: str) -> yaml.MappingNode | None:
     """Return the YAML node of `gpu-cluster:cluster`; None if the text has no such mapping."""
     node: yaml.Node | None = node_of(text)
     for name in ("config", KEY):
@@ -154,7 +156,7 @@ def _mapping(text: str) -> yaml.MappingNode | None:
     return node if isinstance(node, yaml.MappingNode) else None
 
 
-def _region(
+def _section_lines(
     lines: Sequence[str], starts: Sequence[int], index: int, mapping: yaml.MappingNode
 ) -> tuple[int, int]:
     """Return the line at which a section starts, and the line after its end.
@@ -175,5 +177,5 @@ def _is_blank(line: str) -> bool:
     return not line.strip() or line.lstrip().startswith("#")
 
 
-def _indented(text: str, column: int) -> str:
+def _indent_text(text: str, column: int) -> str:
     return "".join(f"{' ' * column}{line}" for line in text.splitlines(keepends=True))

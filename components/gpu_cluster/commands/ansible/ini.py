@@ -55,7 +55,7 @@ class _Reader:
             self._child(line)
 
     def _host(self, line: str) -> None:
-        words = _words(line)
+        words = _split_words(line)
         pattern, variables = words[0], dict[str, Any]()
         if match := _WITH_PORT.fullmatch(pattern):
             pattern = match[1]
@@ -64,14 +64,14 @@ class _Reader:
             key, equals, value = word.partition("=")
             if not equals:
                 raise ValueError(f"{show(word)}, but the line of a host has key=value")
-            variables[key] = _value(value)
+            variables[key] = _parse_value(value)
         self.found.add(self.group, pattern, variables)
 
     def _variable(self, line: str) -> None:
         key, equals, value = line.partition("=")
         if not equals:
             raise ValueError(f"{show(line)}, but a section of variables has lines key=value")
-        self.found.set_group(self.group, {key.strip(): _value(value.strip())})
+        self.found.set_group(self.group, {key.strip(): _parse_value(value.strip())})
 
     def _child(self, line: str) -> None:
         match = _GROUP.fullmatch(line)
@@ -108,7 +108,7 @@ def parse(text: str) -> Inventory:
         raise InputError(str(error), "an inventory", "name a smaller one") from None
 
 
-def _words(line: str) -> list[str]:
+def _split_words(line: str) -> list[str]:
     if len(line) > _LONGEST_LINE:
         raise ValueError(
             f"{show(line)}, a line of a host with more than {_LONGEST_LINE} characters"
@@ -122,7 +122,7 @@ def _words(line: str) -> list[str]:
     return words
 
 
-def _value(written: str) -> Any:
+def _parse_value(written: str) -> Any:
     if len(written) > _LITERAL:
         return written
     try:

@@ -63,21 +63,21 @@ class Inventory:
         """Return the hosts of a group and of the groups below it, each once, in order."""
         if group == ALL:
             return tuple(self.hosts)
-        found: dict[str, None] = {}
+        member_names: dict[str, None] = {}
         for name in self._below(group):
-            found |= dict.fromkeys(self.groups[name].hosts)
-        return tuple(found)
+            member_names |= dict.fromkeys(self.groups[name].hosts)
+        return tuple(member_names)
 
     def _below(self, group: str) -> list[str]:
         """Return a group and all groups below it; a group that contains itself is visited once."""
-        found: dict[str, None] = {}
+        visited: dict[str, None] = {}
         waiting = [group]
         while waiting:
             name = waiting.pop()
-            if name in self.groups and name not in found:
-                found[name] = None
+            if name in self.groups and name not in visited:
+                visited[name] = None
                 waiting += reversed(self.groups[name].children)
-        return [*found]
+        return [*visited]
 
     def groups_of(self, host: str) -> tuple[str, ...]:
         """Return the groups of a host, the outermost first; equal depths are sorted by name."""
@@ -98,22 +98,22 @@ class Inventory:
                 parents.setdefault(child, []).append(name)
             for host in dict.fromkeys(group.hosts):
                 direct.setdefault(host, []).append(name)
-        found: dict[str, set[str]] = {}
-        left = MEMBERSHIPS
+        groups_by_host: dict[str, set[str]] = {}
+        remaining = MEMBERSHIPS
         for host, waiting in direct.items():
-            groups = found[host] = set()
+            groups = groups_by_host[host] = set()
             while waiting:
                 name = waiting.pop()
                 if name not in groups:
                     groups.add(name)
                     above = parents.get(name, ())
                     waiting += above
-                    left -= 1 + len(above)
-            if left < 0:
+                    remaining -= 1 + len(above)
+            if remaining < 0:
                 raise ValueError(
                     f"hosts in more than {MEMBERSHIPS} groups, counted with those above them"
                 )
-        return found
+        return groups_by_host
 
     @cached_property
     def _depths(self) -> Mapping[str, int]:
@@ -140,7 +140,9 @@ class Inventory:
         of_files = (self.group_files.get(name, {}) for name in groups)
         maps = [*of_groups, *of_files, self.hosts.get(host, {}), self.host_files.get(host, {})]
         # Not merged: each of many hosts would get a copy of all variables of its groups.
-        return ChainMap(*cast("list[dict[str, Any]]", [each for each in reversed(maps) if each]))
+        return ChainMap(
+            *cast("list[dict[str, Any]]", [mapping for mapping in reversed(maps) if mapping])
+        )
 
 
 class Builder:
@@ -182,9 +184,9 @@ class Builder:
         if self._work > WRITTEN_OUT:
             raise ValueError(f"ranges that stand for more than {WRITTEN_OUT} names and variables")
 
-    def _check(self, found: Mapping[str, object], what: str) -> None:
-        if len(found) > self._limit:
-            raise ValueError(f"more than {self._limit} {what}")
+    def _check(self, entries: Mapping[str, object], subject: str) -> None:
+        if len(entries) > self._limit:
+            raise ValueError(f"more than {self._limit} {subject}")
 
     def set(self, host: str, variables: Variables) -> None:
         """Set variables of one host."""
@@ -233,7 +235,7 @@ def text(variables: Variables, names: Iterable[str]) -> str | None:
         Ansible can evaluate. Empty and encrypted values count as not set.
     """
     for name in names:
-        value = _followed(variables, name)
+        value = _follow_references(variables, name)
         if isinstance(value, bool) or not isinstance(value, str | int):
             continue
         if written := str(value).strip():
@@ -244,7 +246,7 @@ def text(variables: Variables, names: Iterable[str]) -> str | None:
 def unreadable(variables: Variables, names: Iterable[str]) -> str | None:
     """Return the name of the first variable whose value only Ansible can decrypt or evaluate."""
     for name in names:
-        value = _followed(variables, name)
+        value = _follow_references(variables, name)
         if isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value):
             return name
     return None
@@ -261,7 +263,7 @@ def number(variables: Variables, names: Iterable[str]) -> int | None:
 
 def truth(variables: Variables, name: str) -> bool | None:
     """Return a variable as Ansible's boolean: `yes` and `1` are true. None if it is not set."""
-    value = _followed(variables, name)
+    value = _follow_references(variables, name)
     if value is None or isinstance(value, Tagged):
         return None
     return str(value).strip().lower() in ("true", "yes", "on", "1", "y", "t")
@@ -270,11 +272,11 @@ def truth(variables: Variables, name: str) -> bool | None:
 def texts(value: object) -> tuple[str, ...]:
     """Return the non-empty strings of a list, or of a comma-separated string."""
     items = value.split(",") if isinstance(value, str) else value
-    found = items if isinstance(items, list | tuple) else ()
-    return tuple(item.strip() for item in found if isinstance(item, str) and item.strip())
+    values = items if isinstance(items, list | tuple) else ()
+    return tuple(item.strip() for item in values if isinstance(item, str) and item.strip())
 
 
-def _followed(variables: Variables, name: str) -> Any:
+def _follow_references(variables: Variables, name: str) -> Any:
     value = variables.get(name)
     for _ in range(_DEPTH):
         match = _REFERENCE.fullmatch(value.strip()) if isinstance(value, str) else None
@@ -296,15 +298,15 @@ def expanded(pattern: str, limit: int) -> Iterator[str]:
     """
     if pattern.count("[") > _RANGES:
         raise ValueError(f"a name with more than {_RANGES} ranges")
-    head, bracket, rest = pattern.partition("[")
+    head, bracket, after_bracket = pattern.partition("[")
     if not bracket:
         yield pattern
         return
-    inner, closing, tail = rest.partition("]")
+    inner, closing, tail = after_bracket.partition("]")
     if not closing:
         raise ValueError("a range without its closing bracket")
     tails = list(expanded(tail, limit))
-    items = _range(inner)
+    items = _parse_range(inner)
     if len(items) * len(tails) > limit:
         raise ValueError(f"a range of more than {limit} hosts")
     for item in items:
@@ -328,11 +330,15 @@ class _Numbered:
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def _range(inner: str) -> _Numbered | str:
-    parts = inner.split(":")
-    if len(parts) not in (2, 3) or not parts[1]:
+def _parse_range(inner: str) -> _Numbered | str:
+    bounds = inner.split(":")
+    if len(bounds) not in (2, 3) or not bounds[1]:
         raise ValueError("a range that is not begin:end or begin:end:step")
-    first, last, step = parts[0] or "0", parts[1], int(_digits(parts[2] if parts[2:] else "1"))
+    first, last, step = (
+        bounds[0] or "0",
+        bounds[1],
+        int(_check_digits(bounds[2] if bounds[2:] else "1")),
+    )
     if step < 1:
         raise ValueError("a range whose step is 0")
     if len(first) == len(last) == 1 and first in _LETTERS and last in _LETTERS:
@@ -343,13 +349,13 @@ def _range(inner: str) -> _Numbered | str:
     padded = first.startswith("0") and len(first) > 1
     if padded and len(first) != len(last):
         raise ValueError("a range with leading zeros whose ends differ in length")
-    numbers = range(int(_digits(first)), int(_digits(last)) + 1, step)
+    numbers = range(int(_check_digits(first)), int(_check_digits(last)) + 1, step)
     if not numbers:
         raise ValueError("a descending range")
     return _Numbered(numbers, len(first) if padded else 1)
 
 
-def _digits(written: str) -> str:
+def _check_digits(written: str) -> str:
     if re.fullmatch(r"[0-9]{1,9}", written) is None:
         raise ValueError("a range with an end that is neither a number nor a letter")
     return written

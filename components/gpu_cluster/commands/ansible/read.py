@@ -33,26 +33,26 @@ def read(path: Path) -> Inventory:
         ConfigError: The file can't be read, or is no static inventory.
     """
     try:
-        inventory = _file(path)
+        inventory = _read_file(path)
     except InputError as error:
-        raise ConfigError([_located(error)], path.name) from None
+        raise ConfigError([_inventory_fault(error)], path.name) from None
     folder = path.parent
     return Inventory(
         groups=inventory.groups,
         hosts=inventory.hosts,
-        group_files=_variables(folder / "group_vars", {*inventory.groups, ALL}),
-        host_files=_variables(folder / "host_vars", inventory.hosts.keys()),
+        group_files=_read_variables(folder / "group_vars", {*inventory.groups, ALL}),
+        host_files=_read_variables(folder / "host_vars", inventory.hosts.keys()),
     )
 
 
-def _located(error: InputError) -> Fault:
+def _inventory_fault(error: InputError) -> Fault:
     return Fault("the inventory", error.found, error.wanted, error.cure, line=error.line)
 
 
-def _file(path: Path) -> Inventory:
+def _read_file(path: Path) -> Inventory:
     if path.is_dir():
         raise InputError("a folder", "one file", "name the file in it that lists the hosts")
-    text = _text(path)
+    text = _read_text(path)
     if text.startswith("#!"):
         raise InputError("a program", "a static inventory", _STATIC.format(path.name))
     if path.suffix in SUFFIXES:
@@ -65,7 +65,7 @@ def _file(path: Path) -> Inventory:
         return ini.parse(text)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         with path.open("rb") as file:
             raw = file.read(SIZE_LIMIT + 1)
@@ -100,48 +100,48 @@ def parse_yaml(text: str, name: str = "FILE") -> Inventory:
         raise InputError(
             "the settings of an inventory plugin", "a static inventory", _STATIC.format(name)
         )
-    found = Builder(NODE_LIMIT)
+    builder = Builder(NODE_LIMIT)
     meta = document.pop("_meta", None)
     try:
         for group, content in document.items():
-            _add_group(found, str(group), content, ())
+            _add_group(builder, str(group), content, ())
         # `ansible-inventory --list` prints the hosts' variables under `_meta.hostvars`.
-        for host, variables in _pairs(_mapping(meta).get("hostvars")):
-            found.set(host, _mapping(variables))
-        return found.inventory
+        for host, variables in _name_pairs(_as_mapping(meta).get("hostvars")):
+            builder.set(host, _as_mapping(variables))
+        return builder.inventory
     except ValueError as error:
         raise InputError(str(error), "an inventory", "correct it, or name a smaller one") from None
 
 
-def _add_group(found: Builder, name: str, content: object, above: tuple[str, ...]) -> None:
+def _add_group(builder: Builder, name: str, content: object, above: tuple[str, ...]) -> None:
     """Add one group and its child groups to a builder.
 
     Raises:
         InputError: The content is no mapping with hosts, vars or children.
         ValueError: A range is malformed, or there are too many hosts or groups.
     """
-    found.group(name)
+    builder.group(name)
     if content is None:
         return
-    where = show(".".join((*above, name)))
+    path = show(".".join((*above, name)))
     if not isinstance(content, dict):
         raise InputError(
-            f"{show(content)} at {where}",
+            f"{show(content)} at {path}",
             "a group: a mapping with hosts, vars or children",
             "see Ansible's page on inventories",
         )
-    for pattern, variables in _pairs(content.get("hosts")):
+    for pattern, variables in _name_pairs(content.get("hosts")):
         try:
-            found.add(name, pattern, _mapping(variables))
+            builder.add(name, pattern, _as_mapping(variables))
         except ValueError as error:
-            raise ValueError(f"{show(pattern)} in {where}: {error}") from None
-    found.set_group(name, _mapping(content.get("vars")))
-    for child, below in _pairs(content.get("children")):
-        found.child(name, child)
-        _add_group(found, child, below, (*above, name))
+            raise ValueError(f"{show(pattern)} in {path}: {error}") from None
+    builder.set_group(name, _as_mapping(content.get("vars")))
+    for child, below in _name_pairs(content.get("children")):
+        builder.child(name, child)
+        _add_group(builder, child, below, (*above, name))
 
 
-def _pairs(value: object) -> Iterator[tuple[str, object]]:
+def _name_pairs(value: object) -> Iterator[tuple[str, object]]:
     """Yield a mapping's items; for a list or a string, each name with the content None."""
     if isinstance(value, dict):
         yield from ((str(key), content) for key, content in value.items())
@@ -151,40 +151,40 @@ def _pairs(value: object) -> Iterator[tuple[str, object]]:
         yield value, None
 
 
-def _mapping(value: object) -> dict[str, Any]:
+def _as_mapping(value: object) -> dict[str, Any]:
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 
-def _variables(folder: Path, names: Collection[str]) -> Mapping[str, Variables]:
+def _read_variables(folder: Path, names: Collection[str]) -> Mapping[str, Variables]:
     """Return the variables in a folder `group_vars` or `host_vars`, by name of group or host.
 
     Args:
         folder: The folder, which may be missing.
         names: Names of the inventory's groups or hosts; files of other names are not read.
     """
-    found: dict[str, dict[str, Any]] = {}
-    for entry in _entries(folder):
+    variables_by_name: dict[str, dict[str, Any]] = {}
+    for entry in _folder_entries(folder):
         name = entry.stem if entry.suffix in SUFFIXES else entry.name
-        for file in _files(entry) if name in names else ():
-            found.setdefault(name, {}).update(_variables_of(file))
-    return found
+        for file in _variable_files(entry) if name in names else ():
+            variables_by_name.setdefault(name, {}).update(_variables_of(file))
+    return variables_by_name
 
 
-def _entries(folder: Path) -> list[Path]:
+def _folder_entries(folder: Path) -> list[Path]:
     try:
         return sorted(folder.iterdir())
     except OSError:
         return []
 
 
-def _files(entry: Path) -> Iterator[Path]:
+def _variable_files(entry: Path) -> Iterator[Path]:
     """Yield a group's or host's files of variables: a single file, or all files in a folder."""
     if not entry.is_dir():
         yield entry
         return
-    for where, folders, files in os.walk(entry):
+    for parent, folders, files in os.walk(entry):
         folders.sort()
-        yield from (Path(where) / file for file in sorted(files) if _is_vars(file))
+        yield from (Path(parent) / file for file in sorted(files) if _is_vars(file))
 
 
 def _is_vars(name: str) -> bool:
@@ -200,9 +200,9 @@ def _variables_of(file: Path) -> dict[str, Any]:
         ConfigError: The file is no YAML.
     """
     try:
-        text = _text(file)
+        text = _read_text(file)
         if text.startswith(_VAULT):
             return {}
-        return _mapping(yaml_file.parse(text, tags=True).value)
+        return _as_mapping(yaml_file.parse(text, tags=True).value)
     except InputError as error:
-        raise ConfigError([_located(error)], f"{file.parent.name}/{file.name}") from None
+        raise ConfigError([_inventory_fault(error)], f"{file.parent.name}/{file.name}") from None

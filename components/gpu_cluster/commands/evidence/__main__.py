@@ -101,23 +101,23 @@ def require_clean(document: Document) -> None:
         raise EvidenceError(Fault(f"stack {document.stack}", found, wanted, cure))
 
 
-async def _kubernetes(context: str) -> str:
+async def _kubernetes_version(context: str) -> str:
     async with connect(context) as client:
         found = await client.request("GET", "", base="/version", version="")
     return printable(str(found.get("gitVersion")), 100)
 
 
-def _versions(context: str, platform: Platform) -> dict[str, str]:
+def _software_versions(context: str, platform: Platform) -> dict[str, str]:
     """Return the versions of the software that the evidence depends on, by name."""
     found = {
-        "kubernetes": asyncio.run(_kubernetes(context)),
+        "kubernetes": asyncio.run(_kubernetes_version(context)),
         "pulumi": metadata.version("pulumi"),
         f"chart {platform.chart}": platform.installation.version,
     }
     return {name: version for name, version in found.items() if version}
 
 
-def _figures(stack: Stack) -> tuple[Figure, ...]:
+def _measured_figures(stack: Stack) -> tuple[Figure, ...]:
     try:
         with stack.unsalted():
             found = select(stack).outputs().get("tests")
@@ -153,9 +153,9 @@ def made(stack: Stack, now: datetime, valid: int) -> Predicate:
         made=f"{now:{TIME}}",
         until=f"{now + timedelta(days=valid):{TIME}}",
         inspected="all" if extent.has_hosts else "cluster",
-        versions=_versions(desired.context, desired.platform),
+        versions=_software_versions(desired.context, desired.platform),
         nodes=tuple(collect.entries(nodes, desired.validation)),
-        figures=_figures(stack),
+        figures=_measured_figures(stack),
     )
 
 

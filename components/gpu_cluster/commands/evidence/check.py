@@ -61,18 +61,18 @@ def require_holds(found: Statement, declared: Declared, now: datetime) -> None:
     """
     predicate = found.predicate
     for faults in (
-        _dates(predicate, now),
-        _stack(found, declared),
-        _nodes(predicate, declared.validation),
-        _facts(predicate, declared.validation),
-        _figures(predicate, declared.validation),
-        _file(found, declared),
+        _check_dates(predicate, now),
+        _check_stack(found, declared),
+        _check_nodes(predicate, declared.validation),
+        _check_facts(predicate, declared.validation),
+        _check_figures(predicate, declared.validation),
+        _check_file(found, declared),
     ):
         if named := list(faults):
             raise EvidenceError(*named)
 
 
-def _dates(found: Predicate, now: datetime) -> Iterator[Fault]:
+def _check_dates(found: Predicate, now: datetime) -> Iterator[Fault]:
     made, until = moment(found.made), moment(found.until)
     if made > now + SKEW:
         cure = "set the clock of this machine, or of the one that made the evidence"
@@ -88,7 +88,7 @@ def _dates(found: Predicate, now: datetime) -> Iterator[Fault]:
             yield Fault(place, f"{node.since}, after the evidence", found.made, DISTRUST)
 
 
-def _stack(found: Statement, declared: Declared) -> Iterator[Fault]:
+def _check_stack(found: Statement, declared: Declared) -> Iterator[Fault]:
     if found.predicate.stack != declared.stack:
         cure = f"name the stack: --stack {found.predicate.stack}"
         yield Fault("stack", found.predicate.stack, declared.stack, cure)
@@ -97,7 +97,7 @@ def _stack(found: Statement, declared: Declared) -> Iterator[Fault]:
         yield Fault("subject", subject.name, declared.file, DISTRUST)
 
 
-def _file(found: Statement, declared: Declared) -> Iterator[Fault]:
+def _check_file(found: Statement, declared: Declared) -> Iterator[Fault]:
     (subject,) = found.subject
     if subject.digest.sha256 != declared.sha256:
         yield Fault(
@@ -108,7 +108,7 @@ def _file(found: Statement, declared: Declared) -> Iterator[Fault]:
         )
 
 
-def _pool(name: str, pool: str, validation: DesiredValidation) -> PoolValidation | None:
+def _pool_of_node(name: str, pool: str, validation: DesiredValidation) -> PoolValidation | None:
     """Return the pool that a node belongs to, or None if the stack has no such node."""
     for each in validation.pools:
         if name in (each.nodes or ()):
@@ -116,7 +116,7 @@ def _pool(name: str, pool: str, validation: DesiredValidation) -> PoolValidation
     return next((p for p in validation.pools if p.nodes is None and p.pool == pool), None)
 
 
-def _nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+def _check_nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
     names = Counter(node.name for node in found.nodes)
     yield from (
         Fault(f"node {name}", f"{count} entries", "one entry", DISTRUST)
@@ -129,7 +129,7 @@ def _nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
                 yield Fault(f"node {name}", "no entry", f"a node of pool {pool.pool}", AGAIN)
         if pool.nodes is None and (n := sum(e.pool == pool.pool for e in found.nodes)) < pool.count:
             yield Fault(f"pool {pool.pool}", f"{n} nodes", f"{pool.count} nodes", AGAIN)
-    uuids = Counter(uuid for node in found.nodes for uuid in _uuids(node))
+    uuids = Counter(uuid for node in found.nodes for uuid in _uuids_of_node(node))
     yield from (
         Fault(f"GPU {uuid}", f"{count} entries", "one entry: it is one device", DISTRUST)
         for uuid, count in uuids.items()
@@ -137,29 +137,29 @@ def _nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
     )
 
 
-def _uuids(node: NodeEvidence) -> Iterator[str]:
+def _uuids_of_node(node: NodeEvidence) -> Iterator[str]:
     for gpu, instances in node.devices.items():
         yield gpu
         yield from instances
 
 
-def _facts(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+def _check_facts(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
     for node in found.nodes:
         place = f"node {node.name}"
-        pool = _pool(node.name, node.pool, validation)
+        pool = _pool_of_node(node.name, node.pool, validation)
         if pool is None:
             yield Fault(place, f"pool {node.pool}", "a node of the stack's pools", AGAIN)
             continue
         if node.declared != pool.gpus:
             yield Fault(place, f"{node.declared} GPUs declared", str(pool.gpus), AGAIN)
-        yield from _counts(node, place)
+        yield from _check_counts(node, place)
         for key, value in pool.own.get(node.name, pool.settings).items():
             fact = node.facts.get(SETTINGS + key)
             if value and fact != value:
                 yield Fault(f"{place} {key}", fact or "nothing", f"{value}, as declared", AGAIN)
 
 
-def _counts(node: NodeEvidence, place: str) -> Iterator[Fault]:
+def _check_counts(node: NodeEvidence, place: str) -> Iterator[Fault]:
     """Yield a fault for numbers of GPUs that contradict each other or the UUIDs."""
     ran = node.computed + node.simulated
     if ran + node.deferred != node.declared or (node.computed and node.simulated):
@@ -170,7 +170,7 @@ def _counts(node: NodeEvidence, place: str) -> Iterator[Fault]:
         yield Fault(place, found, f"the UUIDs and the time of {ran} GPUs", DISTRUST)
 
 
-def _figures(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+def _check_figures(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
     tests = {test.name: test for test in validation.measuring.tests}
     names = {node.name for node in found.nodes}
     for each in found.figures:

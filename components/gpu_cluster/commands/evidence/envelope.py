@@ -100,27 +100,31 @@ def verified(text: bytes, trusted: SSlibKey) -> bytes:
     """
     found = parsed(_Envelope, text, "envelope")
     if found.payload_type != PAYLOAD:
-        raise _refused("payloadType", printable(found.payload_type), f"`{PAYLOAD}`")
-    payload = _decoded(found.payload, "payload")
+        raise _refused_envelope("payloadType", printable(found.payload_type), f"`{PAYLOAD}`")
+    payload = _decode_base64(found.payload, "payload")
     signatures = {each.keyid: each.sig for each in found.signatures}
     if len(signatures) != len(found.signatures):
-        raise _refused("signatures", "two signatures of one key", "one signature of each key")
+        raise _refused_envelope(
+            "signatures", "two signatures of one key", "one signature of each key"
+        )
     if not signatures:
-        raise _refused("signatures", "no signature", f"a signature of key {trusted.keyid}")
+        raise _refused_envelope("signatures", "no signature", f"a signature of key {trusted.keyid}")
     if trusted.keyid not in signatures:
         others = ", ".join(f"key {keyid}" for keyid in signatures)
-        raise _refused("signatures", f"only {others}", f"a signature of key {trusted.keyid}")
-    own = Signature(trusted.keyid, _decoded(signatures[trusted.keyid], "sig").hex())
+        raise _refused_envelope(
+            "signatures", f"only {others}", f"a signature of key {trusted.keyid}"
+        )
+    own = Signature(trusted.keyid, _decode_base64(signatures[trusted.keyid], "sig").hex())
     try:
         Envelope(payload, PAYLOAD, {own.keyid: own}).verify([trusted], 1)
     except VerificationError:
-        raise _refused(
+        raise _refused_envelope(
             "signatures", "a signature that does not fit the content", "the content as signed"
         ) from None
     return payload
 
 
-def _decoded(text: str, place: str) -> bytes:
+def _decode_base64(text: str, place: str) -> bytes:
     """Return decoded base64; there is exactly one text for the same bytes.
 
     Raises:
@@ -131,10 +135,12 @@ def _decoded(text: str, place: str) -> bytes:
     except (binascii.Error, UnicodeEncodeError):
         found = b""
     if not found or base64.b64encode(found).decode() != text:
-        raise _refused(place, "not standard base64", "base64 as RFC 4648, section 4, has it")
+        raise _refused_envelope(
+            place, "not standard base64", "base64 as RFC 4648, section 4, has it"
+        )
     return found
 
 
-def _refused(place: str, found: str, wanted: str) -> EvidenceError:
+def _refused_envelope(place: str, found: str, wanted: str) -> EvidenceError:
     cure = "do not trust the file: get it again from whoever made it, or name their key in PUBLIC"
     return EvidenceError(Fault(f"envelope {place}", found, wanted, cure))

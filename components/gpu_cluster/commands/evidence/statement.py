@@ -53,7 +53,7 @@ def moment(text: str) -> datetime:
     return datetime.strptime(text, TIME).replace(tzinfo=UTC)
 
 
-def _time(text: str) -> str:
+def _validate_time(text: str) -> str:
     moment(text)
     return text
 
@@ -61,7 +61,7 @@ def _time(text: str) -> str:
 Name = Annotated[str, StringConstraints(min_length=1, max_length=253)]
 Text = Annotated[str, StringConstraints(max_length=1000)]
 Uuid = Annotated[str, StringConstraints(pattern=r"^(GPU|MIG)-[0-9A-Za-z/-]{8,128}$")]
-Time = Annotated[str, StringConstraints(max_length=20), AfterValidator(_time)]
+Time = Annotated[str, StringConstraints(max_length=20), AfterValidator(_validate_time)]
 Count = Annotated[int, Field(ge=0, le=GPU_LIMIT)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -194,18 +194,18 @@ def parsed(model: type[M], text: bytes, place: str) -> M:
         EvidenceError: The text does not have the model's form.
     """
     if len(text) > LARGEST:
-        raise _malformed(place, f"{len(text)} bytes, more than {LARGEST}")
+        raise _malformed_statement(place, f"{len(text)} bytes, more than {LARGEST}")
     try:
-        json.loads(text, object_pairs_hook=_once)
+        json.loads(text, object_pairs_hook=_refuse_repeated_keys)
         return model.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
         where, wrong = first_error(error)
-        raise _malformed(f"{place} {printable(where, 200)}".strip(), wrong) from None
+        raise _malformed_statement(f"{place} {printable(where, 200)}".strip(), wrong) from None
     except (ValueError, RecursionError) as error:
-        raise _malformed(place, printable(str(error), 200)) from None
+        raise _malformed_statement(place, printable(str(error), 200)) from None
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a JSON object's pairs as a dictionary.
 
     Raises:
@@ -217,6 +217,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _malformed(place: str, found: str) -> EvidenceError:
+def _malformed_statement(place: str, found: str) -> EvidenceError:
     wanted = "a file as `gpu-cluster evidence` writes it"
     return EvidenceError(Fault(place, found, wanted, "get the file again from whoever made it"))
