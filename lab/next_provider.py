@@ -172,7 +172,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         try:
             made = provider_pb2.CreateResponse.FromString(self._plugins[1].call(method, request))
         except grpc.RpcError as error:
-            if _exists(error.details()):
+            if _is_conflict(error.details()):
                 self.refused.append(urn)
             raise
         made.properties[MANAGER] = f"pulumi-kubernetes-{secrets.token_hex(4)}"
@@ -185,7 +185,9 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     @staticmethod
     def _text(method: str, details: str) -> str:
-        return details + EXISTS if method == f"{PREFIX}Create" and _exists(details) else details
+        return (
+            details + EXISTS if method == f"{PREFIX}Create" and _is_conflict(details) else details
+        )
 
     def close(self) -> None:
         """End the processes of the old and the new version of Pulumi's Kubernetes plugin."""
@@ -194,7 +196,7 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._plugins = ()
 
 
-def _exists(details: str) -> bool:
+def _is_conflict(details: str) -> bool:
     return details.rstrip().endswith("already exists")
 
 

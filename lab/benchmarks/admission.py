@@ -100,7 +100,7 @@ def empty(made: list[Json]) -> list[Json]:
     return copies
 
 
-def _switch(client: httpx.Client, bindings: list[Json], on: bool) -> None:
+def _switch_policies(client: httpx.Client, bindings: list[Json], on: bool) -> None:
     """Create or delete the policies' bindings, and wait until the change is in force."""
     path = _PATHS["ValidatingAdmissionPolicyBinding"]
     for binding in bindings:
@@ -124,7 +124,7 @@ def _post(client: httpx.Client, path: str, manifest: Json) -> None:
         raise BenchmarkError(f"POST {path}: {answer.headers['warning']}")
 
 
-def _round(client: httpx.Client) -> list[float]:
+def _run_round(client: httpx.Client) -> list[float]:
     """Create `PODS` pods one after the other; return the seconds of each creation.
 
     The pods are deleted afterwards.
@@ -165,12 +165,12 @@ def run() -> dict[str, Any]:
         for manifest in made:
             if manifest["kind"] != "ValidatingAdmissionPolicyBinding":
                 _post(client, _PATHS[manifest["kind"]], manifest)
-        _round(client)  # This round only warms up the API server; its samples are not used.
+        _run_round(client)  # This round only warms up the API server; its samples are not used.
         for number in range(ROUNDS):
             for side in list(sides)[:: -1 if number % 2 else 1]:
-                _switch(client, sides[side], True)
-                samples[side] += _round(client)
-                _switch(client, sides[side], False)
+                _switch_policies(client, sides[side], True)
+                samples[side] += _run_round(client)
+                _switch_policies(client, sides[side], False)
     times = {
         name: {"p50": statistics.median(measured), "p99": percentile(measured, 0.99)}
         for name, measured in samples.items()

@@ -63,7 +63,7 @@ def running(name: str, *, controllers: bool = False, gates: str = "") -> Iterato
             try:
                 fault = kwokctl.create(controllers=controllers, gates=gates)
                 if fault is None:
-                    with _client(kwokctl.kubeconfig) as client:
+                    with _open_client(kwokctl.kubeconfig) as client:
                         make_namespace(client, "default")
                         yield ApiServer(client, kwokctl.kubeconfig)
                     return
@@ -166,7 +166,7 @@ def await_true(what: str, question: Callable[[], bool], seconds: float = 240) ->
         time.sleep(0.05)
 
 
-def _client(kubeconfig: Path) -> httpx.Client:
+def _open_client(kubeconfig: Path) -> httpx.Client:
     document = yaml.safe_load(kubeconfig.read_text())
     cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
     context = ssl.create_default_context()

@@ -47,7 +47,7 @@ KUBE_LINTER_RULES = (
 )
 
 
-def _kyverno(tool: Path, rules: Path, pods: Path) -> list[str]:
+def _kyverno_command(tool: Path, rules: Path, pods: Path) -> list[str]:
     return [str(tool), "apply", str(rules / "kyverno.yaml"), "--resource", str(pods)]
 
 
@@ -75,14 +75,14 @@ class Compared:
 
 
 COMPARED = {
-    "kyverno": Compared(_kyverno, _kyverno_wrong),
+    "kyverno": Compared(_kyverno_command, _kyverno_wrong),
     "kube-linter": Compared(
         _kube_linter, lambda output: output.count("(check: privileged-container")
     ),
 }
 
 
-def _pod(index: int) -> dict[str, Any]:
+def _sample_pod(index: int) -> dict[str, Any]:
     container: dict[str, Any] = {
         "name": "train",
         "image": f"registry.example.com/team/train:{index % 17}.0",
@@ -113,7 +113,7 @@ def _write(folder: Path) -> None:
     """Write the test pods, one per file, and the equivalent rules for kyverno and kube-linter."""
     (folder / "pods").mkdir()
     for index in range(PODS):
-        text = yaml.dump(_pod(index), Dumper=yaml.CSafeDumper, sort_keys=False)
+        text = yaml.dump(_sample_pod(index), Dumper=yaml.CSafeDumper, sort_keys=False)
         (folder / "pods" / f"{index:05}.yaml").write_text(text)
     policy = {
         "apiVersion": "kyverno.io/v1",
@@ -139,12 +139,12 @@ def _write(folder: Path) -> None:
     (folder / "kube-linter.yaml").write_text(yaml.safe_dump(checks))
 
 
-def _ours(pods: Path) -> list[str]:
+def _our_command(pods: Path) -> list[str]:
     options = ["--scope", "object", "--format", "json"]
     return [sys.executable, "-m", "gpu_rules.check", str(pods), *options]
 
 
-def _wrong(output: str) -> int:
+def _count_wrong(output: str) -> int:
     violations = json.loads(output)["violations"]
     privileged = [item for item in violations if item["path"].endswith("privileged")]
     return len({violation["subject"] for violation in privileged})
@@ -184,7 +184,7 @@ def run() -> dict[str, Any]:
         _write(folder)
         pods = folder / "pods"
         for _ in range(ROUNDS):
-            seconds["ours"].append(_run(_ours(pods), _wrong))
+            seconds["ours"].append(_run(_our_command(pods), _count_wrong))
             for name, path in tools.items():
                 command = COMPARED[name].command(path, folder, pods)
                 seconds[name].append(_run(command, COMPARED[name].wrong))

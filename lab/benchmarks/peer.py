@@ -37,15 +37,15 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
         given = {key: value for key, value in given.items() if value and key != "version"}
     if resource["type"].startswith("pulumi:providers:"):
-        return {key: _plain(value) for key, value in given.items() if key != "version"}
-    return {snake_case(key): _plain(value) for key, value in given.items()}
+        return {key: _plain_data(value) for key, value in given.items() if key != "version"}
+    return {snake_case(key): _plain_data(value) for key, value in given.items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain_data(value: Any) -> Any:
     if isinstance(value, dict):
         if SIGNATURE in value:
             return {MARK: json.loads(value["plaintext"])}
-        return {key: _plain(item) for key, item in value.items() if key not in NOT_GIVEN}
+        return {key: _plain_data(item) for key, item in value.items() if key not in NOT_GIVEN}
     return value
 
 

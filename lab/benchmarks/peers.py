@@ -58,18 +58,18 @@ def tool(name: str) -> Path:
         return built
     go = str(golang.find_go(lambda line: print(line, file=sys.stderr)))
     with tempfile.TemporaryDirectory(prefix="peer-") as folder:
-        asked = _go([go, "mod", "download", "-json", f"{peer.module}@{peer.version}"], folder)
+        asked = _run_go([go, "mod", "download", "-json", f"{peer.module}@{peer.version}"], folder)
         source = Path(folder) / "source"
         shutil.copytree(json.loads(asked)["Dir"], source, copy_function=shutil.copyfile)
         for below in (source, *source.rglob("*/")):
             # Make the copied folders writable, because Go's module cache is read-only.
             below.chmod(0o755)
         built.parent.mkdir(parents=True, exist_ok=True)
-        _go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
+        _run_go([go, "build", "-trimpath", "-o", str(built), peer.package], source)
     return built
 
 
-def _go(command: list[str], folder: str | Path) -> str:
+def _run_go(command: list[str], folder: str | Path) -> str:
     done = subprocess.run(
         command,
         cwd=folder,

@@ -81,7 +81,7 @@ CLUSTER = {
 }
 
 
-def _project(folder: Path) -> None:
+def _write_project(folder: Path) -> None:
     runtime = {"name": "python", "options": {"virtualenv": sys.prefix}}
     (folder / "Pulumi.yaml").write_text(yaml.safe_dump({"name": "pack", "runtime": runtime}))
     (folder / "__main__.py").write_text(PROGRAM.format(resources=RESOURCES))
@@ -94,7 +94,7 @@ def _project(folder: Path) -> None:
     (idle / "__main__.py").write_text(IDLE_PACK)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _engine_environment(folder: Path) -> dict[str, str]:
     toolchain.ensure(*TOOLS)
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith(OWN)},
@@ -119,8 +119,8 @@ def run() -> dict[str, Any]:
     samples: dict[str, list[Sample]] = {"none": [], "idle": [], "ours": []}
     with tempfile.TemporaryDirectory(prefix="pack-") as place:
         folder = Path(place)
-        _project(folder)
-        environment = _environment(folder)
+        _write_project(folder)
+        environment = _engine_environment(folder)
         timed(["pulumi", "stack", "init", STACK, "--non-interactive"], folder, environment)
         packs = {"none": [], "idle": [str(folder / "idle")], "ours": [POLICIES]}
         for _ in range(ROUNDS):

@@ -107,13 +107,13 @@ def edges(tree: Tree) -> list[Edge]:
     """Return all imports in a tree; repeated imports of one module by another count once."""
     found: dict[tuple[str, str, bool], Edge] = {}
     for module in tree.modules.values():
-        for edge in [*_written(tree, module), *run_time(tree, module)]:
+        for edge in [*_written_imports(tree, module), *run_time(tree, module)]:
             if edge.source != edge.target:
                 found.setdefault((edge.source, edge.target, edge.run_time), edge)
     return sorted(found.values())
 
 
-def _written(tree: Tree, module: Module) -> Iterator[Edge]:
+def _written_imports(tree: Tree, module: Module) -> Iterator[Edge]:
     for node in ast.walk(module.syntax):
         if isinstance(node, ast.ImportFrom):
             base = module.absolute(node)
@@ -136,8 +136,8 @@ def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
     lists modules (`DISCOVERIES`), every module below its own package counts that matches one of its
     regular expressions.
     """
-    for node, pattern in _loads(module):
-        for target in _targets(tree, module, pattern):
+    for node, pattern in _import_calls(module):
+        for target in _import_targets(tree, module, pattern):
             yield Edge(module.name, target, node.lineno, run_time=True)
 
 
@@ -145,24 +145,26 @@ def untold(tree: Tree) -> list[str]:
     """Return where modules are imported at run time under names that the source doesn't show."""
     found: list[str] = []
     for module in tree.modules.values():
-        nodes = [call for call in _calls(module.syntax) if _called(module, call) in BY_PATH]
+        nodes = [
+            call for call in _walk_calls(module.syntax) if _called_name(module, call) in BY_PATH
+        ]
         nodes += [
             node
-            for node, pattern in _loads(module)
-            if pattern is None and not any(_targets(tree, module, pattern))
+            for node, pattern in _import_calls(module)
+            if pattern is None and not any(_import_targets(tree, module, pattern))
         ]
         found += [f"{module.name}:{node.lineno}" for node in nodes]
     return found
 
 
-def _loads(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
+def _import_calls(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
     """Yield each call that imports a module by name, with a regular expression for that name.
 
     The expression is None if the name isn't a literal. A name that begins with dots is relative to
     the module's own package.
     """
-    for call in _calls(module.syntax):
-        if _called(module, call) not in RUN_TIME:
+    for call in _walk_calls(module.syntax):
+        if _called_name(module, call) not in RUN_TIME:
             continue
         given = [*call.args, *(each.value for each in call.keywords)]
         if not given:
@@ -173,28 +175,28 @@ def _loads(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
             dots = len(str(name.value)) - len(rest)
             yield call, re.escape(module.absolute(ast.ImportFrom(rest, [], dots)))
         else:
-            yield call, _pattern(name)
+            yield call, _name_pattern(name)
 
 
-def _targets(tree: Tree, module: Module, pattern: str | None) -> Iterator[str]:
+def _import_targets(tree: Tree, module: Module, pattern: str | None) -> Iterator[str]:
     if pattern is not None:
         yield from (name for name in tree.modules if re.fullmatch(pattern, name))
-    elif any(_called(module, call) in DISCOVERIES for call in _calls(module.syntax)):
-        yield from _discovered(tree, module)
+    elif any(_called_name(module, call) in DISCOVERIES for call in _walk_calls(module.syntax)):
+        yield from _discovered_modules(tree, module)
     else:
-        yield from _names(tree, module.syntax)
+        yield from _named_modules(tree, module.syntax)
 
 
-def _calls(tree: ast.AST) -> Iterator[ast.Call]:
+def _walk_calls(tree: ast.AST) -> Iterator[ast.Call]:
     return (node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
-def _discovered(tree: Tree, module: Module) -> Iterator[str]:
+def _discovered_modules(tree: Tree, module: Module) -> Iterator[str]:
     package = module.name if module.package else module.name.rpartition(".")[0]
     compiled = [
         str(node.args[0].value)
-        for node in _calls(module.syntax)
-        if _called(module, node) == "compile" and node.args
+        for node in _walk_calls(module.syntax)
+        if _called_name(module, node) == "compile" and node.args
         if isinstance(node.args[0], ast.Constant)
     ]
     for name in tree.modules:
@@ -204,13 +206,13 @@ def _discovered(tree: Tree, module: Module) -> Iterator[str]:
             yield name
 
 
-def _names(tree: Tree, node: ast.AST) -> Iterator[str]:
+def _named_modules(tree: Tree, node: ast.AST) -> Iterator[str]:
     for one in ast.walk(node):
         if isinstance(one, ast.Constant) and one.value in tree.modules and "." in str(one.value):
             yield str(one.value)
 
 
-def _called(module: Module, node: ast.Call) -> str:
+def _called_name(module: Module, node: ast.Call) -> str:
     """Return the last part of the called function's name, before any renaming by an import."""
     if isinstance(node.func, ast.Attribute):
         return node.func.attr
@@ -218,12 +220,12 @@ def _called(module: Module, node: ast.Call) -> str:
     return module.imported.get(name, name).rpartition(".")[2]
 
 
-def _pattern(node: ast.expr) -> str | None:
+def _name_pattern(node: ast.expr) -> str | None:
     """Return a regular expression for a string or f-string, or None for any other expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return re.escape(node.value)
     if isinstance(node, ast.JoinedStr):
-        parts = [_pattern(part) or r"[^.]+" for part in node.values]
+        parts = [_name_pattern(part) or r"[^.]+" for part in node.values]
         return "".join(parts) if parts[0] != r"[^.]+" else None
     return None
 

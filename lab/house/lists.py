@@ -116,15 +116,15 @@ def _module_lists(module: ast.Module) -> Iterator[tuple[str, frozenset[str]]]:
         if isinstance(node, ast.ClassDef):
             if any("Enum" in ast.unparse(base) for base in node.bases):
                 values = [one.value for one in node.body if isinstance(one, ast.Assign)]
-                yield node.name, _texts(ast.Tuple(list(values)))
+                yield node.name, _literal_texts(ast.Tuple(list(values)))
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             for target in targets:
                 if isinstance(target, ast.Name):
-                    yield target.id, _texts(node.value)
+                    yield target.id, _literal_texts(node.value)
 
 
-def _texts(value: ast.expr | None) -> frozenset[str]:
+def _literal_texts(value: ast.expr | None) -> frozenset[str]:
     """Return the literal texts of a collection; of a mapping those of its keys."""
     parts: list[ast.expr | None] = []
     match value:
@@ -140,13 +140,13 @@ def _texts(value: ast.expr | None) -> frozenset[str]:
             parts = [*args]
         case ast.BinOp(left=left, right=right):
             parts = [left, right]
-    return frozenset[str]().union(*map(_texts, parts))
+    return frozenset[str]().union(*map(_literal_texts, parts))
 
 
 def unregistered(tree: Tree, packages: frozenset[str]) -> list[str]:
     """Return what is wrong with the lists of packages: repetitions, and comparisons that fail."""
     lists = [one for one in read_lists(tree) if one.name.partition(".")[0] in packages]
-    return [*repetitions(lists), *_failing(lists)]
+    return [*repetitions(lists), *_failing_entries(lists)]
 
 
 def repetitions(lists: list[List]) -> list[str]:
@@ -169,7 +169,7 @@ def _is_known(first: List, second: List) -> bool:
     )
 
 
-def _failing(lists: list[List]) -> Iterator[str]:
+def _failing_entries(lists: list[List]) -> Iterator[str]:
     """Yield the entries of the register that name no list, or whose lists differ."""
     for name, (relation, source) in REGISTER.items():
         own = [one.texts for one in lists if one.is_named(name)]

@@ -39,8 +39,8 @@ class Module:
     @cached_property
     def names(self) -> set[str]:
         """Return the names that the module's top level defines, assigns or imports."""
-        statements = _statements(self.syntax.body)
-        return {name for node in statements for name in _defined(node)} | set(self.imported)
+        statements = _walk_statements(self.syntax.body)
+        return {name for node in statements for name in _defined_names(node)} | set(self.imported)
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """Return the absolute name of the module in a `from … import` statement."""
@@ -64,27 +64,27 @@ class Tree:
         ]
         files += [(root, path) for path in [root / "__main__.py"] if path.is_file()]
         self.root = root
-        modules = (_module(root, source, path) for source, path in files)
+        modules = (_read_module(root, source, path) for source, path in files)
         self.modules = {module.name: module for module in modules}
 
 
-def _module(root: Path, source: Path, path: Path) -> Module:
+def _read_module(root: Path, source: Path, path: Path) -> Module:
     parts = list(path.relative_to(source).with_suffix("").parts)
     package = parts[-1] == "__init__"
     name = ".".join(parts[:-1] if package else parts)
     return Module(name, path.relative_to(root).as_posix(), ast.parse(path.read_bytes()), package)
 
 
-def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def _walk_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the statements of a block, also those nested in `if` and `try` statements."""
     for node in body:
         yield node
         if isinstance(node, ast.If | ast.Try):
-            yield from _statements(node.body)
-            yield from _statements(node.orelse)
+            yield from _walk_statements(node.body)
+            yield from _walk_statements(node.orelse)
 
 
-def _defined(node: ast.stmt) -> Iterator[str]:
+def _defined_names(node: ast.stmt) -> Iterator[str]:
     if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
         yield node.name
     elif isinstance(node, ast.Assign | ast.AnnAssign):

@@ -21,11 +21,11 @@ def takers(tree: Tree, package: str = "gpu_cluster") -> list[str]:
         for module in tree.modules.values()
         for node in ast.walk(module.syntax)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        if any(_is_whole(module, annotation, package) for annotation in _annotations(node))
+        if any(_is_whole(module, annotation, package) for annotation in _walk_annotations(node))
     ]
 
 
-def _annotations(
+def _walk_annotations(
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef,
 ) -> Iterator[ast.expr]:
     if isinstance(node, ast.ClassDef):

@@ -191,19 +191,19 @@ def regain_driver(lab: Lab, node: str) -> None:
 
 def names_nvml(lab: Lab, node: str) -> bool:
     """Check that the status of the device plugin's pod has NVML's error for a missing driver."""
-    return "ERROR_LIBRARY_NOT_FOUND" in json.dumps(_statuses(lab, node))
+    return "ERROR_LIBRARY_NOT_FOUND" in json.dumps(_container_statuses(lab, node))
 
 
 def ended_by(lab: Lab, node: str) -> str:
     """Return the reason that the kubelet reports for the end of the device plugin's container."""
-    for each in _statuses(lab, node):
+    for each in _container_statuses(lab, node):
         for state in (each.get("lastState") or {}, each.get("state") or {}):
             if reason := (state.get("terminated") or {}).get("reason"):
                 return str(reason)
     return ""
 
 
-def _statuses(lab: Lab, node: str) -> list[Json]:
+def _container_statuses(lab: Lab, node: str) -> list[Json]:
     pods = lab.pods(node, **objects.LABELS)
     return [each for pod in pods for each in pod["status"].get("containerStatuses") or []]
 

@@ -78,46 +78,46 @@ def build(*modules: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for part in (*PARTS, MOCK):
         if not modules or part.module in modules:
-            found |= _built(part)
+            found |= _build_part(part)
     return found
 
 
 def charts() -> Path:
     """Return the folder of the device plugin's Helm charts, from the plugin's Go module."""
-    return _files("plugin", PLUGIN_MODULE) / "deployments" / "helm"
+    return _module_files("plugin", PLUGIN_MODULE) / "deployments" / "helm"
 
 
 def operator_files() -> Path:
     """Return the folder of the GPU Operator's Go module: chart, CRDs and operands' manifests."""
-    return _files("operator", OPERATOR_MODULE)
+    return _module_files("operator", OPERATOR_MODULE)
 
 
-def _files(part: str, module: str) -> Path:
+def _module_files(part: str, module: str) -> Path:
     line = _run(ROOT / part, golang.find_go(print), "mod", "download", "-json", module)
     return Path(json.loads(line)["Dir"])
 
 
 def build_node() -> dict[str, Path]:
     """Build kubelet, kubeadm and kubectl; return their paths by program name."""
-    return _built(KUBERNETES)
+    return _build_part(KUBERNETES)
 
 
 def build_arithmetic() -> Path:
     """Build the program that answers with Kubernetes' own functions; return its path."""
-    return _built(ARITHMETIC)["arithmetic"]
+    return _build_part(ARITHMETIC)["arithmetic"]
 
 
 def build_crio() -> Path:
     """Build CRI-O; return the path of the daemon."""
-    return _built(CRI_O)["crio"]
+    return _build_part(CRI_O)["crio"]
 
 
 def build_kubernetes(version: str) -> dict[str, Path]:
     """Build all programs of one Kubernetes version; return their paths by program name."""
-    return _built(kubernetes(version))
+    return _build_part(kubernetes(version))
 
 
-def _built(part: RealPart) -> dict[str, Path]:
+def _build_part(part: RealPart) -> dict[str, Path]:
     store = Store(cache_dir() / "real")
     source = part.folder
     texts = {
@@ -141,20 +141,20 @@ def _publish(part: RealPart, store: Store, entry: Path) -> None:
     if part is MOCK:
         _build_mock(store.stage(), staged)
     else:
-        _go(part, part.folder, "-o", f"{staged}/", *part.packages)
+        _run_go(part, part.folder, "-o", f"{staged}/", *part.packages)
     first = min(path.name for path in staged.iterdir())
     store.publish(staged, Tool(first, part.version, "go module", staged / first), entry)
 
 
 def _build_mock(work: Path, staged: Path) -> None:
     shutil.copytree(ROOT / MOCK.module, work, dirs_exist_ok=True)
-    header = (_files(MOCK.module, f"{NVIDIA}/go-nvml") / "pkg/nvml/nvml.h").read_text()
+    header = (_module_files(MOCK.module, f"{NVIDIA}/go-nvml") / "pkg/nvml/nvml.h").read_text()
     (work / "stubs.c").write_text(stubs(header))
-    _go(MOCK, work, "-buildmode=c-shared", "-o", str(staged / LIBRARY), ".")
+    _run_go(MOCK, work, "-buildmode=c-shared", "-o", str(staged / LIBRARY), ".")
     staged.joinpath("libnvidia-ml.so.h").unlink(missing_ok=True)
     for made in staged.glob("*.h"):
         made.unlink()
-    _go(MOCK, work, "-o", str(staged / "probe"), "./probe")
+    _run_go(MOCK, work, "-o", str(staged / "probe"), "./probe")
 
 
 def stubs(header: str) -> str:
@@ -169,7 +169,7 @@ def stubs(header: str) -> str:
     return "\n".join(("// Functions of nvml.h that the mock does not have.", *lines, ""))
 
 
-def _go(part: RealPart, folder: Path, *arguments: str) -> None:
+def _run_go(part: RealPart, folder: Path, *arguments: str) -> None:
     stamped = (f"-X {name}={value}" for name, value in part.stamps.items())
     extern = (f"'-extldflags={_LAZY}'",) if part.native else ()
     tags = (f"-tags={part.tags}",) if part.tags else ()

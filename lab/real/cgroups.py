@@ -20,13 +20,13 @@ def name_of(node: str) -> str:
 
 def make(node: str) -> None:
     """Create a node's control groups, one below the root of each cgroup hierarchy."""
-    for hierarchy in _hierarchies():
+    for hierarchy in _list_hierarchies():
         (hierarchy / name_of(node)).mkdir(exist_ok=True)
 
 
 def remove(node: str) -> None:
     """Remove a node's control groups with all subgroups, and kill the processes in them."""
-    for hierarchy in _hierarchies():
+    for hierarchy in _list_hierarchies():
         group = hierarchy / name_of(node)
         deadline = time.monotonic() + _LIMIT
         while group.exists() and time.monotonic() < deadline:
@@ -37,7 +37,7 @@ def remove(node: str) -> None:
             time.sleep(0.05)
 
 
-def _hierarchies() -> list[Path]:
+def _list_hierarchies() -> list[Path]:
     if (ROOT / "cgroup.procs").exists():
         return [ROOT]
     return [path for path in ROOT.iterdir() if path.is_dir() and not path.is_symlink()]

@@ -65,13 +65,15 @@ def kubeconfig(name: str, server: str, pki: Path) -> str:
                     },
                 }
             ],
-            "users": [{"name": name, "user": _data(certificate.public_bytes(pem), private)}],
+            "users": [
+                {"name": name, "user": _credential_data(certificate.public_bytes(pem), private)}
+            ],
             "contexts": [{"name": "real", "context": {"cluster": "real", "user": name}}],
         }
     )
 
 
-def _data(certificate: bytes, private: bytes) -> dict[str, str]:
+def _credential_data(certificate: bytes, private: bytes) -> dict[str, str]:
     return {
         "client-certificate-data": base64.b64encode(certificate).decode(),
         "client-key-data": base64.b64encode(private).decode(),

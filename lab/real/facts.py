@@ -180,7 +180,7 @@ def _by_environment(accepted: bool | None, count: int) -> Callable[[Lab], None]:
     return check
 
 
-def _discovered(lab: Lab) -> None:
+def _check_discovery(lab: Lab) -> None:
     pod = objects.gpu_pod("discovery", REAL[0], (0,))
     container = pod["spec"]["containers"][0]
     program = "/usr/bin/gpu-feature-discovery"
@@ -225,6 +225,6 @@ FACTS = (
         f"with {UNPRIVILEGED} = true, as installed, it gets all",
         _by_environment(True, GPUS),
     ),
-    Fact("feature discovery labels GPUs, product and memory", _discovered),
+    Fact("feature discovery labels GPUs, product and memory", _check_discovery),
     Fact("under time-slicing 16 containers share 8 GPUs, each twice", _shared_twice, "shared"),
 )

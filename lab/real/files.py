@@ -47,9 +47,9 @@ def write(
     for name, path in parts.items():
         link(path, work / "bin" / name)
     for name in ON_PATH:
-        _symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
+        _write_symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
     if isinstance(gpus, HostGpus):
-        _program(upper / "usr/bin/nvidia-smi", gpus.nvidia_smi)
+        _copy_program(upper / "usr/bin/nvidia-smi", gpus.nvidia_smi)
     else:
         driver(gpus, parts, upper)
     for name, text in texts.items():
@@ -57,7 +57,7 @@ def write(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     for name, source in SCRIPTS.items():
-        _program(upper / name, HERE / source)
+        _copy_program(upper / name, HERE / source)
 
 
 def texts(name: str, port: int, access: Access) -> dict[str, str]:
@@ -91,19 +91,19 @@ def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
     state = upper / mock.state_path.relative_to("/")
     state.parent.mkdir(parents=True)
     shutil.copy2(parts[LIBRARY], state.with_name(f"libnvidia-ml.so.{mock.driver}"))
-    _symlink(state.with_name(LIBRARY), f"libnvidia-ml.so.{mock.driver}")
+    _write_symlink(state.with_name(LIBRARY), f"libnvidia-ml.so.{mock.driver}")
     for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
-        _program(upper / "usr/bin" / name, parts["probe"])
+        _copy_program(upper / "usr/bin" / name, parts["probe"])
     mock.write(state)
 
 
-def _program(path: Path, source: Path) -> None:
+def _copy_program(path: Path, source: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(source, path)
     path.chmod(0o755)
 
 
-def _symlink(path: Path, target: str) -> None:
+def _write_symlink(path: Path, target: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.symlink_to(target)

@@ -92,28 +92,30 @@ class LayeredImage:
 
         `own` has additional fields of the image configuration.
         """
-        config = _config(layer, own)
-        manifest = _manifest(config, layer)
-        return cls({_digest(blob): blob for blob in (layer, config, manifest)}, _digest(manifest))
+        config = _image_config(layer, own)
+        manifest = _image_manifest(config, layer)
+        return cls(
+            {_digest_of(blob): blob for blob in (layer, config, manifest)}, _digest_of(manifest)
+        )
 
 
 def layer_of(files: Mapping[str, Path]) -> bytes:
     """Return an image layer (a tar archive) with `files` and the C library that they need."""
-    return _layer({**files, **_libraries(files.values())})
+    return _pack_layer({**files, **_shared_libraries(files.values())})
 
 
 def parts(programs: Mapping[str, Path]) -> bytes:
     """Return the layer of the tests' image, with a shell and the programs in `PROGRAMS`."""
     chosen = {name: programs[name] for name in PROGRAMS if name in programs}
     files = {f"usr/bin/{name}": path for name, path in chosen.items()} | system(*SYSTEM_PROGRAMS)
-    files |= _libraries(path for name, path in programs.items() if name == DRIVER_PROGRAM)
+    files |= _shared_libraries(path for name, path in programs.items() if name == DRIVER_PROGRAM)
     return layer_of(files | {name: programs.get(SAMPLE, programs["probe"]) for name in PROBES})
 
 
 def system(*names: str) -> dict[str, Path]:
     """Return a shell and further programs of this machine, by their paths in an image."""
     found = {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in names}
-    return {f"usr/bin/{name}": path for name, path in {**found, "sh": _shell()}.items()}
+    return {f"usr/bin/{name}": path for name, path in {**found, "sh": _find_shell()}.items()}
 
 
 def write(
@@ -132,18 +134,21 @@ def write(
     images = {name: LayeredImage.of(layer, own) for name, own in NAMES.items()}
     for name, image in {**images, **(others or {})}.items():
         blobs |= image.blobs
-        described = _described(MANIFEST, image.blobs[image.manifest])
+        described = _describe_blob(MANIFEST, image.blobs[image.manifest])
         entries.append({**described, "annotations": {"io.containerd.image.name": name}})
     index = {"schemaVersion": 2, "manifests": entries}
     contents = {f"blobs/sha256/{digest[7:]}": blob for digest, blob in blobs.items()}
-    contents |= {"index.json": _json(index), "oci-layout": _json({"imageLayoutVersion": "1.0.0"})}
+    contents |= {
+        "index.json": _json_bytes(index),
+        "oci-layout": _json_bytes({"imageLayoutVersion": "1.0.0"}),
+    }
     with tarfile.open(target, "w") as archive:
         for name, content in contents.items():
-            archive.addfile(_entry(name, len(content), 0o644), io.BytesIO(content))
+            archive.addfile(_tar_entry(name, len(content), 0o644), io.BytesIO(content))
 
 
-def _config(layer: bytes, own: Mapping[str, object]) -> bytes:
-    return _json(
+def _image_config(layer: bytes, own: Mapping[str, object]) -> bytes:
+    return _json_bytes(
         {
             "architecture": "amd64",
             "os": "linux",
@@ -152,27 +157,27 @@ def _config(layer: bytes, own: Mapping[str, object]) -> bytes:
                 "Env": list(PATHS),
                 **own,
             },
-            "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+            "rootfs": {"type": "layers", "diff_ids": [_digest_of(layer)]},
         }
     )
 
 
-def _manifest(config: bytes, layer: bytes) -> bytes:
-    return _json(
+def _image_manifest(config: bytes, layer: bytes) -> bytes:
+    return _json_bytes(
         {
             "schemaVersion": 2,
             "mediaType": MANIFEST,
-            "config": _described("application/vnd.oci.image.config.v1+json", config),
-            "layers": [_described("application/vnd.oci.image.layer.v1.tar", layer)],
+            "config": _describe_blob("application/vnd.oci.image.config.v1+json", config),
+            "layers": [_describe_blob("application/vnd.oci.image.layer.v1.tar", layer)],
         }
     )
 
 
-def _shell() -> Path:
+def _find_shell() -> Path:
     return Path(shutil.which("dash") or "/bin/sh").resolve()
 
 
-def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
+def _shared_libraries(programs: Iterable[Path]) -> dict[str, Path]:
     """Return the C libraries that some programs load, by path relative to the root.
 
     The image has all of them in `LIBRARIES`, also those from another folder of this machine, such
@@ -191,35 +196,35 @@ def _libraries(programs: Iterable[Path]) -> dict[str, Path]:
     return found
 
 
-def _layer(files: Mapping[str, Path]) -> bytes:
+def _pack_layer(files: Mapping[str, Path]) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for folder in _FOLDERS:
-            entry = _entry(folder, 0, 0o755)
+            entry = _tar_entry(folder, 0, 0o755)
             entry.type = tarfile.DIRTYPE
             archive.addfile(entry)
-        merged = _entry("bin", 0, 0o777)
+        merged = _tar_entry("bin", 0, 0o777)
         merged.type, merged.linkname = tarfile.SYMTYPE, "usr/bin"
         archive.addfile(merged)
         for name, path in sorted(files.items()):
             content = path.read_bytes()
-            archive.addfile(_entry(name, len(content), 0o755), io.BytesIO(content))
+            archive.addfile(_tar_entry(name, len(content), 0o755), io.BytesIO(content))
     return buffer.getvalue()
 
 
-def _entry(name: str, size: int, mode: int) -> tarfile.TarInfo:
+def _tar_entry(name: str, size: int, mode: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode = size, mode
     return entry
 
 
-def _json(value: object) -> bytes:
+def _json_bytes(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
 
 
-def _digest(blob: bytes) -> str:
+def _digest_of(blob: bytes) -> str:
     return f"sha256:{hashlib.sha256(blob).hexdigest()}"
 
 
-def _described(kind: str, blob: bytes) -> dict[str, object]:
-    return {"mediaType": kind, "digest": _digest(blob), "size": len(blob)}
+def _describe_blob(kind: str, blob: bytes) -> dict[str, object]:
+    return {"mediaType": kind, "digest": _digest_of(blob), "size": len(blob)}

@@ -224,10 +224,10 @@ def running(
             machine.
     """
     with locked(cache_dir() / "real" / "run.lock", limit):
-        yield from _running(without, images)
+        yield from _run_lab(without, images)
 
 
-def _running(without: Collection[str], images: Images | None) -> Iterator[Lab]:
+def _run_lab(without: Collection[str], images: Images | None) -> Iterator[Lab]:
     modules = (part.module for part in (*PARTS, MOCK) if part.module not in without)
     parts = build.build(*modules)
     lower = rootfs.debian_root(lambda line: print(line, flush=True))

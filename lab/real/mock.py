@@ -65,13 +65,13 @@ class Mock:
 
         `lab/real/go/mock/state.go` derives them in the same way.
         """
-        return tuple(_uuid(self.node, index) for index in range(self.gpus))
+        return tuple(_gpu_uuid(self.node, index) for index in range(self.gpus))
 
     @property
     def mig_uuids(self) -> tuple[tuple[str, ...], ...]:
         """Return the UUIDs of each GPU's MIG devices, derived as in `lab/real/go/mock/mig.go`."""
         return tuple(
-            tuple(_hashed("MIG", f"{gpu}/mig/{index}") for index in range(len(self.mig)))
+            tuple(_hashed_uuid("MIG", f"{gpu}/mig/{index}") for index in range(len(self.mig)))
             for gpu in self.uuids
         )
 
@@ -117,10 +117,10 @@ class Mock:
         self.faults.clear()
 
 
-def _uuid(node: str, index: int) -> str:
-    return _hashed("GPU", f"{node}/{index}")
+def _gpu_uuid(node: str, index: int) -> str:
+    return _hashed_uuid("GPU", f"{node}/{index}")
 
 
-def _hashed(kind: str, name: str) -> str:
+def _hashed_uuid(kind: str, name: str) -> str:
     text = hashlib.sha256(name.encode()).hexdigest()
     return "-".join((f"{kind}-6d6f636b", text[8:12], text[12:16], text[16:20], text[20:32]))

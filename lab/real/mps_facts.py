@@ -26,11 +26,11 @@ def _log(lab: Lab, labels: dict[str, str]) -> str:
     return lab.nodes[NODE].pod_log(pods[0]) if pods else ""
 
 
-def _says(lab: Lab, labels: dict[str, str], words: str) -> None:
+def _wait_for_log(lab: Lab, labels: dict[str, str], words: str) -> None:
     lab.until(words, partial(_log, lab, labels), lambda text: words in text)
 
 
-def _told(lab: Lab) -> None:
+def _check_daemon_settings(lab: Lab) -> None:
     lab.wait_offered(NODE, marks.GPU, (2 * GPUS, 2 * GPUS))
     first, *others = lab.nodes[NODE].run(f"cat {_TOLD}").splitlines()
     require("start of the daemon", first, f"-d {_PIPE} /mps/{marks.GPU}/log")
@@ -39,32 +39,36 @@ def _told(lab: Lab) -> None:
     require("what the daemon is told", sorted(others), sorted(wanted))
 
 
-def _sent(lab: Lab) -> None:
+def _check_client_folders(lab: Lab) -> None:
     first, second = seen_by(lab, objects.gpu_pod("clients", NODE, (1, 1), "hold"))
     lab.delete("clients")
     require("folders of the daemon", [first["pipe"], second["pipe"]], [_PIPE, _PIPE])
 
 
-def _alone(lab: Lab) -> None:
+def _check_restart(lab: Lab) -> None:
     lab.request("DELETE", f"{_SETS}/{objects.MPS}", propagationPolicy="Foreground")
     path = f"{_SETS}/{objects.MPS}"
     lab.until("the daemon's end", partial(lab.exists, path), lambda exists: not exists)
     restart_plugin(lab, NODE)
-    _says(lab, objects.LABELS, "error checking MPS daemon health")
+    _wait_for_log(lab, objects.LABELS, "error checking MPS daemon health")
     require("GPUs without a daemon", lab.offered(NODE)[marks.GPU][1], 0)
     lab.request("POST", _SETS, objects.mps_pods("mps"))
     lab.wait_offered(NODE, marks.GPU, (2 * GPUS, 2 * GPUS))
 
 
-def _crowded(lab: Lab) -> None:
-    _says(lab, {"app": objects.MPS}, "maximum allowed replicas exceeded: 49 > 48")
-    _says(lab, objects.LABELS, "error checking MPS daemon health")
+def _check_too_many(lab: Lab) -> None:
+    _wait_for_log(lab, {"app": objects.MPS}, "maximum allowed replicas exceeded: 49 > 48")
+    _wait_for_log(lab, objects.LABELS, "error checking MPS daemon health")
     require("GPUs with 49 replicas", lab.offered(NODE)[marks.GPU][1], 0)
 
 
 FACTS = (
-    Fact("MPS's daemon is told memory and threads of a replica", _told, "mps"),
-    Fact("containers under MPS are sent to its daemon", _sent, "mps"),
-    Fact("without MPS's daemon the plugin offers none, and all once it is there", _alone, "mps"),
-    Fact("MPS's daemon takes no more than 48 replicas of a GPU", _crowded, "crowded"),
+    Fact("MPS's daemon is told memory and threads of a replica", _check_daemon_settings, "mps"),
+    Fact("containers under MPS are sent to its daemon", _check_client_folders, "mps"),
+    Fact(
+        "without MPS's daemon the plugin offers none, and all once it is there",
+        _check_restart,
+        "mps",
+    ),
+    Fact("MPS's daemon takes no more than 48 replicas of a GPU", _check_too_many, "crowded"),
 )

@@ -87,10 +87,10 @@ def rendered() -> tuple[Json, ...]:
             made = helm.render(chart, resolve(cluster, "test").platform.values(), NAMESPACE)
         finally:
             helm.close()
-    return (*_definitions(chart), *made)
+    return (*_read_definitions(chart), *made)
 
 
-def _definitions(chart: Path) -> list[Json]:
+def _read_definitions(chart: Path) -> list[Json]:
     (archive,) = chart.glob("charts/node-feature-discovery-*.tgz")
     with tarfile.open(archive) as files:
         text = files.extractfile("node-feature-discovery/crds/nfd-api-crds.yaml") or io.BytesIO()
@@ -141,10 +141,10 @@ def install(lab: Lab) -> None:
     for item in rendered():
         if item not in hooks() and item["metadata"]["name"] not in _LATER:
             lab.request("POST", PLACES[item["kind"]], item)
-    lab.request("POST", PLACES["ConfigMap"], _configurations())
+    lab.request("POST", PLACES["ConfigMap"], _plugin_configuration())
 
 
-def _configurations() -> Json:
+def _plugin_configuration() -> Json:
     """Return the ConfigMap with which this project configures device plugin and feature discovery.
 
     Its configuration named `file` disables the NodeFeature API.
@@ -164,7 +164,7 @@ def remove(lab: Lab) -> None:
     for item in rendered():
         if item["kind"] in ("CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"):
             drop(lab, place(item))
-    _forget(lab)
+    _remove_marks(lab)
     _mark(lab, objects.GPU_NODES[PCI])
     for name in (REAL[0], SIMULATED[0]):
         lab.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
@@ -172,7 +172,7 @@ def remove(lab: Lab) -> None:
         node.run(f"umount {_BUS}")
 
 
-def _forget(lab: Lab) -> None:
+def _remove_marks(lab: Lab) -> None:
     """Remove the labels and annotations that NFD's master set on nodes.
 
     Otherwise only the chart's post-delete Job removes them (`hooks`).
@@ -180,13 +180,17 @@ def _forget(lab: Lab) -> None:
     for name in (*REAL, *SIMULATED):
         metadata = lab.node(name)["metadata"]
         body = {
-            "labels": _nulls(metadata["labels"], "nvidia.com/", "feature.node.kubernetes.io/"),
-            "annotations": _nulls(metadata.get("annotations") or {}, "nfd.node.kubernetes.io/"),
+            "labels": _null_values(
+                metadata["labels"], "nvidia.com/", "feature.node.kubernetes.io/"
+            ),
+            "annotations": _null_values(
+                metadata.get("annotations") or {}, "nfd.node.kubernetes.io/"
+            ),
         }
         lab.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": body})
 
 
-def _nulls(found: Json, *prefixes: str) -> Json:
+def _null_values(found: Json, *prefixes: str) -> Json:
     return {key: None for key in found if key.startswith(prefixes)}
 
 

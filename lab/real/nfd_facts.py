@@ -19,7 +19,7 @@ _COUNT = "nvidia.com/gpu.count"
 _MARKS = "nfd.node.kubernetes.io/"
 
 
-def _labels(lab: Lab) -> dict[str, str]:
+def _node_labels(lab: Lab) -> dict[str, str]:
     labels: dict[str, str] = lab.node(NODE)["metadata"]["labels"]
     return labels
 
@@ -28,16 +28,16 @@ def _wait(lab: Lab, name: str, value: str | None) -> None:
     lab.until(f"node {NODE}: {name}", partial(label(name), lab, NODE), lambda it: it == value)
 
 
-def _system(lab: Lab) -> None:
+def _check_system_labels(lab: Lab) -> None:
     _wait(lab, PCI, "true")
-    node, labels = lab.nodes[NODE], _labels(lab)
+    node, labels = lab.nodes[NODE], _node_labels(lab)
     own = node.run('. /etc/os-release; echo "$ID $VERSION_ID"; uname -r').split()
     names = ("system-os_release.ID", "system-os_release.VERSION_ID", "kernel-version.full")
     require("system and kernel", [labels[f"{FEATURE}{name}"] for name in names], own)
 
 
 def _found_by_each(lab: Lab) -> None:
-    labels = {key: value for key, value in _labels(lab).items() if key.startswith(FEATURE)}
+    labels = {key: value for key, value in _node_labels(lab).items() if key.startswith(FEATURE)}
     known = {key: value for key, value in labels.items() if features({key: value})}
     for part in ("pci-", "cpu-model.", "kernel-version.", "system-os_release."):
         require(part, any(key.startswith(f"{FEATURE}{part}") for key in known), True)
@@ -49,7 +49,7 @@ def _found_by_each(lab: Lab) -> None:
     _wait(lab, _TEAM, None)
 
 
-def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
+def _check_discovery(choice: str, *kept: str) -> Callable[[Lab], None]:
     """Return a check of which NodeFeature objects a feature discovery configuration leaves.
 
     Args:
@@ -63,7 +63,7 @@ def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
         _wait(lab, _COUNT, str(GPUS))
         # NodeFeatures of earlier pods are deleted only after the garbage collector has noticed that
         # the pods are gone.
-        lab.until("NodeFeatures", partial(_features, lab), lambda names: names == sorted(kept))
+        lab.until("NodeFeatures", partial(_list_features, lab), lambda names: names == sorted(kept))
         nfd.drop(lab, nfd.place(nfd.named(nfd.DISCOVERY)))
         _wait(lab, _COUNT, None)
         _choose(lab, None)
@@ -71,7 +71,7 @@ def _discovered(choice: str, *kept: str) -> Callable[[Lab], None]:
     return check
 
 
-def _features(lab: Lab) -> list[str]:
+def _list_features(lab: Lab) -> list[str]:
     listed = lab.request("GET", nfd.FEATURES, labelSelector=f"{_MARKS}node-name={NODE}")
     return sorted(item["metadata"]["name"] for item in listed["items"])
 
@@ -81,7 +81,7 @@ def _choose(lab: Lab, choice: str | None) -> None:
     lab.request("PATCH", f"/api/v1/nodes/{NODE}", {"metadata": {"labels": label}})
 
 
-def _unplugged(lab: Lab) -> None:
+def _check_unplugged(lab: Lab) -> None:
     nfd.unplug(lab, NODE)
     _wait(lab, PCI, None)
     nfd.plug(lab, NODE)
@@ -103,7 +103,7 @@ def _left_behind(lab: Lab) -> None:
         nfd.drop(lab, nfd.place(nfd.named(name)))
     path = f"{nfd.FEATURES}/{NODE}"
     lab.until("NodeFeature without a worker", partial(lab.exists, path), lambda it: not it)
-    require("label without a master", _labels(lab).get(PCI), "true")
+    require("label without a master", _node_labels(lab).get(PCI), "true")
     for item in copy.deepcopy(nfd.hooks()):
         # Select the real node, because on a simulated node no program would run.
         if item["kind"] == "Job":
@@ -120,14 +120,17 @@ def _left_behind(lab: Lab) -> None:
 FACTS = tuple(
     Fact(name, check, nfd.KEY)
     for name, check in (
-        ("labels of a node's system and kernel are as the node says itself", _system),
+        ("labels of a node's system and kernel are as the node says itself", _check_system_labels),
         ("a rule of ours finds a node by all of its labels that it understands", _found_by_each),
         (
             "what feature discovery finds comes as labels, and goes with it",
-            _discovered("config", NODE, f"nvidia-features-for-{NODE}"),
+            _check_discovery("config", NODE, f"nvidia-features-for-{NODE}"),
         ),
-        ("with useNodeFeatureAPI: false it comes by a file of the node", _discovered("file", NODE)),
-        ("the label of GPUs goes with them", _unplugged),
+        (
+            "with useNodeFeatureAPI: false it comes by a file of the node",
+            _check_discovery("file", NODE),
+        ),
+        ("the label of GPUs goes with them", _check_unplugged),
         ("features of a node that is gone are deleted", _gone_node),
         ("labels outlive worker and master, and go by the chart's last job", _left_behind),
     )

@@ -44,7 +44,7 @@ class Relay:
     def _listen(self, near: End) -> socket.socket:
         made: list[socket.socket] = []
         place = (near.address, near.port)
-        _within(near.pid, lambda: made.append(socket.create_server(place, backlog=64)))
+        _run_within(near.pid, lambda: made.append(socket.create_server(place, backlog=64)))
         return made[0]
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Relay:
         # The listening socket keeps the network namespace in which it was created. This thread then
         # enters the network namespace of the far end, so it opens its connections there.
         if self._far.pid:
-            _enter(self._far.pid)
+            _enter_namespace(self._far.pid)
         while not self._ended:
             try:
                 near, _ = self._listener.accept()
@@ -86,7 +86,7 @@ class Relay:
             self._sockets.discard(each)
 
 
-def _within(pid: int, act: Callable[[], None]) -> None:
+def _run_within(pid: int, act: Callable[[], None]) -> None:
     """Run a function in the network namespace of a process, in a separate thread.
 
     A new thread is used each time, because a thread stays in the network namespace it has entered.
@@ -96,7 +96,7 @@ def _within(pid: int, act: Callable[[], None]) -> None:
     def run() -> None:
         try:
             if pid:
-                _enter(pid)
+                _enter_namespace(pid)
             act()
         except OSError as error:
             failed.append(error)
@@ -108,7 +108,7 @@ def _within(pid: int, act: Callable[[], None]) -> None:
         raise failed[0]
 
 
-def _enter(pid: int) -> None:
+def _enter_namespace(pid: int) -> None:
     library = ctypes.CDLL(None, use_errno=True)
     descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY)
     try:

@@ -23,7 +23,7 @@ _FIT = "kubernetes v1.34.4, pkg/scheduler/framework/plugins/noderesources/fit.go
 _WAITS = ("Pending", True)
 
 
-def _counts(key: str, name: str, count: int, source: str = _FLAGS) -> Phase:
+def _counting_phase(key: str, name: str, count: int, source: str = _FLAGS) -> Phase:
     return Phase(key, (Case(name, gpus, (count, count), source),))
 
 
@@ -89,9 +89,9 @@ PHASES = (
             ),
         ),
     ),
-    _counts("single", "strategy single on GPUs without MIG offers GPUs", GPUS),
-    _counts("mixed", "strategy mixed on GPUs without MIG offers GPUs", GPUS),
-    _counts("index", "GPUs named by index are offered as by UUID", GPUS),
-    _counts("variable", "GPUs listed by a variable are offered as by mounts", GPUS),
-    _counts("specs", "GPUs with device specifications are offered as without", GPUS),
+    _counting_phase("single", "strategy single on GPUs without MIG offers GPUs", GPUS),
+    _counting_phase("mixed", "strategy mixed on GPUs without MIG offers GPUs", GPUS),
+    _counting_phase("index", "GPUs named by index are offered as by UUID", GPUS),
+    _counting_phase("variable", "GPUs listed by a variable are offered as by mounts", GPUS),
+    _counting_phase("specs", "GPUs with device specifications are offered as without", GPUS),
 )

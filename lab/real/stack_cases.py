@@ -48,18 +48,18 @@ class Step:
     command: str = "up"
 
 
-def _sharing(replicas: int) -> Json:
+def _sharing_section(replicas: int) -> Json:
     return {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": replicas}]}}
 
 
-def _slice(document: Json) -> None:
-    document["devicePlugin"]["config"]["sharing"] = _sharing(3)
+def _slice_gpus(document: Json) -> None:
+    document["devicePlugin"]["config"]["sharing"] = _sharing_section(3)
 
 
-def _share(document: Json) -> None:
+def _share_by_config(document: Json) -> None:
     own = document["devicePlugin"]
     del own["config"]["sharing"]
-    own["configs"] = {"shared": {**own["config"], "sharing": _sharing(2)}}
+    own["configs"] = {"shared": {**own["config"], "sharing": _sharing_section(2)}}
     for pool in document["pools"]:
         pool["labels"] = {"nvidia.com/gpu": "true", "nvidia.com/device-plugin.config": "shared"}
 
@@ -150,7 +150,7 @@ STEPS = (
                 _OURS,
             ),
         ),
-        _slice,
+        _slice_gpus,
     ),
     Step(
         "the nodes' label chooses time-slicing",
@@ -175,7 +175,7 @@ STEPS = (
                 _OURS,
             ),
         ),
-        _share,
+        _share_by_config,
     ),
     Step(
         "two GPUs are left out",

@@ -20,7 +20,7 @@ def _drop_in(node: Node) -> str:
     return node.run(f"sha256sum {DROP_IN}").split()[0]
 
 
-def _seen(lab: Lab) -> int:
+def _count_seen_gpus(lab: Lab) -> int:
     """Return the number of GPU device nodes in a container that requests one GPU."""
     (seen,) = seen_by(lab, objects.gpu_pod("configured", NODE, (1,), "hold"))
     lab.delete("configured")
@@ -35,12 +35,12 @@ def _by_tool(options: str, count: int) -> Fact:
         before = _drop_in(node)
         node.run(f"{CONFIGURE} {options}; systemctl restart containerd")
         require("whether the tool wrote our file anew", _drop_in(node) != before, True)
-        require("GPUs of a container that asks for one", _seen(lab), count)
+        require("GPUs of a container that asks for one", _count_seen_gpus(lab), count)
         changed = node.run(APPLY).splitlines()[-1]
         require("what our preparation changed", changed != "changed=0", True)
         require("our file", _drop_in(node), before)
         require("what a second one changes", node.run(APPLY).splitlines()[-1], "changed=0")
-        require("GPUs of a container that asks for one, then", _seen(lab), 1)
+        require("GPUs of a container that asks for one, then", _count_seen_gpus(lab), 1)
 
     written = " ".join(("nvidia-ctk runtime configure", options)).strip()
     return Fact(f"{written}: then {count} of 1 GPUs; our preparation puts it right", check)

@@ -83,14 +83,16 @@ def validates(plugin: Json | None = None, **validation: Any) -> Act:
     """Return a function that validates a node and keeps the program's output in the lab."""
 
     def act(lab: Lab, node: str) -> None:
-        _run(lab, node, "validation", "validate", _document(lab, node, plugin or {}, validation))
+        _run(
+            lab, node, "validation", "validate", _pool_document(lab, node, plugin or {}, validation)
+        )
 
     return act
 
 
 def forgets(lab: Lab, node: str) -> None:
     """Remove the node's validation record, as `destroy` does."""
-    _run(lab, node, "validation", "forget", _document(lab, node, {}, {}))
+    _run(lab, node, "validation", "forget", _pool_document(lab, node, {}, {}))
 
 
 def measures(**validation: Any) -> Act:
@@ -158,7 +160,7 @@ def broken(kind: str, gpu: int, value: int, *words: str) -> Act:
     return act
 
 
-def _document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolValidation:
+def _pool_document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolValidation:
     cluster = declared(lab, node, plugin, **validation)
     # Use the node's name as the stack name, because each stack has its own validation record of a
     # node.
@@ -206,12 +208,12 @@ def _run(
 
 def plain(lab: Lab, node: str, text: str) -> str:
     """Replace device UUIDs in a text by their numbers, and the node's name by `NODE`."""
-    for name, uuid in _uuids(lab, node):
+    for name, uuid in _device_uuids(lab, node):
         text = text.replace(uuid, name)
     return text.replace(node, "NODE")
 
 
-def _uuids(lab: Lab, node: str) -> Iterator[tuple[str, str]]:
+def _device_uuids(lab: Lab, node: str) -> Iterator[tuple[str, str]]:
     """Yield a number-based name and the UUID of each device of a node.
 
     The names are the same for real and simulated nodes.

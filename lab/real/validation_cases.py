@@ -38,13 +38,13 @@ _POOL = (
 )
 
 
-def _failed(found: str) -> list[str]:
+def _failed_lines(found: str) -> list[str]:
     cure = "repair the node, then run `gpu-cluster validate --nodes NODE`"
     node = f"node NODE: found {found}; wanted: all 8 GPUs run a kernel; cure: {cure}"
     return [node, _POOL]
 
 
-def _measured(found: str) -> list[str]:
+def _measured_lines(found: str) -> list[str]:
     return [
         f"test all-reduce on node NODE: found {found}; wanted: exit code 0, with 350 at least; "
         "cure: check the output of its program on that node",
@@ -62,7 +62,7 @@ _KERNELS = (
     Case(
         "a kernel that fails on one GPU names it, the exit code and the last line",
         failure,
-        _failed(f"GPU 5: exit code 1; its last line: {_ERROR}"),
+        _failed_lines(f"GPU 5: exit code 1; its last line: {_ERROR}"),
         _OURS,
         both(broken("kernel", 5, 0, "kernel-fails=5"), validates()),
     ),
@@ -102,14 +102,14 @@ _BUSY = (
     Case(
         "who must not defer is told who holds them",
         failure,
-        _failed(f"GPUs in use: {_HELD}"),
+        _failed_lines(f"GPUs in use: {_HELD}"),
         _OURS,
         validates(busy="fail"),
     ),
     Case(
         "who waits for them in vain, too",
         failure,
-        _failed(_HELD),
+        _failed_lines(_HELD),
         _OURS,
         validates(busy="wait", timeoutSeconds=3),
     ),
@@ -133,7 +133,7 @@ _SLOW = (
     Case(
         "a kernel that takes too long fails the node",
         failure,
-        _failed("its containers have not ended yet"),
+        _failed_lines("its containers have not ended yet"),
         _KUBELET,
         both(both(unmake("busy"), broken("slow", -1, 40, "slow=40")), validates(timeoutSeconds=8)),
     ),
@@ -159,14 +159,14 @@ _TESTS = (
     Case(
         "a slow GPU is below the test's minimum, which is named",
         failure,
-        _measured("349, below 350"),
+        _measured_lines("349, below 350"),
         _OURS,
         both(broken("figure", -1, 349, "figure=349"), measures()),
     ),
     Case(
         "a test over all GPUs fails where one computes nothing",
         failure,
-        _measured(f"exit code 1; its last line: {_ERROR}"),
+        _measured_lines(f"exit code 1; its last line: {_ERROR}"),
         _KUBELET,
         both(both(heal, broken("kernel", 5, 0, "kernel-fails=5")), measures()),
     ),

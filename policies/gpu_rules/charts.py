@@ -77,7 +77,7 @@ def rendered(props: Mapping[str, object]) -> tuple[Mapping[str, object], ...]:
     """
     folder = chart_folder(text(props.get("chart")))
     values = props.get("values", {})
-    if folder is None or mapping(props.get("repositoryOpts")) or _unknown(values):
+    if folder is None or mapping(props.get("repositoryOpts")) or _is_unknown(values):
         return ()
     options = {
         "chart": folder.name,
@@ -114,11 +114,11 @@ def _release_name(folder: str) -> str:
     return re.sub("[^a-z0-9]+", "-", folder.lower())[:53].strip("-") or "release"
 
 
-def _unknown(value: object) -> bool:
+def _is_unknown(value: object) -> bool:
     if isinstance(value, Mapping):
-        return any(map(_unknown, value.values()))
+        return any(map(_is_unknown, value.values()))
     if isinstance(value, list):
-        return any(map(_unknown, value))
+        return any(map(_is_unknown, value))
     return value is UNKNOWN
 
 
@@ -131,14 +131,14 @@ def _render(options: str) -> tuple[Mapping[str, object], ...]:
 
     arguments = Struct()
     arguments.update({"jsonOpts": options})
-    with _plugin() as stub:
+    with _start_plugin() as stub:
         try:
             stub.Configure(provider_pb2.ConfigureRequest(), timeout=_LIMIT)
             request = provider_pb2.InvokeRequest(tok=_INVOKE, args=arguments)
-            answer = stub.Invoke(request, timeout=_LIMIT)
+            response = stub.Invoke(request, timeout=_LIMIT)
         except grpc.RpcError as error:
             raise NotRendered(error.details() or str(error.code())) from error
-    result = MessageToDict(getattr(answer, "return")).get("result", [])
+    result = MessageToDict(getattr(response, "return")).get("result", [])
     return tuple(map(mapping, result))
 
 
@@ -148,12 +148,12 @@ def plugin_path() -> str | None:
     A plugin on `PATH` takes precedence over the plugins that the Pulumi engine has downloaded.
     """
     home = Path(os.environ.get("PULUMI_HOME") or Path.home() / ".pulumi")
-    kept = sorted(home.glob(f"plugins/resource-kubernetes-v*/{PLUGIN}"))
-    return shutil.which(PLUGIN) or (str(kept[-1]) if kept else None)
+    installed = sorted(home.glob(f"plugins/resource-kubernetes-v*/{PLUGIN}"))
+    return shutil.which(PLUGIN) or (str(installed[-1]) if installed else None)
 
 
 @contextlib.contextmanager
-def _plugin() -> Iterator[Any]:
+def _start_plugin() -> Iterator[Any]:
     """Start Pulumi's Kubernetes provider plugin for one chart and yield its gRPC stub.
 
     Each chart gets its own plugin process. A process shared by all charts would exit after 5
@@ -170,7 +170,7 @@ def _plugin() -> Iterator[Any]:
         raise NotRendered(f"{PLUGIN} is neither on PATH nor among the engine's plugins")
     with (
         tempfile.TemporaryDirectory(prefix="gpu-cluster-chart-") as folder,
-        _started([path, _NO_ENGINE], folder) as port,
+        _start_program([path, _NO_ENGINE], folder) as port,
     ):
         if not port.isdecimal():
             raise NotRendered(f"{path} did not start: {port or 'it said nothing'}")
@@ -181,7 +181,7 @@ def _plugin() -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _started(command: list[str], folder: str) -> Iterator[str]:
+def _start_program(command: list[str], folder: str) -> Iterator[str]:
     """Run a program until the `with` block ends, and yield the first line that it prints."""
     kubeconfig = Path(folder, "kubeconfig")
     kubeconfig.write_text(json.dumps(_NO_CLUSTER))

@@ -43,13 +43,15 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
         find_stack: Function that reads the stack file of `check --stack`; None if no Pulumi project
             can read one.
     """
-    given = _parser().parse_args(argv)
-    if given.command == "settings":
-        return _print_settings(given)
-    if given.command == "check":
-        return checker.check(arguments.of(given), find_stack)
+    arguments_given = _build_parser().parse_args(argv)
+    if arguments_given.command == "settings":
+        return _print_settings(arguments_given)
+    if arguments_given.command == "check":
+        return checker.check(arguments.of(arguments_given), find_stack)
     try:
-        text = _text(given, configured(given.config, Path.cwd(), Context()))
+        text = _output_text(
+            arguments_given, configured(arguments_given.config, Path.cwd(), Context())
+        )
         sys.stdout.write(text)
         sys.stdout.flush()
     except ContextError as error:
@@ -63,12 +65,12 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
     return CLEAN
 
 
-def _print_settings(given: argparse.Namespace) -> int:
+def _print_settings(options: argparse.Namespace) -> int:
     try:
-        if given.nodes:
-            text = settings_file.of_nodes(_nodes())
+        if options.nodes:
+            text = settings_file.of_nodes(_read_nodes())
         else:
-            text = settings_file.schema() if given.schema else settings_file.complete()
+            text = settings_file.schema() if options.schema else settings_file.complete()
     except InputError as error:
         fault = Fault("standard input", error.found, error.wanted, error.cure)
         print(ContextError(fault), file=sys.stderr)
@@ -77,7 +79,7 @@ def _print_settings(given: argparse.Namespace) -> int:
     return CLEAN
 
 
-def _nodes() -> list[Mapping[str, object]]:
+def _read_nodes() -> list[Mapping[str, object]]:
     """Return the Node objects on standard input.
 
     Raises:
@@ -100,7 +102,7 @@ def run() -> None:
     sys.exit(main(find_stack=next((reader.load() for reader in readers), None)))
 
 
-def _parser() -> argparse.ArgumentParser:
+def _build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="gpu-rules", description="Rules for GPU workloads on Kubernetes."
     )
@@ -158,48 +160,48 @@ def _add_export_to(parser: argparse.ArgumentParser) -> None:
         "--exclude",
         action="append",
         default=[],
-        type=_namespace,
+        type=_check_namespace,
         metavar="NAMESPACE",
         help="exclude a namespace, in addition to kube-system; may be repeated",
     )
     arguments.add_config_to(parser)
 
 
-def _text(given: argparse.Namespace, context: Context) -> str:
-    match given.command:
+def _output_text(options: argparse.Namespace, context: Context) -> str:
+    match options.command:
         case "list":
             return "".join(
                 f"{rule.id}  {rule.severity_in(context):<9}  {rule.title}\n"
                 for rule in RULES.values()
             )
         case "explain":
-            return _explained(given.rule)
+            return _explain_rule(options.rule)
         case _:
-            lines = [printable(line) for line in summary(given.target, context)]
-            if given.list:
+            lines = [printable(line) for line in summary(options.target, context)]
+            if options.list:
                 return "".join(f"{line}\n" for line in lines)
             comment = "".join(f"# {line}\n" for line in lines)
-            return comment + _exported(given.target, given.mode, given.exclude, context)
+            return comment + _export_text(options.target, options.mode, options.exclude, context)
 
 
-def _explained(id_: str) -> str:
+def _explain_rule(id_: str) -> str:
     if id_ not in RULES:
         cure = "see `gpu-rules list`"
         raise ContextError(Fault("explain", f"no rule {id_}", "the id of a rule", cure))
     return described(RULES[id_])
 
 
-def _namespace(given: str) -> str:
-    if not is_dns_label(given):
-        raise argparse.ArgumentTypeError(f"found {given!r}, wanted the name of a namespace")
-    return given
+def _check_namespace(name: str) -> str:
+    if not is_dns_label(name):
+        raise argparse.ArgumentTypeError(f"found {name!r}, wanted the name of a namespace")
+    return name
 
 
-def _exported(target: str, mode: str, excluded: Sequence[str], context: Context) -> str:
+def _export_text(target: str, mode: str, excluded: Sequence[str], context: Context) -> str:
     namespaces = tuple(sorted({"kube-system", *excluded}))
     try:
-        how = Enforcement(ACTIONS[mode], excluded=namespaces)
-        objects = exported(target, context, how)
+        enforcement = Enforcement(ACTIONS[mode], excluded=namespaces)
+        objects = exported(target, context, enforcement)
     except ValueError as error:
         found, cure = str(error), "use fewer pools, labels or names of nodes"
         fault = Fault("export", found, "policies that the API server accepts", cure)

@@ -75,7 +75,7 @@ def check_declared(
     """
     if not type_.startswith(PREFIXES):
         return
-    plain = _plain(props)
+    plain = _plain_data(props)
     if not isinstance(plain, dict):
         return
     broken = [
@@ -88,7 +88,7 @@ def check_declared(
         raise RuleBroken(f"{type_} {name}: rejected by the GPU rules\n{lines}")
 
 
-def _plain(value: object, names: _Names = _Names.OURS) -> object:
+def _plain_data(value: object, names: _Names = _Names.OURS) -> object:
     """Return a resource's arguments as plain data with Kubernetes' field names.
 
     Each Pulumi output becomes `UNKNOWN`.
@@ -100,15 +100,15 @@ def _plain(value: object, names: _Names = _Names.OURS) -> object:
         result: dict[str, object] = {}
         for key, item in items.items():
             if item is not None and isinstance(key, str):
-                name = _camel(key) if names is _Names.OURS else key
-                result[name] = _plain(item, _below(name, names))
+                name = _camel_case(key) if names is _Names.OURS else key
+                result[name] = _plain_data(item, _names_below(name, names))
         return result
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_plain(item, names) for item in value]
+        return [_plain_data(item, names) for item in value]
     return value
 
 
-def _below(name: str, names: _Names) -> _Names:
+def _names_below(name: str, names: _Names) -> _Names:
     if names is _Names.OURS and name in _FREE:
         return _Names.FREE
     if names is _Names.ALL_FREE or (names is _Names.OURS and name in _FREE_BELOW):
@@ -116,6 +116,6 @@ def _below(name: str, names: _Names) -> _Names:
     return _Names.OURS
 
 
-def _camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(part[:1].upper() + part[1:] for part in rest)
+def _camel_case(name: str) -> str:
+    head, *further_words = name.split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in further_words)

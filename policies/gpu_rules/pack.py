@@ -69,23 +69,23 @@ def plain(value: object, secrets: bool = False) -> object:
         secrets: Whether to keep the marks that say which values are Pulumi secrets.
     """
     if isinstance(value, Mapping):
-        result = {key: _item(value, key, secrets) for key in value}
+        result = {key: _plain_item(value, key, secrets) for key in value}
         return reveal(result) if is_secret(result) and not secrets else result
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_item(value, index, secrets) for index in range(len(value))]
+        return [_plain_item(value, index, secrets) for index in range(len(value))]
     return value
 
 
-def _item(container: Any, key: object, secrets: bool) -> object:
+def _plain_item(container: Any, key: object, secrets: bool) -> object:
     try:
         return plain(container[key], secrets)
     except UnknownValueError:
         return UNKNOWN
 
 
-def _properties(resource_type: str, props: Mapping[str, Any]) -> dict[str, object]:
+def _plain_properties(resource_type: str, props: Mapping[str, Any]) -> dict[str, object]:
     keep = not resource_type.startswith("kubernetes:")
-    return {key: _item(props, key, keep) for key in props}
+    return {key: _plain_item(props, key, keep) for key in props}
 
 
 def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs) -> Judgement:
@@ -97,12 +97,12 @@ def judge_resource_by(settings: Mapping[str, Any], args: ResourceValidationArgs)
     """
     if not args.resource_type.startswith(PREFIXES):
         return [], []
-    props = _properties(args.resource_type, args.props)
+    props = _plain_properties(args.resource_type, args.props)
     context = context_for(settings)
     violations = judge(args.resource_type, props, context)
     remarks = [
-        f"{left.path}: not checked: {left.reason or _UNREAD}"
-        for left in unjudged(args.resource_type, props, context)
+        f"{unread_field.path}: not checked: {unread_field.reason or _UNREAD}"
+        for unread_field in unjudged(args.resource_type, props, context)
     ]
     if args.resource_type == _RELEASE:
         try:
@@ -125,7 +125,9 @@ def judge_stack_by(settings: Mapping[str, Any], args: StackValidationArgs) -> li
         args: All resources of the stack.
     """
     manifests = (
-        manifest_of(resource.resource_type, _properties(resource.resource_type, resource.props))
+        manifest_of(
+            resource.resource_type, _plain_properties(resource.resource_type, resource.props)
+        )
         for resource in args.resources
         if resource.resource_type.startswith(PREFIXES) and not is_partial(resource.resource_type)
     )
@@ -138,7 +140,7 @@ def _report(violations: Iterable[Violation], severity: Severity, report: ReportV
             report(violation.message, None)
 
 
-def _first(subject: object, find: Callable[[], Judgement], report: ReportViolation) -> None:
+def _report_first(subject: object, find: Callable[[], Judgement], report: ReportViolation) -> None:
     _judged.subject = None
     try:
         violations, remarks = find()
@@ -149,29 +151,29 @@ def _first(subject: object, find: Callable[[], Judgement], report: ReportViolati
     _report(violations, Severity.MANDATORY, report)
 
 
-def _second(subject: object, report: ReportViolation) -> None:
+def _report_second(subject: object, report: ReportViolation) -> None:
     if getattr(_judged, "subject", None) == subject:
         _report(_judged.violations, Severity.ADVISORY, report)
         for remark in _judged.remarks:
             report(remark, None)
 
 
-def _mandatory(args: ResourceValidationArgs, report: ReportViolation) -> None:
+def _judge_mandatory(args: ResourceValidationArgs, report: ReportViolation) -> None:
     _settings.clear()
     _settings.update(args.get_config())
-    _first(args.urn, lambda: judge_resource_by(_settings, args), report)
+    _report_first(args.urn, lambda: judge_resource_by(_settings, args), report)
 
 
-def _advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:
-    _second(args.urn, report)
+def _judge_advisory(args: ResourceValidationArgs, report: ReportViolation) -> None:
+    _report_second(args.urn, report)
 
 
 def _stack_mandatory(args: StackValidationArgs, report: ReportViolation) -> None:
-    _first(STACK_MANDATORY, lambda: (judge_stack_by(_settings, args), []), report)
+    _report_first(STACK_MANDATORY, lambda: (judge_stack_by(_settings, args), []), report)
 
 
 def _stack_advisory(_: StackValidationArgs, report: ReportViolation) -> None:
-    _second(STACK_MANDATORY, report)
+    _report_second(STACK_MANDATORY, report)
 
 
 def policies() -> list[Policy]:
@@ -182,14 +184,14 @@ def policies() -> list[Policy]:
             name=MANDATORY,
             description=f"{must}.",
             enforcement_level=EnforcementLevel.MANDATORY,
-            validate=_mandatory,
+            validate=_judge_mandatory,
             config_schema=SCHEMA,
         ),
         ResourceValidationPolicy(
             name=ADVISORY,
             description=f"{should}.",
             enforcement_level=EnforcementLevel.ADVISORY,
-            validate=_advisory,
+            validate=_judge_advisory,
         ),
         StackValidationPolicy(
             name=STACK_MANDATORY,

@@ -75,8 +75,8 @@ class _Pack:
         self._judged = _Judged()
         # The configurations of stack and engine arrive after the policies are registered. A
         # violation whose severity they raise is reported by the policy for the settings.
-        known = context_by(settings, Context())
-        self._levels = {rule.id: rule.severity_in(known) for rule in RULES.values()}
+        file_context = context_by(settings, Context())
+        self._levels = {rule.id: rule.severity_in(file_context) for rule in RULES.values()}
 
     def policies(self) -> list[Policy]:
         """Return all policies in the order in which the Pulumi engine must run them."""

@@ -196,11 +196,11 @@ def context_by(settings: Mapping[str, Any], context: Context) -> Context:
     caps = {"maxGpusPerContainer": "max_gpus_per_container", "maxGpusPerPod": "max_gpus_per_pod"}
     changes |= {field: int(settings[name]) for name, field in caps.items() if name in settings}
     if "pools" in settings:
-        changes["pools"] = tuple(map(_pool, settings["pools"]))
+        changes["pools"] = tuple(map(_read_pool, settings["pools"]))
     if "exemptions" in settings:
-        changes["exemptions"] = tuple(map(_exemption, settings["exemptions"]))
+        changes["exemptions"] = tuple(map(_read_exemption, settings["exemptions"]))
     if "plugin" in settings:
-        changes["plugin"] = _plugin(settings["plugin"])
+        changes["plugin"] = _read_plugin(settings["plugin"])
     return replace(context, **changes)
 
 
@@ -212,16 +212,16 @@ def _refuse_unknown(settings: Mapping[str, Any]) -> None:
     Raises:
         ValueError: The settings name a rule that does not exist.
     """
-    named = {
+    rule_ids = {
         *settings.get("rules", {}),
         *(rule for exemption in settings.get("exemptions", ()) for rule in exemption["rules"]),
     }
-    if missing := ", ".join(sorted(named - RULES.keys())):
+    if missing := ", ".join(sorted(rule_ids - RULES.keys())):
         cure = f"give the folder of your own rules as {RULE_FOLDER}, or correct the name"
         raise ValueError(f"no rule {missing}: {cure}")
 
 
-def _exemption(settings: Mapping[str, Any]) -> ExemptionFacts:
+def _read_exemption(settings: Mapping[str, Any]) -> ExemptionFacts:
     return ExemptionFacts(
         rules=frozenset(settings["rules"]),
         until=date.fromisoformat(settings["until"]),
@@ -233,7 +233,7 @@ def _exemption(settings: Mapping[str, Any]) -> ExemptionFacts:
     )
 
 
-def _pool(settings: Mapping[str, Any]) -> PoolFacts:
+def _read_pool(settings: Mapping[str, Any]) -> PoolFacts:
     nodes = settings.get("nodes")
     names = nodes if isinstance(nodes, list | tuple) else settings.get("nodeNames", ())
     return PoolFacts(
@@ -241,18 +241,18 @@ def _pool(settings: Mapping[str, Any]) -> PoolFacts:
         gpus_per_node=int(settings["gpusPerNode"]),
         taints=tuple(map(NodeTaint.parse, settings.get("taints", ()))),
         labels=dict(settings.get("labels", {})),
-        nodes=len(nodes) if isinstance(nodes, list | tuple) else _whole(nodes),
+        nodes=len(nodes) if isinstance(nodes, list | tuple) else _whole_number(nodes),
         node_names=frozenset(names),
-        gpu_memory_mib=_whole(settings.get("gpuMemoryMiB")),
+        gpu_memory_mib=_whole_number(settings.get("gpuMemoryMiB")),
     )
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     """Return a numeric setting as an int; the Pulumi engine passes all numbers as floats."""
     return None if value is None else int(value)
 
 
-def _plugin(settings: Mapping[str, Any]) -> PluginFacts:
+def _read_plugin(settings: Mapping[str, Any]) -> PluginFacts:
     return PluginFacts(
         mig=Mig(settings.get("migStrategy", Mig.NONE)),
         sharing=Sharing(settings.get("sharing", Sharing.NONE)),

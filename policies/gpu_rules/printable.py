@@ -15,7 +15,7 @@ LIMIT = 4096
 _COMMAND = re.compile(r"^\s*:(?=:)|##(?=\[)")
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape_command(match: re.Match[str]) -> str:
     return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
 
 
@@ -29,13 +29,14 @@ def printable(text: str, limit: int = LIMIT) -> str:
     Returns:
         The string with each invisible character written as its escape sequence, such as `\x1b`.
     """
-    cut, kept = len(text) - limit, text[:limit]
-    if not kept.isprintable():
-        kept = "".join(
-            one if one.isprintable() else one.encode("unicode_escape").decode() for one in kept
+    cut, shortened = len(text) - limit, text[:limit]
+    if not shortened.isprintable():
+        shortened = "".join(
+            character if character.isprintable() else character.encode("unicode_escape").decode()
+            for character in shortened
         )
-    shown = _COMMAND.sub(_escaped, kept)
-    return f"{shown} (and {cut} characters more)" if cut > 0 else shown
+    escaped = _COMMAND.sub(_escape_command, shortened)
+    return f"{escaped} (and {cut} characters more)" if cut > 0 else escaped
 
 
 def printable_lines(text: str, limit: int = 64 * LIMIT) -> str:

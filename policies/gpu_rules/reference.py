@@ -68,7 +68,7 @@ def admission(rule: Rule) -> str:
     return f"by the API server itself: {twin.reason}" if twin.enforced else f"no: {twin.reason}"
 
 
-def _severity(rule: Rule) -> str:
+def _severity_text(rule: Rule) -> str:
     """Return the default severity of a rule, and when it is another."""
     if rule.opinions:
         return f"{rule.severity}; for {rule.opinions}: advisory, unless {Declared.CLUSTER}"
@@ -83,7 +83,7 @@ _UNLESS_OBSERVED = (
 )
 
 
-def _observed(context: Context) -> Context:
+def _as_observed(context: Context) -> Context:
     return dataclasses.replace(context, observed=True)
 
 
@@ -94,55 +94,57 @@ def section(rule: Rule) -> str:
 
 def described(rule: Rule) -> str:
     """Return the Markdown description of a rule: reason, scope, examples and source."""
-    shown = EXAMPLES[rule.id]
+    example = EXAMPLES[rule.id]
     patches = (
         " Patches are not checked, because the object may have what a patch lacks."
         if rule.whole
         else ""
     )
-    failing, context = yaml.safe_load(shown.failing), context_for(shown)
+    failing, context = yaml.safe_load(example.failing), context_for(example)
     broken = violations(failing, context)
-    of_rule = {violation.rule.id for violation in violations(failing, _observed(context))}
+    of_rule = {violation.rule.id for violation in violations(failing, _as_observed(context))}
     system = "" if rule.id in of_rule else _UNLESS_OBSERVED
-    said = "\n".join(violation.message for violation in broken)
-    told = f" with the settings `{json.dumps(dict(shown.settings))}`" if shown.settings else ""
+    messages = "\n".join(violation.message for violation in broken)
+    settings_note = (
+        f" with the settings `{json.dumps(dict(example.settings))}`" if example.settings else ""
+    )
     return f"""### {rule.id}: {rule.title}
 
-Severity: {_severity(rule)}. Checked with {checked_with(rule)}.{patches}{system}
+Severity: {_severity_text(rule)}. Checked with {checked_with(rule)}.{patches}{system}
 
 {rule.why}
 
 At admission: {admission(rule).rstrip(".")}.
 
-Passes{told}:
+Passes{settings_note}:
 
 ```yaml
-{shown.passing.rstrip()}
+{example.passing.rstrip()}
 ```
 
 Fails:
 
-{_failing(shown)}
+{_failing_block(example)}
 
 with
 
 ```text
-{said}
+{messages}
 ```
 
 Source: {rule.source}.
 """
 
 
-def _failing(shown: Example) -> str:
+def _failing_block(example: Example) -> str:
     """Return the failing manifest of an example as a Markdown code block.
 
     If at most half of its lines differ from the passing manifest, only these lines are shown.
     """
-    passing, failing = shown.passing.splitlines(), shown.failing.splitlines()
+    passing, failing = example.passing.splitlines(), example.failing.splitlines()
     lines = [line for line in difflib.ndiff(passing, failing) if line[0] in "-+"]
     if len(lines) * 2 > len(failing):
-        return f"```yaml\n{shown.failing.rstrip()}\n```"
+        return f"```yaml\n{example.failing.rstrip()}\n```"
     return "\n".join(("```diff", *(f"{line[0]}{line[2:]}" for line in lines), "```"))
 
 
@@ -266,7 +268,7 @@ and `kubectl get nodes -o json | gpu-rules settings -` the pools of a cluster:
 `gpu-rules export vap`, `export kyverno` and `export gatekeeper` write the rules that are judged at
 admission. No target judges these:
 
-{_reasons()}
+{_reasons_list()}
 
 | target | judged in part | differs for all rules |
 | --- | --- | --- |
@@ -277,13 +279,13 @@ admission. No target judges these:
 {sections}"""
 
 
-def _reasons() -> str:
+def _reasons_list() -> str:
     """Return a list of the rules that no export has, by reason."""
     rules: dict[str, list[str]] = {}
     for id_, twin in TWINS.items():
         if isinstance(twin, NoTwin):
             rules.setdefault(twin.reason, []).append(f"[{id_}](#{anchor(id_)})")
-    return "\n".join(f"- {', '.join(ids)}: {why}" for why, ids in rules.items())
+    return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in rules.items())
 
 
 def _export(target: Target) -> str:

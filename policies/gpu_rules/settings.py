@@ -41,7 +41,7 @@ _readers: list[StackReader] = []
 def read_stacks_by(reader: StackReader) -> None:
     """Set the function that parses stack configurations; it replaces an earlier function."""
     _readers[:] = [reader]
-    _context.cache_clear()
+    _cached_context.cache_clear()
 
 
 def receive_stack_configuration() -> None:
@@ -73,20 +73,20 @@ def mark_secrets() -> None:
     inner = module.deserialize_properties
 
     def marked(props: dict[str, Any], proxy_secrets: bool = False) -> dict[str, Any]:
-        return inner(props, True) if proxy_secrets else dict(_marked(inner(props, True)))
+        return inner(props, True) if proxy_secrets else dict(_mark_secrets(inner(props, True)))
 
     module.deserialize_properties = marked
 
 
-def _marked(value: Any) -> Any:
+def _mark_secrets(value: Any) -> Any:
     if isinstance(value, Secret):
-        return {SECRET: _marked(value.value)}
+        return {SECRET: _mark_secrets(value.value)}
     if isinstance(value, (_DictSecretsProxy, _ListSecretsProxy)):
-        return _marked(value["__target"])
+        return _mark_secrets(value["__target"])
     if isinstance(value, dict):
-        return {key: _marked(item) for key, item in value.items()}
+        return {key: _mark_secrets(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_marked(item) for item in value]
+        return [_mark_secrets(item) for item in value]
     return value
 
 
@@ -106,11 +106,11 @@ def context_for(settings: Mapping[str, Any]) -> Context:
         ValueError: The stack's `gpu-cluster:cluster` has faults (the message lists all of them), or
             no function was set to read it.
     """
-    return _context(json.dumps(settings, sort_keys=True), stack_document())
+    return _cached_context(json.dumps(settings, sort_keys=True), stack_document())
 
 
 @functools.lru_cache(maxsize=8)
-def _context(settings_json: str, document: str) -> Context:
+def _cached_context(settings_json: str, document: str) -> Context:
     settings: dict[str, Any] = json.loads(settings_json)
     context = Context()
     if RULE_FOLDER in settings:

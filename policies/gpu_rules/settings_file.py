@@ -71,10 +71,10 @@ _NO_NAME: Final = re.compile("[^a-z0-9]+")
 
 def complete() -> str:
     """Return a file with every setting, each with its meaning as a comment, as YAML."""
-    parts = ["# Settings of the GPU rules, as in .gpu-rules.yaml. Delete what you don't need.\n"]
+    sections = ["# Settings of the GPU rules, as in .gpu-rules.yaml. Delete what you don't need.\n"]
     for name, schema in PROPERTIES.items():
-        parts.append(f"# {schema['description']}\n{_written({name: EXAMPLES[name]})}")
-    return "\n".join(parts)
+        sections.append(f"# {schema['description']}\n{_yaml_text({name: EXAMPLES[name]})}")
+    return "\n".join(sections)
 
 
 def schema() -> str:
@@ -104,34 +104,34 @@ def of_nodes(nodes: Iterable[Mapping[str, object]]) -> str:
     pools: dict[str, dict[str, Any]] = {}
     names: dict[str, list[str]] = {}
     for node in nodes:
-        if pool := _pool(node):
+        if pool := _pool_of_node(node):
             key = json.dumps(pool, sort_keys=True)
             pools.setdefault(key, pool)
             names.setdefault(key, []).append(text(at(node, "metadata", "name")))
-    taken: dict[str, int] = {}
+    used_names: dict[str, int] = {}
     listed = []
     for key, pool in pools.items():
         name = pool.pop("name")
-        taken[name] = taken.get(name, 0) + 1
-        suffix = f"-{taken[name]}" if taken[name] > 1 else ""
+        used_names[name] = used_names.get(name, 0) + 1
+        suffix = f"-{used_names[name]}" if used_names[name] > 1 else ""
         listed.append({"name": name + suffix, **pool, "nodes": names[key]})
-    return _written({"pools": listed})
+    return _yaml_text({"pools": listed})
 
 
-def _number(label: object) -> int:
+def _label_number(label: object) -> int:
     """Return the whole number in a label that GPU Feature Discovery wrote; 0 if it is none."""
     value = text(label)
     return int(value) if re.fullmatch(r"[0-9]{1,9}", value) else 0
 
 
-def _pool(node: Mapping[str, object]) -> dict[str, Any] | None:
+def _pool_of_node(node: Mapping[str, object]) -> dict[str, Any] | None:
     """Return a pool of one node without the node's name, or None for a node without GPUs."""
     amounts = mapping(at(node, "status", "capacity"))
-    gpus = {name: _units(amount) for name, amount in amounts.items() if is_gpu_device(name)}
+    gpus = {name: _whole_units(amount) for name, amount in amounts.items() if is_gpu_device(name)}
     if not any(gpus.values()):
         return None
     labels = mapping(at(node, "metadata", "labels"))
-    product, memory = text(labels.get(_PRODUCT)), _number(labels.get(_MEMORY))
+    product, memory = text(labels.get(_PRODUCT)), _label_number(labels.get(_MEMORY))
     pool: dict[str, Any] = {
         "name": _NO_NAME.sub("-", product.lower()).strip("-") or "gpu",
         "gpusPerNode": max(gpus.values()),
@@ -150,12 +150,12 @@ def _pool(node: Mapping[str, object]) -> dict[str, Any] | None:
     return pool
 
 
-def _units(amount: object) -> int:
+def _whole_units(amount: object) -> int:
     try:
         return int(parse(amount).units)
     except QuantityError:
         return 0
 
 
-def _written(settings: Mapping[str, Any]) -> str:
+def _yaml_text(settings: Mapping[str, Any]) -> str:
     return yaml.safe_dump(dict(settings), sort_keys=False, width=100)

@@ -43,15 +43,17 @@ def packages(
         dataclasses.replace(runc, files=wrapped),
         *(
             Package(
-                name, f"{version}-1.1", _programs(own, name) | (units if name == NODE[0] else {})
+                name,
+                f"{version}-1.1",
+                _package_programs(own, name) | (units if name == NODE[0] else {}),
             )
             for version, own in kubernetes.items()
             for name in NODE
         ),
-        Package(base, f"{TOOLKIT}-1", _programs(programs, *toolkit)),
+        Package(base, f"{TOOLKIT}-1", _package_programs(programs, *toolkit)),
         Package("nvidia-container-toolkit", f"{TOOLKIT}-1", depends=(base,)),
     ]
 
 
-def _programs(programs: Mapping[str, Path], *names: str) -> dict[str, str | Path]:
+def _package_programs(programs: Mapping[str, Path], *names: str) -> dict[str, str | Path]:
     return {f"/usr/bin/{name}": programs[name] for name in names}

@@ -201,16 +201,16 @@ def prove(lab: Lab, gpus: HostGpus) -> int:
     return bool(problems)
 
 
-def _share(document: Json) -> None:
+def _share_gpus(document: Json) -> None:
     sharing = {"timeSlicing": {"resources": [{"name": GPU, "replicas": 2}]}}
     document["devicePlugin"]["config"]["sharing"] = sharing
 
 
-def _alone(document: Json) -> None:
+def _stop_sharing(document: Json) -> None:
     del document["devicePlugin"]["config"]["sharing"]
 
 
-def _same(document: Json) -> None:
+def _change_nothing(document: Json) -> None:
     del document
 
 
@@ -229,7 +229,7 @@ class Step:
     name: str
     command: str
     wanted: str
-    change: Callable[[Json], None] = _same
+    change: Callable[[Json], None] = _change_nothing
     options: tuple[str, ...] = ()
 
 
@@ -244,8 +244,8 @@ STEPS = (
         "test copy: ran on 1 of 1 nodes",
         options=(f"--tests={','.join(TESTS)}",),
     ),
-    Step("each GPU is shared by two", "up", COMPUTED, _share),
-    Step("not shared", "up", COMPUTED, _alone),
+    Step("each GPU is shared by two", "up", COMPUTED, _share_gpus),
+    Step("not shared", "up", COMPUTED, _stop_sharing),
     Step("the stack is destroyed", "destroy", ""),
 )
 

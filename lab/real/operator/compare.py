@@ -74,7 +74,7 @@ def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
     for node in sorted(real.nodes):
         both = [dict(seen.nodes[node]) for seen in (simulated, real)]
         yield Verdict(setting, "nodes", differences(*both))
-    both = [_status(seen.status) for seen in (simulated, real)]
+    both = [_compared_status(seen.status) for seen in (simulated, real)]
     yield Verdict(setting, "status", differences(*both))
 
 
@@ -108,11 +108,11 @@ def said(kind: str, item: Json | None) -> Json:
         ),
         "wanted pods": status["desiredNumberScheduled"],
         "ready pods": status.get("numberReady", 0),
-        **_container(pod["containers"][0]),
+        **_compared_container(pod["containers"][0]),
     }
 
 
-def _container(container: Json) -> Json:
+def _compared_container(container: Json) -> Json:
     return {
         "image": container["image"],
         "resources": container.get("resources") or {},
@@ -132,7 +132,7 @@ def differences(simulated: Json, real: Json) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _status(status: Json) -> Json:
+def _compared_status(status: Json) -> Json:
     conditions = {
         f"condition {item['type']}": (item["status"], item["reason"])
         for item in status["conditions"]

@@ -34,8 +34,8 @@ def images(programs: Mapping[str, Path]) -> dict[str, LayeredImage]:
     own = "opt/gpu-operator"
     operator = {
         "usr/bin/gpu-operator": programs["gpu-operator"],
-        **_files(module / "assets", own),
-        **_files(module / "manifests", f"{own}/manifests"),
+        **_files_of_folder(module / "assets", own),
+        **_files_of_folder(module / "manifests", f"{own}/manifests"),
     }
     validator = {
         **image.system("bash", "chroot", "rm", "sleep"),
@@ -47,8 +47,8 @@ def images(programs: Mapping[str, Path]) -> dict[str, LayeredImage]:
         },
     }
     return {
-        OPERATOR: _image(operator, {"User": "1000:1000"}),
-        VALIDATOR: _image(
+        OPERATOR: _operand_image(operator, {"User": "1000:1000"}),
+        VALIDATOR: _operand_image(
             validator,
             {},
             "NVIDIA_DISABLE_REQUIRE=true",
@@ -74,7 +74,7 @@ def charts(folder: Path) -> Path:
     return folder
 
 
-def _files(folder: Path, target: str) -> dict[str, Path]:
+def _files_of_folder(folder: Path, target: str) -> dict[str, Path]:
     return {
         f"{target}/{path.relative_to(folder)}": path
         for path in sorted(folder.rglob("*"))
@@ -82,6 +82,8 @@ def _files(folder: Path, target: str) -> dict[str, Path]:
     }
 
 
-def _image(files: Mapping[str, Path], own: Mapping[str, object], *variables: str) -> LayeredImage:
+def _operand_image(
+    files: Mapping[str, Path], own: Mapping[str, object], *variables: str
+) -> LayeredImage:
     env = [*image.PATHS, "NVIDIA_VISIBLE_DEVICES=void", *variables]
     return LayeredImage.of(image.layer_of(files), {"Env": env, **own})

@@ -38,7 +38,7 @@ class Setting:
     labels: dict[str, str] = field(default_factory=dict)
 
 
-def _extra(**values: Any) -> Json:
+def _extra_values(**values: Any) -> Json:
     return {"gpuOperator": {"extraValues": values}}
 
 
@@ -69,7 +69,7 @@ SETTINGS = (
     ),
     Setting(
         "a standalone DCGM and the node's status",
-        _extra(
+        _extra_values(
             dcgm={"enabled": True},
             nodeStatusExporter={"enabled": True},
             gfd={"enabled": False},
@@ -77,7 +77,7 @@ SETTINGS = (
     ),
     Setting(
         "settings of all operands",
-        _extra(
+        _extra_values(
             daemonsets={
                 "updateStrategy": "OnDelete",
                 "priorityClassName": "system-cluster-critical",
@@ -88,7 +88,7 @@ SETTINGS = (
     ),
     Setting(
         "a rolling update by shares",
-        _extra(daemonsets={"rollingUpdate": {"maxUnavailable": "50%"}}),
+        _extra_values(daemonsets={"rollingUpdate": {"maxUnavailable": "50%"}}),
     ),
     Setting("a private registry", {"registry": {"mirror": "registry.example.com/gpu"}}),
     Setting("no node with GPUs", {}, {PCI: "false"}),

@@ -29,7 +29,9 @@ def verdicts() -> Iterator[Verdict | upgrade.Fact]:
         site.running() as at,
     ):
         with at.simulated():
-            simulated = [at.apply(*each, _lives) for each in zip(SETTINGS, objects, strict=True)]
+            simulated = [
+                at.apply(*each, _stay_alive) for each in zip(SETTINGS, objects, strict=True)
+            ]
         with at.real(Path(folder)) as real:
             for setting, given, seen in zip(SETTINGS, objects, simulated, strict=True):
                 try:
@@ -43,7 +45,7 @@ def verdicts() -> Iterator[Verdict | upgrade.Fact]:
                 raise RealError(f"{error}\n{real.log()}") from error
 
 
-def _lives() -> None:
+def _stay_alive() -> None:
     """Do nothing: the simulated operator runs as long as the embedded cluster runs."""
 
 

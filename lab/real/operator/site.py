@@ -144,7 +144,7 @@ class Site:
                 for item in self.lab.request("GET", path)["items"]
                 if item["metadata"].get("ownerReferences")
             },
-            asyncio.run(_added(self.lab, version, living)),
+            asyncio.run(_added_daemon_sets(self.lab, version, living)),
             {
                 node["metadata"]["name"]: {
                     key: value
@@ -197,13 +197,13 @@ class Site:
     @contextlib.contextmanager
     def simulated(self) -> Iterator[None]:
         """Run the simulated operator, which is active as long as a pod with its labels exists."""
-        self.lab.request("POST", DEPLOYMENTS, _workload("gpu-operator", SIMULATED_OPERATOR))
+        self.lab.request("POST", DEPLOYMENTS, _sample_workload("gpu-operator", SIMULATED_OPERATOR))
         try:
             yield
         finally:
             path = f"{DEPLOYMENTS}/gpu-operator"
             self.lab.request("DELETE", path, propagationPolicy="Foreground")
-            self.lab.until("the simulated operator", partial(self.lab.exists, path), _gone)
+            self.lab.until("the simulated operator", partial(self.lab.exists, path), _is_gone)
 
     @contextlib.contextmanager
     def real(self, folder: Path) -> Iterator[controller.Controller]:
@@ -226,10 +226,10 @@ def running() -> Iterator[Site]:
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         for file in sorted((operator_files() / "deployments/gpu-operator/crds").glob("*.yaml")):
             lab.request("POST", crds, yaml.safe_load(file.read_text()))
-        lab.request("POST", DAEMON_SETS, _workload("nfd-worker", WORKER))
-        lab.until("definitions", partial(_served, lab), bool)
+        lab.request("POST", DAEMON_SETS, _sample_workload("nfd-worker", WORKER))
+        lab.until("definitions", partial(_is_served, lab), bool)
         for name in policies.NODES:
-            lab.until(f"node {name}: discovery", partial(lab.node, name), _discovered)
+            lab.until(f"node {name}: discovery", partial(lab.node, name), _is_discovered)
         site = Site(lab)
         # Remove the GPU labels that the simulator has set. A setting may set them again.
         site.strip()
@@ -239,7 +239,7 @@ def running() -> Iterator[Site]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
+async def _added_daemon_sets(lab: Lab, version: str, living: set[str]) -> list[str]:
     """Return the names of DaemonSets created after a resource version, in order.
 
     DaemonSets that no longer exist are omitted: the real operator may create a DaemonSet for a
@@ -254,7 +254,7 @@ async def _added(lab: Lab, version: str, living: set[str]) -> list[str]:
         ]
 
 
-def _served(lab: Lab) -> bool:
+def _is_served(lab: Lab) -> bool:
     """Check that the API server serves the resource ClusterPolicy."""
     try:
         lab.request("GET", operands.POLICIES)
@@ -266,15 +266,15 @@ def _served(lab: Lab) -> bool:
     return True
 
 
-def _discovered(node: Json) -> bool:
+def _is_discovered(node: Json) -> bool:
     return PCI in node["metadata"]["labels"]
 
 
-def _gone(exists: bool) -> bool:
+def _is_gone(exists: bool) -> bool:
     return not exists
 
 
-def _workload(name: str, labels: dict[str, str]) -> Json:
+def _sample_workload(name: str, labels: dict[str, str]) -> Json:
     template = {
         "metadata": {"labels": labels},
         "spec": {"containers": [{"name": "c", "image": "sample"}]},

@@ -59,7 +59,7 @@ class Seen:
 
     def states(self, name: str) -> tuple[str, ...]:
         """Return the operator's upgrade states of a node, in order and without repetitions."""
-        return tuple(dict.fromkeys(_state(node) for node in self.nodes[name]))
+        return tuple(dict.fromkeys(_upgrade_state(node) for node in self.nodes[name]))
 
 
 @dataclass(frozen=True)
@@ -79,16 +79,16 @@ def facts(site: Site, objects: list[Json], alive: Callable[[], None]) -> Iterato
         alive: Function that raises an error if the operator has ended.
     """
     with site.applied(SETTING, objects, alive):
-        seen = _upgraded(site.lab, alive)
+        seen = _run_upgrade(site.lab, alive)
     for name, judge in JUDGES.items():
         yield Fact(name, judge(seen))
 
 
-def _upgraded(lab: Lab, alive: Callable[[], None]) -> Seen:
+def _run_upgrade(lab: Lab, alive: Callable[[], None]) -> Seen:
     body: Json = {"metadata": {"annotations": {CORDONED: "rollout"}}}
     lab.request("PATCH", f"{NODES}/{OURS}", {**body, "spec": {"unschedulable": True}})
     listed = lab.request("GET", NODES)
-    seen = Seen(before={node["metadata"]["name"]: _keys(node) for node in listed["items"]})
+    seen = Seen(before={node["metadata"]["name"]: _metadata_keys(node) for node in listed["items"]})
     lab.request("PATCH", POLICY, {"spec": {"driver": {"version": NEWER}}})
 
     def done() -> bool:
@@ -96,18 +96,18 @@ def _upgraded(lab: Lab, alive: Callable[[], None]) -> Seen:
         path, driver = f"/api/v1/namespaces/{NAMESPACE}/pods", "app=nvidia-driver-daemonset"
         pods = lab.request("GET", path, labelSelector=driver)["items"]
         images = [pod["spec"]["containers"][0]["image"] for pod in pods]
-        states = [_state(lab.node(name)) for name in policies.NODES]
+        states = [_upgrade_state(lab.node(name)) for name in policies.NODES]
         return all(NEWER in image for image in images) and set(states) == {"upgrade-done"}
 
     lab.until("upgrade of the driver", done, bool, _LIMIT)
-    for node in asyncio.run(_changes(lab, listed["metadata"]["resourceVersion"])):
+    for node in asyncio.run(_node_versions(lab, listed["metadata"]["resourceVersion"])):
         seen.nodes.setdefault(node["metadata"]["name"], []).append(node)
     free = {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
     lab.request("PATCH", f"{NODES}/{OURS}", free)
     return seen
 
 
-async def _changes(lab: Lab, version: str) -> list[Json]:
+async def _node_versions(lab: Lab, version: str) -> list[Json]:
     """Return all versions of the Node objects since a resource version, in order.
 
     Versions before a node's first upgrade state are omitted.
@@ -118,72 +118,74 @@ async def _changes(lab: Lab, version: str) -> list[Json]:
     result = []
     for node in events:
         name = node["metadata"]["name"]
-        if _state(node) not in AT_REST:
+        if _upgrade_state(node) not in AT_REST:
             begun.add(name)
         if name in begun:
             result.append(node)
     return result
 
 
-def _state(node: Json) -> str:
+def _upgrade_state(node: Json) -> str:
     return str((node["metadata"].get("labels") or {}).get(UPGRADE, ""))
 
 
-def _keys(node: Json) -> set[str]:
+def _metadata_keys(node: Json) -> set[str]:
     meta = node["metadata"]
     return {*(meta.get("labels") or {}), *(meta.get("annotations") or {})}
 
 
-def _differs(found: Any, wanted: Any) -> str:
+def _difference_text(found: Any, wanted: Any) -> str:
     return "" if found == wanted else f"found {found}; wanted: {wanted}"
 
 
 def _at_work(seen: Seen) -> str:
     """Check that this project's rollout leaves a node alone until its last upgrade state."""
     wrong = [
-        (name, _state(node), left_alone(node))
+        (name, _upgrade_state(node), left_alone(node))
         for name, nodes in seen.nodes.items()
         for node in nodes
-        if ("at work on its driver" in left_alone(node)) != (_state(node) != STATES[-1])
+        if ("at work on its driver" in left_alone(node)) != (_upgrade_state(node) != STATES[-1])
     ]
-    return _differs(wrong, [])
+    return _difference_text(wrong, [])
 
 
-def _cordoned(seen: Seen) -> str:
+def _check_cordoned(seen: Seen) -> str:
     """Check in which upgrade states the node is always cordoned."""
-    free = {_state(node) for node in seen.nodes[FREE] if not node["spec"].get("unschedulable")}
-    return _differs([state for state in STATES if state not in free], list(STATES[2:6]))
+    free = {
+        _upgrade_state(node) for node in seen.nodes[FREE] if not node["spec"].get("unschedulable")
+    }
+    return _difference_text([state for state in STATES if state not in free], list(STATES[2:6]))
 
 
-def _ours(seen: Seen) -> str:
+def _check_our_cordon(seen: Seen) -> str:
     last = seen.nodes[OURS][-1]
     kept = all(
         node["spec"].get("unschedulable") and CORDONED in node["metadata"]["annotations"]
         for node in seen.nodes[OURS]
     )
-    return _differs((kept, left_alone(last)), (True, ""))
+    return _difference_text((kept, left_alone(last)), (True, ""))
 
 
-def _written(seen: Seen) -> str:
+def _check_keys(seen: Seen) -> str:
     new = {
         key
         for name, nodes in seen.nodes.items()
         for node in nodes
-        for key in _keys(node) - seen.before[name]
+        for key in _metadata_keys(node) - seen.before[name]
     }
     known = (*NODE_LABELS, *NODE_ANNOTATIONS)
-    return _differs(sorted(key for key in new if not key.startswith(known)), [])
+    return _difference_text(sorted(key for key in new if not key.startswith(known)), [])
 
 
 JUDGES: dict[str, Callable[[Seen], str]] = {
-    "a driver's upgrade goes through the operator's states in their order": lambda seen: _differs(
-        seen.states(FREE), STATES
+    "a driver's upgrade goes through the operator's states in their order": lambda seen: (
+        _difference_text(seen.states(FREE), STATES)
     ),
-    "the operator cordons a node before it waits, and uncordons it last": _cordoned,
-    "a node that we cordoned goes through them and isn't uncordoned": lambda seen: _differs(
+    "the operator cordons a node before it waits, and uncordons it last": _check_cordoned,
+    "a node that we cordoned goes through them and isn't uncordoned": lambda seen: _difference_text(
         seen.states(OURS), _HELD
     ),
     "in all states but the last our rollout leaves the node to the operator": _at_work,
-    "a node that we cordoned stays cordoned and ours": _ours,
-    "each label and annotation that it writes is one of those that we take away": _written,
+    "a node that we cordoned stays cordoned and ours": _check_our_cordon,
+    "each label and annotation that it writes is one of those that we take away": _check_keys,
 }

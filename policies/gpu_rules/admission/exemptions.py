@@ -87,10 +87,10 @@ def settled(context: Context, pod: str) -> str:
         pod: CEL that returns the pod or the pod template; empty for objects without pods.
     """
     lists = (
-        f"(variables.today <= {text(given.until.isoformat())} && "
-        f"{_matches(given, 'object', pod)} ? {_rules(given)} : [])"
-        for given in context.exemptions
-        if pod or not (given.images or given.host_paths)
+        f"(variables.today <= {text(exemption.until.isoformat())} && "
+        f"{_matches_cel(exemption, 'object', pod)} ? {_rule_ids_cel(exemption)} : [])"
+        for exemption in context.exemptions
+        if pod or not (exemption.images or exemption.host_paths)
     )
     return " + ".join(lists) or "[]"
 
@@ -108,58 +108,58 @@ def lost(context: Context, pod: str) -> str:
     """
     before = "oldObject" if pod == "object" else pod
     lists = [
-        f"({_matches(given, 'oldObject', before)} ? {_rules(given)} : [])"
-        for given in context.exemptions
-        if can_change(given) and (pod or not (given.images or given.host_paths))
+        f"({_matches_cel(exemption, 'oldObject', before)} ? {_rule_ids_cel(exemption)} : [])"
+        for exemption in context.exemptions
+        if can_change(exemption) and (pod or not (exemption.images or exemption.host_paths))
     ]
-    held = " + ".join(lists)
-    if not held:
+    ids = " + ".join(lists)
+    if not ids:
         return "[]"
-    return f'request.operation != "UPDATE" ? [] : ({held}).filter(r, !(r in variables.{SETTLED}))'
+    return f'request.operation != "UPDATE" ? [] : ({ids}).filter(r, !(r in variables.{SETTLED}))'
 
 
-def can_change(given: ExemptionFacts) -> bool:
+def can_change(exemption: ExemptionFacts) -> bool:
     """Return whether an update of an object can change what an exemption in the settings reads.
 
     The namespace and the volumes of a pod never change; those of a pod template are checked anew
     with the template.
     """
-    return bool(given.labels or given.images)
+    return bool(exemption.labels or exemption.images)
 
 
-def _rules(given: ExemptionFacts) -> str:
-    return texts(given.rules - {RULE_ID})
+def _rule_ids_cel(exemption: ExemptionFacts) -> str:
+    return texts(exemption.rules - {RULE_ID})
 
 
-def _matches(given: ExemptionFacts, owner: str, pod: str) -> str:
+def _matches_cel(exemption: ExemptionFacts, owner: str, pod: str) -> str:
     """Return CEL that is true if an object matches all fields of an exemption that are set.
 
     Args:
-        given: The exemption in the settings; its last day is not compared.
+        exemption: The exemption in the settings; its last day is not compared.
         owner: CEL that returns the object.
         pod: CEL that returns the pod or the pod template; empty for objects without pods.
     """
-    parts = []
-    if given.namespaces:
-        parts.append(f"request.namespace.matches({text(pattern(given.namespaces))})")
-    for key, value in given.labels.items():
+    conditions = []
+    if exemption.namespaces:
+        conditions.append(f"request.namespace.matches({text(pattern(exemption.namespaces))})")
+    for key, value in exemption.labels.items():
         owners = (owner, pod) if pod not in ("", owner) else (owner,)
         has = (
             f'dyn({labelled}).?metadata.?labels[?{text(key)}].orValue("") == {text(value)}'
             for labelled in owners
         )
-        parts.append(f"({' || '.join(has)})")
-    if given.images:
-        images = text(pattern(given.images))
+        conditions.append(f"({' || '.join(has)})")
+    if exemption.images:
+        images = text(pattern(exemption.images))
         containers = (
             f"(dyn({pod}).spec.containers + dyn({pod}).spec.?initContainers{OR_LIST} + "
             f"dyn({pod}).spec.?ephemeralContainers{OR_LIST})"
         )
-        parts.append(f'{containers}.all(c, c.?image.orValue("").matches({images}))')
-    if given.host_paths:
+        conditions.append(f'{containers}.all(c, c.?image.orValue("").matches({images}))')
+    if exemption.host_paths:
         volumes = f"dyn({pod}).spec.?volumes{OR_LIST}"
         mounted = f'{volumes}.filter(v, v.?hostPath.?path.orValue("") != "")'
         plain = '("/" + v.hostPath.path.split("/").filter(s, s != "" && s != ".").join("/"))'
-        paths = text(pattern(given.host_paths))
-        parts.append(f"size({mounted}) > 0 && {mounted}.all(v, {plain}.matches({paths}))")
-    return " && ".join(parts) or "true"
+        paths = text(pattern(exemption.host_paths))
+        conditions.append(f"size({mounted}) > 0 && {mounted}.all(v, {plain}.matches({paths}))")
+    return " && ".join(conditions) or "true"

@@ -94,9 +94,12 @@ def exported(target: str, context: Context, enforcement: Enforcement) -> list[Js
     if render is None:
         return objects
     policies = [Bound(*both) for both in zip(objects[::2], objects[1::2], strict=True)]
-    kept = [bound for bound in policies if bound.name in (grants.NAME, placing.NAME)]
-    rendered = render([bound for bound in policies if bound not in kept])
-    return [*rendered, *(each for bound in kept for each in (bound.policy, bound.binding))]
+    native = [bound for bound in policies if bound.name in (grants.NAME, placing.NAME)]
+    rendered = render([bound for bound in policies if bound not in native])
+    return [
+        *rendered,
+        *(manifest for bound in native for manifest in (bound.policy, bound.binding)),
+    ]
 
 
 def left_out(context: Context) -> dict[str, str]:
@@ -121,8 +124,8 @@ def judged_partly(target: str, context: Context) -> dict[str, str]:
     for id_, twin in TWINS.items():
         if id_ in without or isinstance(twin, NoTwin):
             continue
-        if found := [partly[scope] for scope in sorted(twin.scopes) if scope in partly]:
-            result[id_] = "; ".join(found)
+        if scope_notes := [partly[scope] for scope in sorted(twin.scopes) if scope in partly]:
+            result[id_] = "; ".join(scope_notes)
     return result
 
 

@@ -38,19 +38,19 @@ def rendered(policies: Sequence[Bound]) -> list[Json]:
 
     The API server knows the kind of a Constraint only after Gatekeeper has read its template.
     """
-    return [*map(_template, policies), *map(_constraint, policies)]
+    return [*map(_constraint_template, policies), *map(_constraint_object, policies)]
 
 
-def _kind(bound: Bound) -> str:
+def _constraint_kind(bound: Bound) -> str:
     return "".join(word.capitalize() for word in bound.name.split("-"))
 
 
-def _template(bound: Bound) -> Json:
+def _constraint_template(bound: Bound) -> Json:
     spec = bound.policy["spec"]
     source = {
         "failurePolicy": spec["failurePolicy"],
         # Gatekeeper calls the list by this name in the singular.
-        "matchCondition": [_requests(spec), *spec.get("matchConditions", [])],
+        "matchCondition": [_request_condition(spec), *spec.get("matchConditions", [])],
         "variables": spec["variables"],
         "validations": [
             {key: text for key, text in validation.items() if key != "reason"}
@@ -62,15 +62,15 @@ def _template(bound: Bound) -> Json:
     return {
         "apiVersion": "templates.gatekeeper.sh/v1",
         "kind": "ConstraintTemplate",
-        "metadata": {**bound.policy["metadata"], "name": _kind(bound).lower()},
+        "metadata": {**bound.policy["metadata"], "name": _constraint_kind(bound).lower()},
         "spec": {
-            "crd": {"spec": {"names": {"kind": _kind(bound)}}},
+            "crd": {"spec": {"names": {"kind": _constraint_kind(bound)}}},
             "targets": [{"target": TARGET, "code": [code]}],
         },
     }
 
 
-def _requests(spec: Json) -> Json:
+def _request_condition(spec: Json) -> Json:
     """Return the match condition that is true for the operations and subresources of a policy.
 
     A Constraint names kinds only. An audit has objects without an operation.
@@ -86,7 +86,7 @@ def _requests(spec: Json) -> Json:
     }
 
 
-def _constraint(bound: Bound) -> Json:
+def _constraint_object(bound: Bound) -> Json:
     binding = bound.binding["spec"]
     rules = bound.policy["spec"]["matchConstraints"]["resourceRules"]
     kinds = [
@@ -98,7 +98,7 @@ def _constraint(bound: Bound) -> Json:
     ]
     return {
         "apiVersion": "constraints.gatekeeper.sh/v1beta1",
-        "kind": _kind(bound),
+        "kind": _constraint_kind(bound),
         "metadata": bound.policy["metadata"],
         "spec": {
             "enforcementAction": _ACTIONS[binding["validationActions"][0]],

@@ -32,15 +32,15 @@ def _label(owner: str) -> str:
     return f'{owner}.metadata.?labels[?{text(OPT_OUT)}].orValue("")'
 
 
-def _annotations(owner: str) -> str:
+def _annotations_cel(owner: str) -> str:
     return f"{owner}.metadata.?annotations{OR_MAP}"
 
 
 _TOUCHED = (
     f'({_label("object")} == "exempt" && ({_NEW} || {_label("oldObject")} != "exempt")) || '
-    f"{_annotations('object')}.exists(k, (k.startsWith({text(GRANT)}) || "
+    f"{_annotations_cel('object')}.exists(k, (k.startsWith({text(GRANT)}) || "
     f"k.startsWith({text(PREFIX)})) && ({_NEW} || "
-    f"{_annotations('oldObject')}[?k] != {_annotations('object')}[?k]))"
+    f"{_annotations_cel('oldObject')}[?k] != {_annotations_cel('object')}[?k]))"
 )
 
 

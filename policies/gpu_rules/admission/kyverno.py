@@ -15,10 +15,10 @@ def rendered(policies: Sequence[Bound]) -> list[Json]:
 
     Kyverno has no bindings, so the policy itself has the actions and the selector of namespaces.
     """
-    return [_policy(bound) for bound in policies]
+    return [_kyverno_policy(bound) for bound in policies]
 
 
-def _policy(bound: Bound) -> Json:
+def _kyverno_policy(bound: Bound) -> Json:
     spec, binding = bound.policy["spec"], bound.binding["spec"]
     return {
         "apiVersion": API_VERSION,

@@ -54,13 +54,13 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
     result: list[Json] = []
     for shape in SHAPES:
         for severity in (Severity.MANDATORY, Severity.ADVISORY):
-            twins = _judged(context, shape, severity)
+            twins = _judged_rules(context, shape, severity)
             if twins:
                 result += bound_policy(
                     f"gpu-rules-{shape.name}-{severity}",
                     _LABELS,
-                    _spec(shape, twins, context, enforcement.failure_policy),
-                    _actions(shape, enforcement.actions[severity]),
+                    _policy_spec(shape, twins, context, enforcement.failure_policy),
+                    _binding_actions(shape, enforcement.actions[severity]),
                     namespaces=namespaces,
                 )
     actions, failure_policy = enforcement.actions[Severity.MANDATORY], enforcement.failure_policy
@@ -68,54 +68,58 @@ def manifests(context: Context, enforcement: Enforcement) -> list[Json]:
         *result,
         *placing.manifests(_LABELS, actions, failure_policy, namespaces),
         *grants.manifests(
-            _trusted(context, enforcement), context.daemon_sets, _LABELS, actions, failure_policy
+            _trusted_namespaces(context, enforcement),
+            context.daemon_sets,
+            _LABELS,
+            actions,
+            failure_policy,
         ),
     ]
 
 
-def _trusted(context: Context, enforcement: Enforcement) -> set[str]:
+def _trusted_namespaces(context: Context, enforcement: Enforcement) -> set[str]:
     """Return the names of namespaces from which rules are lifted, by the settings or by a policy.
 
     An exemption for a pattern such as `team-*` is left out: it is for namespaces that don't exist
     yet, too.
     """
-    exempt = (name for given in context.exemptions for name in given.namespaces)
-    named = {name for name in exempt if "*" not in name}
-    return {*context.trusted_namespaces, *enforcement.excluded, *named}
+    exempt = (name for exemption in context.exemptions for name in exemption.namespaces)
+    exact_names = {name for name in exempt if "*" not in name}
+    return {*context.trusted_namespaces, *enforcement.excluded, *exact_names}
 
 
-def _actions(shape: Shape, actions: Sequence[str]) -> list[str]:
+def _binding_actions(shape: Shape, actions: Sequence[str]) -> list[str]:
     if shape.refused:
         return list(actions)
     return list(dict.fromkeys("Warn" if action == "Deny" else action for action in actions))
 
 
-def _judged(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
-    result, watched = [], _watched(context)
+def _judged_rules(context: Context, shape: Shape, severity: Severity) -> list[tuple[Rule, Twin]]:
+    result, watched = [], _watched_rules(context)
     for rule_id, twin in TWINS.items():
         rule = RULES[rule_id]
-        known = all(need.known(context) for need in rule.needs)
+        are_facts_known = all(need.known(context) for need in rule.needs)
         acts = rule.severity_in(context) is severity
-        if not (known and acts and isinstance(twin, Twin)):
+        if not (are_facts_known and acts and isinstance(twin, Twin)):
             continue
         if shape.judges(twin) or (rule_id in watched and shape.judges_again(twin)):
             result.append((rule, twin))
     return result
 
 
-def _spec(
+def _policy_spec(
     shape: Shape, twins: Sequence[tuple[Rule, Twin]], context: Context, failure_policy: str
 ) -> Json:
-    watched = _watched(context)
-    places = {rule.id: _places(shape, twin, rule.id, watched) for rule, twin in twins}
-    lists = " + ".join(map(_violation, (rule for rule, _ in twins)))
+    watched = _watched_rules(context)
+    places = {rule.id: _places_cel(shape, twin, rule.id, watched) for rule, twin in twins}
+    lists = " + ".join(map(_violation_cel, (rule for rule, _ in twins)))
     variables = {**shape.used([*places.values(), lists]), **places, "violations": lists}
     if exemptions.SETTLED in variables:
         variables[exemptions.SETTLED] = exemptions.settled(context, shape.pod)
     if exemptions.LOST in variables:
         variables[exemptions.LOST] = exemptions.lost(context, shape.pod)
-    if "variables.facts" in (read := "\n".join(variables.values())):
-        variables = {"facts": parameters.literal(context, read), **variables}
+    if "variables.facts" in (variables_text := "\n".join(variables.values())):
+        variables = {"facts": parameters.literal(context, variables_text), **variables}
     spec: Json = {
         "failurePolicy": failure_policy if shape.refused else "Ignore",
         "matchConstraints": {"resourceRules": list(shape.rules)},
@@ -135,8 +139,8 @@ def _spec(
         ],
     }
     conditions = {
-        "what-rules-read-changed": _changed(shape, twins, context),
-        "may-break-a-rule": _signs(twins, context) if shape.ordinary else "",
+        "what-rules-read-changed": _change_condition(shape, twins, context),
+        "may-break-a-rule": _signs_condition(twins, context) if shape.ordinary else "",
     }
     if any(conditions.values()):
         spec["matchConditions"] = [
@@ -145,42 +149,42 @@ def _spec(
     return spec
 
 
-def _signs(twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
+def _signs_condition(twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
     """Return the match condition that is true if a pod may break a rule.
 
     A match condition can't use the variables of its policy, so the cluster facts that it reads are
     part of the expression.
     """
-    found = ordinary.condition(twin for _, twin in twins)
-    if not re.search(r"\bfacts\b", found):
-        return found
-    return f"[{parameters.literal(context, found)}].exists(facts, {found})"
+    sign_condition = ordinary.condition(twin for _, twin in twins)
+    if not re.search(r"\bfacts\b", sign_condition):
+        return sign_condition
+    return f"[{parameters.literal(context, sign_condition)}].exists(facts, {sign_condition})"
 
 
-def _changed(shape: Shape, twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
+def _change_condition(shape: Shape, twins: Sequence[tuple[Rule, Twin]], context: Context) -> str:
     """Return the match condition that is true if an update may change what a rule reads."""
     watched = {
-        LABELS_CHANGED: any(given.labels for given in context.exemptions),
-        IMAGES_CHANGED: any(given.images for given in context.exemptions),
+        LABELS_CHANGED: any(exemption.labels for exemption in context.exemptions),
+        IMAGES_CHANGED: any(exemption.images for exemption in context.exemptions),
     }
     if shape.updates:
-        read = {twin.on_update for _, twin in twins if twin.on_update}
-        read |= {changed for changed, is_watched in watched.items() if is_watched}
-        return " || ".join(sorted(f"({changed})" for changed in read))
+        change_conditions = {twin.on_update for _, twin in twins if twin.on_update}
+        change_conditions |= {changed for changed, is_watched in watched.items() if is_watched}
+        return " || ".join(sorted(f"({changed})" for changed in change_conditions))
     if not shape.changed:
         return ""
     labels = f" || {LABELS_CHANGED}" if watched[LABELS_CHANGED] else ""
     return f'request.operation != "UPDATE" || {shape.changed}{labels}'
 
 
-def _watched(context: Context) -> frozenset[str]:
+def _watched_rules(context: Context) -> frozenset[str]:
     """Return the ids of the rules from which an update of an object can remove an exemption."""
     return frozenset().union(
-        *(given.rules for given in context.exemptions if exemptions.can_change(given))
+        *(exemption.rules for exemption in context.exemptions if exemptions.can_change(exemption))
     )
 
 
-def _places(shape: Shape, twin: Twin, rule_id: str, watched: frozenset[str]) -> str:
+def _places_cel(shape: Shape, twin: Twin, rule_id: str, watched: frozenset[str]) -> str:
     places = twin.places
     if shape.templates and twin.kinds:
         places = f"object.kind in {texts(twin.kinds)} ? ({places}) : []"
@@ -197,7 +201,7 @@ def _places(shape: Shape, twin: Twin, rule_id: str, watched: frozenset[str]) -> 
     return f"({' || '.join(filter(None, (when, lost)))}) ? ({places}) : []"
 
 
-def _violation(rule: Rule) -> str:
+def _violation_cel(rule: Rule) -> str:
     """Return CEL for a list with the rule's message if an object breaks the rule, else empty."""
     places = f"variables.{rule.id}"
     more = f'(size({places}) > 1 ? " and " + string(size({places}) - 1) + " more" : "")'

@@ -36,13 +36,13 @@ def literal(context: Context, used_by: str) -> str:
     pairs = [
         f"{text(key)}: {text(value)}" for key, value in data(context).items() if _read(key, used_by)
     ]
-    made = f"{{{', '.join(pairs)}}}"
-    if len(made) > _LONGEST:
+    cel = f"{{{', '.join(pairs)}}}"
+    if len(cel) > _LONGEST:
         raise ValueError(
-            f"pools: found facts of {len(made)} characters for admission policies; wanted: at most "
+            f"pools: found facts of {len(cel)} characters for admission policies; wanted: at most "
             f"{_LONGEST}; cure: use fewer pools, fewer labels or shorter names of nodes"
         )
-    return made
+    return cel
 
 
 def _read(key: str, cel: str) -> bool:
@@ -50,9 +50,9 @@ def _read(key: str, cel: str) -> bool:
 
     Expressions append the part after the dot to the name of a pool.
     """
-    _, pool, part = key.partition(".")
-    wanted = f".{part}" if pool else key
-    return f'"{wanted}"' in cel or re.search(rf"\bfacts\.{re.escape(key)}\b", cel) is not None
+    _, pool, fact = key.partition(".")
+    map_key = f".{fact}" if pool else key
+    return f'"{map_key}"' in cel or re.search(rf"\bfacts\.{re.escape(key)}\b", cel) is not None
 
 
 def data(context: Context) -> dict[str, str]:
@@ -92,7 +92,7 @@ def data(context: Context) -> dict[str, str]:
         "maxGpusPerPod": context.max_gpus_per_pod,
     }
     result |= {key: str(value) for key, value in optional.items() if value is not None}
-    result |= _ordinary(pools, context)
+    result |= _ordinary_facts(pools, context)
     if plugin := context.plugin:
         shared = plugin.sharing is not Sharing.NONE
         result["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
@@ -100,11 +100,11 @@ def data(context: Context) -> dict[str, str]:
         if shared and not plugin.renamed:
             result["sharedResources"] = _list({GPU_SHARED, GPU})
     for pool in pools:
-        result |= _pool(pool, context)
+        result |= _pool_facts(pool, context)
     return result
 
 
-def _ordinary(pools: tuple[PoolFacts, ...], context: Context) -> dict[str, str]:
+def _ordinary_facts(pools: tuple[PoolFacts, ...], context: Context) -> dict[str, str]:
     """Return the GPU resource and the GPU counts for which the match condition may skip a pod."""
     plugin, platform = context.plugin, context.platform
     plain = platform in (None, "device-plugin", "gpu-operator") and (
@@ -128,7 +128,7 @@ def _taint(taint: NodeTaint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}"
 
 
-def _pool(pool: PoolFacts, context: Context) -> dict[str, str]:
+def _pool_facts(pool: PoolFacts, context: Context) -> dict[str, str]:
     described = {
         f"{pool.name}.labels": _list({f"{key}={value}" for key, value in pool.labels.items()}),
         f"{pool.name}.taints": ",".join(map(_taint, hard_taints(pool))),

@@ -30,7 +30,7 @@ from ..rules.host_paths import plain_path_cel
 from ..rules.pod_claims import of_other_devices_cel
 
 
-def _requests() -> dict[str, str]:
+def _request_variables() -> dict[str, str]:
     variables: dict[str, str] = {}
     for variable, name in NAMES.items():
         quantity = asked("c", f'"{name}"')
@@ -55,7 +55,7 @@ _TERMS = (
 )
 
 
-def _bound(comparison: str) -> str:
+def _bound_cel(comparison: str) -> str:
     number = "l.substring(size(e.key) + 1)"
     return (
         f'{_LABELS}.exists(l, l.startsWith(e.key + "=") && '
@@ -70,7 +70,7 @@ _FITS = (
     f'(!{_LABELS}.exists(l, l.startsWith(e.key + "=")) || '
     f'(e.operator == "In" ? e.values.exists(v, e.key + "=" + v in {_LABELS}) : '
     f'e.operator == "NotIn" ? !e.values.exists(v, e.key + "=" + v in {_LABELS}) : '
-    f'e.operator == "Gt" ? {_bound(">")} : e.operator == "Lt" ? {_bound("<")} : '
+    f'e.operator == "Gt" ? {_bound_cel(">")} : e.operator == "Lt" ? {_bound_cel("<")} : '
     'e.operator == "Exists"))'
 )
 _CANDIDATE = (
@@ -118,7 +118,7 @@ POD_VARIABLES: Final[Mapping[str, str]] = {
     "reachedPools": 'variables.gpuPools.filter(p, variables.facts[p + ".taints"] != "" && '
     f"{POOL_TAINTS}.all(t, {TOLERATED}))",
     "pools": f"variables.gpuPools.filter(p, {_CANDIDATE})",
-    **_requests(),
+    **_request_variables(),
     # Sizes in bytes; the variables above are numbers of devices.
     "memoryStarting": f"variables.init.map(c, {_MEMORY})",
     "memorySidecars": f"variables.init.map(c, {SIDECAR} ? {_MEMORY} : 0.0)",

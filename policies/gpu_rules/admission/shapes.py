@@ -83,13 +83,13 @@ class Shape:
 
         The variables are returned in the order of their definition.
         """
-        wanted: set[str] = set()
+        used_names: set[str] = set()
         texts = list(expressions)
         for name, expression in reversed(list(self.variables.items())):
             if any(re.search(rf"\bvariables\.{name}\b", text) for text in texts):
-                wanted.add(name)
+                used_names.add(name)
                 texts.append(expression)
-        return {name: text for name, text in self.variables.items() if name in wanted}
+        return {name: text for name, text in self.variables.items() if name in used_names}
 
 
 _BOTH = ("CREATE", "UPDATE")

@@ -74,15 +74,15 @@ def bulletin(text: str) -> tuple[Floor, ...]:
         if (head["category"], head["csaf_version"]) != ("csaf_security_advisory", "2.0"):
             raise BulletinError("not a security advisory of CSAF 2.0")
         number, released = head["tracking"]["id"], head["tracking"]["current_release_date"][:10]
-        leaves = tuple(_leaves(document["product_tree"]["branches"], ()))
-        return tuple(_borders(document["vulnerabilities"], leaves, number, released))
+        leaves = tuple(_walk_leaves(document["product_tree"]["branches"], ()))
+        return tuple(_read_borders(document["vulnerabilities"], leaves, number, released))
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise BulletinError(f"{type(error).__name__}: {error}") from error
     except json.JSONDecodeError as error:
         raise BulletinError(f"not JSON: {error}") from error
 
 
-def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
+def _walk_leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
     """Yield the version entries of GPU stack components in the product tree of a bulletin.
 
     Args:
@@ -99,43 +99,43 @@ def _leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
             if place := _place(names[1], names[2]):
                 product = branch["product"]
                 yield _Leaf(*place, product["product_id"], product["name"])
-        yield from _leaves(branch.get("branches", []), names)
+        yield from _walk_leaves(branch.get("branches", []), names)
 
 
 def _place(architecture: str, product: str) -> tuple[Software, str] | None:
-    part = _PRODUCTS.get(product)
-    if part is None:
+    software = _PRODUCTS.get(product)
+    if software is None:
         return None
-    if part is Software.DRIVER:
+    if software is Software.DRIVER:
         match = _BRANCH.fullmatch(architecture)
-        return (part, match[1]) if match else None
+        return (software, match[1]) if match else None
     if _PLAIN.fullmatch(architecture):
-        return part, ""
+        return software, ""
     raise BulletinError(f"{product} of the unknown architecture {architecture!r}")
 
 
-def _borders(
+def _read_borders(
     vulnerabilities: list[Json], leaves: tuple[_Leaf, ...], number: str, released: str
 ) -> Iterator[Floor]:
-    for part, branch in sorted({(leaf.part, leaf.branch) for leaf in leaves}):
-        own = [leaf for leaf in leaves if (leaf.part, leaf.branch) == (part, branch)]
-        fixed = _of(own, vulnerabilities, "fixed")
-        affected = _of(own, vulnerabilities, "known_affected")
-        where = f"{part} {branch}".rstrip()
-        if len(fixed) != 1 or len(affected) != 1 or len(own) != 2:
-            raise BulletinError(f"{where}: wanted one affected and one fixed version")
+    for software, branch in sorted({(leaf.part, leaf.branch) for leaf in leaves}):
+        branch_leaves = [leaf for leaf in leaves if (leaf.part, leaf.branch) == (software, branch)]
+        fixed = _leaves_of_status(branch_leaves, vulnerabilities, "fixed")
+        affected = _leaves_of_status(branch_leaves, vulnerabilities, "known_affected")
+        product = f"{software} {branch}".rstrip()
+        if len(fixed) != 1 or len(affected) != 1 or len(branch_leaves) != 2:
+            raise BulletinError(f"{product}: wanted one affected and one fixed version")
         match = _FIXED.fullmatch(fixed[0].text)
         if not match or not _AFFECTED.fullmatch(affected[0].text):
-            raise BulletinError(f"{where}: unknown words {fixed[0].text!r}, {affected[0].text!r}")
+            raise BulletinError(f"{product}: unknown words {fixed[0].text!r}, {affected[0].text!r}")
         ids = fixed[0].product_id
         cves = {v["cve"] for v in vulnerabilities if ids in v["product_status"].get("fixed", [])}
         text = " ".join(affected[0].text.split())
-        yield Floor(part, branch, number, released, tuple(sorted(cves)), text, match[1])
+        yield Floor(software, branch, number, released, tuple(sorted(cves)), text, match[1])
 
 
-def _of(leaves: list[_Leaf], vulnerabilities: list[Json], status: str) -> list[_Leaf]:
-    named = {name for v in vulnerabilities for name in v["product_status"].get(status, [])}
-    return [leaf for leaf in leaves if leaf.product_id in named]
+def _leaves_of_status(leaves: list[_Leaf], vulnerabilities: list[Json], status: str) -> list[_Leaf]:
+    product_ids = {name for v in vulnerabilities for name in v["product_status"].get(status, [])}
+    return [leaf for leaf in leaves if leaf.product_id in product_ids]
 
 
 def table(documents: Mapping[str, str]) -> str:

@@ -83,7 +83,7 @@ class Floor:
         numbers = parse(version)
         if not numbers or (self.branch and str(numbers[0]) != self.branch):
             return False
-        return numbers < _padded(self.fixed)
+        return numbers < _pad_version(self.fixed)
 
     def __str__(self) -> str:
         """Return the bulletin's number, date and first three CVE numbers, for a message."""
@@ -96,11 +96,11 @@ def parse(text: str) -> Version:
     A suffix such as `-ubuntu22.04` is ignored. A text that is not a version gives an empty tuple.
     """
     match = _VERSION.match(text[:60])
-    return _padded(match[1]) if match else ()
+    return _pad_version(match[1]) if match else ()
 
 
-def _padded(text: str) -> Version:
-    numbers = [int(part) for part in text.split(".")]
+def _pad_version(text: str) -> Version:
+    numbers = [int(number) for number in text.split(".")]
     return tuple([*numbers, 0, 0, 0][:4])
 
 
@@ -125,23 +125,25 @@ def floors() -> tuple[Floor, ...]:
     return read(TABLE.read_text(encoding="utf-8"))
 
 
-def floor(part: Software, branch: str = "") -> Floor:
+def floor(software: Software, branch: str = "") -> Floor:
     """Return the highest security floor of a component, or of one branch of the NVIDIA driver.
 
     Args:
-        part: The component.
+        software: The component.
         branch: Driver branch, such as `580`; empty for components without branches.
 
     Raises:
         LookupError: The table has no floor for the component or branch.
     """
-    found = [entry for entry in floors() if entry.part is part and entry.branch in ("", branch)]
-    if not found:
-        raise LookupError(f"no security floor of {part} {branch}".rstrip())
-    return max(found, key=lambda entry: (_padded(entry.fixed), entry.bulletin))
+    entries = [
+        entry for entry in floors() if entry.part is software and entry.branch in ("", branch)
+    ]
+    if not entries:
+        raise LookupError(f"no security floor of {software} {branch}".rstrip())
+    return max(entries, key=lambda entry: (_pad_version(entry.fixed), entry.bulletin))
 
 
-def below(part: Software, version: str) -> Floor | None:
+def below(software: Software, version: str) -> Floor | None:
     """Return the security floor that a version of a component doesn't reach, or None.
 
     A driver version is compared with the highest floor of its own branch. If the newest bulletin
@@ -151,8 +153,8 @@ def below(part: Software, version: str) -> Floor | None:
     numbers = parse(version)
     if not numbers:
         return None
-    highest, newest = borders(part)
-    branch = str(numbers[0]) if part is Software.DRIVER else ""
+    highest, newest = borders(software)
+    branch = str(numbers[0]) if software is Software.DRIVER else ""
     if branch in highest and highest[branch].affects(version):
         return highest[branch]
     later = [each for each in newest if each and int(each) > numbers[0]]
@@ -160,24 +162,24 @@ def below(part: Software, version: str) -> Floor | None:
 
 
 @cache
-def borders(part: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
+def borders(software: Software) -> tuple[dict[str, Floor], dict[str, Floor]]:
     """Return two maps from branch to security floor of a component.
 
     The first map has the highest floor of each branch. The second map has only the floors of the
     newest bulletin. The branch is empty for components without branches.
     """
-    found = sorted(
-        (entry for entry in floors() if entry.part is part),
-        key=lambda entry: (_padded(entry.fixed), entry.bulletin),
+    entries = sorted(
+        (entry for entry in floors() if entry.part is software),
+        key=lambda entry: (_pad_version(entry.fixed), entry.bulletin),
     )
-    newest = max(((entry.date, entry.bulletin) for entry in found), default=("", ""))
+    newest = max(((entry.date, entry.bulletin) for entry in entries), default=("", ""))
     return (
-        {entry.branch: entry for entry in found},
-        {entry.branch: entry for entry in found if (entry.date, entry.bulletin) == newest},
+        {entry.branch: entry for entry in entries},
+        {entry.branch: entry for entry in entries if (entry.date, entry.bulletin) == newest},
     )
 
 
-def wanted(part: Software, version: str, entry: Floor) -> str:
+def wanted(software: Software, version: str, entry: Floor) -> str:
     """Return text for a message: the version that fixes the vulnerabilities of a given version.
 
     The fixed version is of the same driver branch if that branch has a fix.
@@ -194,8 +196,8 @@ def exporter(version: str) -> str:
     The first part of the tag is the version of DCGM (source: the releases of the GitHub repository
     NVIDIA/dcgm-exporter).
     """
-    parts = version.split("-")
-    return parts[1] if len(parts) > 1 and parse(parts[1]) else version
+    versions = version.split("-")
+    return versions[1] if len(versions) > 1 and parse(versions[1]) else version
 
 
 _IMAGES: dict[str, Software] = {
@@ -217,9 +219,9 @@ def of_images(names: tuple[str, ...]) -> Iterator[tuple[str, str, Floor]]:
     """
     for name in names:
         path, _, tag = name.partition("@")[0].rpartition(":")
-        part = _IMAGES.get(path.rpartition("/")[2])
-        if part is None or not path.startswith("nvcr.io/nvidia/"):
+        software = _IMAGES.get(path.rpartition("/")[2])
+        if software is None or not path.startswith("nvcr.io/nvidia/"):
             continue
-        version = exporter(tag) if part is Software.DCGM_EXPORTER else tag
-        if entry := below(part, version):
-            yield name, wanted(part, version, entry), entry
+        version = exporter(tag) if software is Software.DCGM_EXPORTER else tag
+        if entry := below(software, version):
+            yield name, wanted(software, version, entry), entry

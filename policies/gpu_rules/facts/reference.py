@@ -38,28 +38,29 @@ def page() -> str:
 
 def _floor_rows() -> str:
     rows = (
-        _row(
-            each.part,
-            each.branch,
-            each.fixed,
-            each.bulletin,
-            each.date,
-            ", ".join(each.cves),
-            each.affected.replace("|", "\\|"),
+        _table_row(
+            floor.part,
+            floor.branch,
+            floor.fixed,
+            floor.bulletin,
+            floor.date,
+            ", ".join(floor.cves),
+            floor.affected.replace("|", "\\|"),
         )
-        for each in floors()
+        for floor in floors()
     )
     return "".join(rows)
 
 
 def _part_rows() -> str:
     charts = operator_charts()
-    paths = dict.fromkeys(path for parts in charts.values() for path in parts)
-    head = _row("part", *charts) + _row(*["---"] * (len(charts) + 1))
+    paths = dict.fromkeys(path for components in charts.values() for path in components)
+    head = _table_row("part", *charts) + _table_row(*["---"] * (len(charts) + 1))
     return head + "".join(
-        _row(path, *(parts.get(path, "") for parts in charts.values())) for path in paths
+        _table_row(path, *(components.get(path, "") for components in charts.values()))
+        for path in paths
     )
 
 
-def _row(*cells: str) -> str:
+def _table_row(*cells: str) -> str:
     return f"| {' | '.join(cells)} |\n"

@@ -46,32 +46,32 @@ def _is_matched(term: Json, node: Json) -> bool:
     )
 
 
-def meets(value: str | None, operator: object, wanted: Sequence[str]) -> bool:
+def meets(value: str | None, operator: object, values: Sequence[str]) -> bool:
     """Return whether the value of a label meets a requirement of a node selector.
 
     Args:
         value: Value of the label, or None if the node lacks it.
         operator: One of `OPERATORS`; a node meets no other operator.
-        wanted: Values of the requirement.
+        values: Values of the requirement.
     """
     match operator:
         case "In":
-            return value in wanted
+            return value in values
         case "NotIn":
-            return value not in wanted
+            return value not in values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt":
-            numbers = [_integer(text) for text in (value, *wanted)]
+            numbers = [_parse_integer(text) for text in (value, *values)]
             if len(numbers) != 2 or numbers[0] is None or numbers[1] is None:
                 return False
             return numbers[0] > numbers[1] if operator == "Gt" else numbers[0] < numbers[1]
     return False
 
 
-def _integer(text: str | None) -> int | None:
+def _parse_integer(text: str | None) -> int | None:
     if text is None or not _INTEGER.fullmatch(text):
         return None
     return number if -(2**63) <= (number := int(text)) < 2**63 else None

@@ -78,10 +78,10 @@ def pod_requests(pod: Json) -> Requests:
     for container in spec.get("initContainers") or ():
         role = init_container_role(container)
         reported = resizable.get(container.get("name")) if role is ContainerRole.SIDECAR else None
-        containers.append((role, _with_resize(_declared(container), reported, status)))
+        containers.append((role, _with_resize(_declared_requests(container), reported, status)))
     for container in spec["containers"]:
         reported = resizable.get(container.get("name"))
-        requests = _with_resize(_declared(container), reported, status)
+        requests = _with_resize(_declared_requests(container), reported, status)
         containers.append((ContainerRole.APP, requests))
     names = {name for _, requests in containers for name in requests}
     total = {
@@ -89,10 +89,12 @@ def pod_requests(pod: Json) -> Requests:
         for name in names
     }
     whole = (spec.get("resources") or {}).get("requests") or {}
-    if of_pod := {name: amount for name, amount in _amounts(whole).items() if _is_of_pod(name)}:
-        resized = _with_resize(_amounts(whole), status, status)
+    if of_pod := {
+        name: amount for name, amount in _read_amounts(whole).items() if _is_of_pod(name)
+    }:
+        resized = _with_resize(_read_amounts(whole), status, status)
         total |= {name: resized.get(name, 0) for name in of_pod}
-    for name, amount in _amounts(spec.get("overhead")).items():
+    for name, amount in _read_amounts(spec.get("overhead")).items():
         total[name] = total.get(name, 0) + amount
     return total
 
@@ -106,9 +108,9 @@ def device_requests(pod: Json) -> dict[str, int]:
     }
 
 
-def _declared(container: Json) -> Requests:
+def _declared_requests(container: Json) -> Requests:
     resources = container.get("resources") or {}
-    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
+    return {**_read_amounts(resources.get("limits")), **_read_amounts(resources.get("requests"))}
 
 
 def _with_resize(declared: Requests, reported: Json | None, status: Json) -> Requests:
@@ -124,8 +126,8 @@ def _with_resize(declared: Requests, reported: Json | None, status: Json) -> Req
     if reported is None or reported.get("resources") is None:
         return declared
     sources = [
-        _amounts(reported["resources"].get("requests")),
-        _amounts(reported.get("allocatedResources")),
+        _read_amounts(reported["resources"].get("requests")),
+        _read_amounts(reported.get("allocatedResources")),
     ]
     if not _is_resize_infeasible(status):
         sources.append(declared)
@@ -147,5 +149,5 @@ def _is_of_pod(resource: str) -> bool:
     return resource in _OF_POD or resource.startswith(HUGE_PAGES)
 
 
-def _amounts(resources: Json | None) -> Requests:
+def _read_amounts(resources: Json | None) -> Requests:
     return {name: quantity.read_milli(written) for name, written in (resources or {}).items()}

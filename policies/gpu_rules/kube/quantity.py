@@ -149,25 +149,25 @@ def _parse(written: str) -> Quantity:
     if not stripped or match is None:
         raise QuantityError(f"{written!r} is not a quantity")
     sign, whole, decimals, suffix = match[1], match[2].lstrip("0"), match[3] or "", match[4]
-    base, exponent = _suffix(suffix, written)
+    base, exponent = _parse_suffix(suffix, written)
     scale = exponent - len(decimals)
     # ParseQuantity keeps short decimal amounts as a 64-bit integer and a power of ten.
-    kept = base == 10 and len(whole or "0") + len(decimals) <= _INT64_DIGITS and scale >= _NANO
+    is_exact = base == 10 and len(whole or "0") + len(decimals) <= _INT64_DIGITS and scale >= _NANO
     if not match[2] + decimals and (scale < _NANO or suffix in _NEVER_BARE):
         raise QuantityError(f"{written!r} has no digits")
     amount = int(whole + decimals or "0") * Fraction(base) ** exponent / 10 ** len(decimals)
     if base == 2:
         amount = min(amount, Fraction(_INT64_MAX))
     milli = math.ceil(amount * 1000)
-    api_milli = _low(milli)
-    if kept and api_milli != milli and scale not in _WRAPPED:
+    api_milli = _low_bits(milli)
+    if is_exact and api_milli != milli and scale not in _WRAPPED:
         api_milli = 0
     if sign == "-":
-        milli, api_milli = -milli, _low(-api_milli)
+        milli, api_milli = -milli, _low_bits(-api_milli)
     return Quantity(milli, api_milli, stripped)
 
 
-def _suffix(suffix: str, written: str) -> tuple[int, int]:
+def _parse_suffix(suffix: str, written: str) -> tuple[int, int]:
     """Return the base (10 or 2) and the exponent of a suffix."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix]
@@ -182,6 +182,6 @@ def _suffix(suffix: str, written: str) -> tuple[int, int]:
     return 10, exponent
 
 
-def _low(value: int) -> int:
+def _low_bits(value: int) -> int:
     """Return the low 64 bits of a number as a signed integer, as Go's big.Int.Int64 does."""
     return c_int64(value).value

@@ -87,14 +87,14 @@ def tolerates(toleration: Mapping[str, Any], taint: NodeTaint) -> bool:
         case None | "" | "Equal":
             return bool(value == taint.value)
         case "Gt" | "Lt" as operator:
-            bound, number = _integer(value), _integer(taint.value)
+            bound, number = _canonical_integer(value), _canonical_integer(taint.value)
             if bound is None or number is None:
                 return False
             return number > bound if operator == "Gt" else number < bound
     return False
 
 
-def _integer(text: object) -> int | None:
+def _canonical_integer(text: object) -> int | None:
     """Return a 64-bit integer in canonical form, or None for any other value."""
     if not isinstance(text, str) or not _INTEGER.fullmatch(text):
         return None

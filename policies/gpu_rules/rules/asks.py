@@ -49,19 +49,20 @@ def asked(value: Mapping[str, object], path: str) -> Asked:
     limits: dict[str, Resource] = {}
     requests: dict[str, Resource] = {}
     fields: set[str] = set()
-    for key, listed, entries, where in _lists(value, path):
+    for key, listed, entries, resource_path in _resource_lists(value, path):
         if any(map(_names_gpus, entries)):
             fields.add(key)
             kind = text(value.get(GPU_TYPE)) or text(mapping(value.get(key)).get(GPU_TYPE))
             into = limits if listed == "limits" else requests
             into |= {
-                resource.name: resource for resource in _resources(entries, where, kind or GPU)
+                resource.name: resource
+                for resource in _read_resources(entries, resource_path, kind or GPU)
             }
-    for key, name, amount, where in _counts(value, path):
+    for key, name, amount, resource_path in _gpu_counts(value, path):
         if key not in fields or name not in limits:
             fields.add(key)
             limits |= resource_list({name: amount}, path)
-            limits[name] = Resource(name, where, limits[name].amount, limits[name].error)
+            limits[name] = Resource(name, resource_path, limits[name].amount, limits[name].error)
     return Asked(limits, requests, frozenset(fields))
 
 
@@ -69,7 +70,7 @@ def _names_gpus(name: str) -> bool:
     return name.lower() in _SHORT or ("/" in name and sounds_like_gpu(name))
 
 
-def _lists(
+def _resource_lists(
     value: Mapping[str, object], path: str
 ) -> Iterator[tuple[str, str, Mapping[str, object], str]]:
     """Yield each list of resources in a mapping.
@@ -79,19 +80,19 @@ def _lists(
     for key, inner in value.items():
         if not isinstance(inner, Mapping):
             continue
-        where = f"{path}.{key}" if path else key
+        list_path = f"{path}.{key}" if path else key
         if key in _LISTS:
-            yield key, key, mapping(inner), where
+            yield key, key, mapping(inner), list_path
             continue
         for listed in _LISTS:
             if entries := mapping(inner.get(listed)):
-                yield key, listed, entries, f"{where}.{listed}"
+                yield key, listed, entries, f"{list_path}.{listed}"
         if key.lower().endswith("resources"):
             plain = {name: amount for name, amount in inner.items() if _is_amount(amount)}
-            yield key, "limits", mapping(plain), where
+            yield key, "limits", mapping(plain), list_path
 
 
-def _resources(entries: Mapping[str, object], path: str, gpu: str) -> Iterator[Resource]:
+def _read_resources(entries: Mapping[str, object], path: str, gpu: str) -> Iterator[Resource]:
     """Yield the GPU resources of a list; short names such as `gpus` become the argument `gpu`."""
     for name, resource in resource_list(entries, path).items():
         if not _names_gpus(name):
@@ -100,24 +101,24 @@ def _resources(entries: Mapping[str, object], path: str, gpu: str) -> Iterator[R
         yield Resource(right, resource.path, resource.amount, resource.error)
 
 
-def _counts(value: Mapping[str, object], path: str) -> Iterator[tuple[str, str, object, str]]:
+def _gpu_counts(value: Mapping[str, object], path: str) -> Iterator[tuple[str, str, object, str]]:
     """Yield the numbers of GPUs in a mapping: field, resource, amount and path."""
     for key, inner in value.items():
-        where = f"{path}.{key}" if path else key
-        if _is_amount(inner) and _COUNTED.fullmatch(_snake(key)):
-            yield key, text(value.get(GPU_TYPE)) or GPU, inner, where
-        elif isinstance(inner, Mapping) and (found := _described(mapping(inner))):
-            yield key, *found, where
-        elif key.lower() in _SHORT and (amount := _amount(mapping(inner))) is not None:
-            yield key, GPU, amount, where
+        count_path = f"{path}.{key}" if path else key
+        if _is_amount(inner) and _COUNTED.fullmatch(_snake_case(key)):
+            yield key, text(value.get(GPU_TYPE)) or GPU, inner, count_path
+        elif isinstance(inner, Mapping) and (resource_amount := _described_amount(mapping(inner))):
+            yield key, *resource_amount, count_path
+        elif key.lower() in _SHORT and (amount := _amount_of(mapping(inner))) is not None:
+            yield key, GPU, amount, count_path
         else:
-            devices = [_described({"count": 1, **mapping(item)}) for item in sequence(inner)]
+            devices = [_described_amount({"count": 1, **mapping(item)}) for item in sequence(inner)]
             for index, device in enumerate(devices):
                 if device:
-                    yield key, *device, f"{where}[{index}]"
+                    yield key, *device, f"{count_path}[{index}]"
 
 
-def _described(value: Mapping[str, object]) -> tuple[str, object] | None:
+def _described_amount(value: Mapping[str, object]) -> tuple[str, object] | None:
     """Return the resource and the amount of a mapping such as {name: nvidia.com/gpu, quantity: 1}.
 
     A mapping that only names a device has no amount, so the result is None. The caller adds a count
@@ -125,11 +126,11 @@ def _described(value: Mapping[str, object]) -> tuple[str, object] | None:
     """
     names = (text(value.get(key)) for key in _NAMED)
     name = next((name for name in names if "/" in name and sounds_like_gpu(name)), "")
-    amount = _amount(value)
+    amount = _amount_of(value)
     return (name, amount) if name and amount is not None else None
 
 
-def _amount(value: Mapping[str, object]) -> object:
+def _amount_of(value: Mapping[str, object]) -> object:
     """Return the amount that a mapping such as {type: A100, count: 1} has, or None."""
     amounts = (value[key] for key in _NUMBERS if key in value)
     return next((amount for amount in amounts if _is_amount(amount)), None)
@@ -141,6 +142,6 @@ def _is_amount(value: object) -> bool:
     return value is UNKNOWN or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _snake(name: str) -> str:
+def _snake_case(name: str) -> str:
     """Return a field's name in lower case, with `_` between its words."""
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).replace("-", "_").lower()

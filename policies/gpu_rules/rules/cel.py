@@ -194,8 +194,8 @@ def of_gpus(name: str) -> str:
 
 def may_be_of_gpus(name: str) -> str:
     """Return CEL that is true if nothing says that a DeviceClass is for other devices."""
-    other = f'({name} == "" || {names_other_devices(name)} || {listed_as_other(name)})'
-    return f"({of_gpus(name)} || !{other})"
+    is_for_others = f'({name} == "" || {names_other_devices(name)} || {listed_as_other(name)})'
+    return f"({of_gpus(name)} || !{is_for_others})"
 
 
 def claim_name(claim: str) -> str:
@@ -269,8 +269,8 @@ def changed(*fields: str) -> str:
 
 def annotation_set(prefix: str) -> str:
     """Return CEL that is true if an update adds or changes an annotation with a prefix."""
-    own, old = (f"{root}.metadata.?annotations{OR_MAP}" for root in ("object", "oldObject"))
-    return f"{own}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {own}[k]))"
+    new, old = (f"{root}.metadata.?annotations{OR_MAP}" for root in ("object", "oldObject"))
+    return f"{new}.exists(k, k.startsWith({text(prefix)}) && !(k in {old} && {old}[k] == {new}[k]))"
 
 
 # An update of an existing pod can change only a few fields, among them these fields for placement
@@ -383,8 +383,10 @@ def together(asked: str, starting: str, sidecars: str, none: str = "0") -> str:
         none: CEL for 0 in the type of the amounts. The sum of an empty list is always an integer.
     """
     before = f"([{none}] + {sidecars}.transformList(j, s, j < i, s)).sum()"
-    every = f"variables.spec.containers.map(c, {asked}).sum() + ([{none}] + {sidecars}).sum()"
-    return f"([{every}] + {starting}.transformList(i, a, a + {before})).max()"
+    all_containers = (
+        f"variables.spec.containers.map(c, {asked}).sum() + ([{none}] + {sidecars}).sum()"
+    )
+    return f"([{all_containers}] + {starting}.transformList(i, a, a + {before})).max()"
 
 
 def request(name: str, quantity: str, starting: str, sidecars: str) -> str:

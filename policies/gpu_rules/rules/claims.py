@@ -109,15 +109,15 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
     path = devices_path(subject)
     place = ".".join((*path, "requests"))
     for index, raw in enumerate(sequence(at(subject.manifest, *path, "requests"))):
-        where, request = f"{place}[{index}]", mapping(raw)
+        request_path, request = f"{place}[{index}]", mapping(raw)
         if "exactly" in request:
-            yield _request(f"{where}.exactly", index, request["exactly"])
+            yield _request(f"{request_path}.exactly", index, request["exactly"])
         elif "firstAvailable" in request:
-            for choice, one in enumerate(sequence(request["firstAvailable"])):
-                yield _request(f"{where}.firstAvailable[{choice}]", index, one)
+            for choice, alternative in enumerate(sequence(request["firstAvailable"])):
+                yield _request(f"{request_path}.firstAvailable[{choice}]", index, alternative)
         # In API version v1beta1, a request has its fields directly, without `exactly`.
         else:
-            yield _request(where, index, request)
+            yield _request(request_path, index, request)
     # Until Kubernetes 1.30, a claim named one class and no number of devices.
     above = path[:-1]
     if name := text(at(subject.manifest, *above, _CLASS_BEFORE_REQUESTS)):
@@ -127,13 +127,13 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
 def _request(path: str, index: int, raw: object) -> DeviceRequest:
     count = at(raw, "count")
     # The API server makes 1 of a missing count and of 0. A count that is not known counts as 0.
-    given = 1 if count in (None, 0) else number(count) or 0
-    every = at(raw, "allocationMode") == "All"
+    counted = 1 if count in (None, 0) else number(count) or 0
+    takes_all = at(raw, "allocationMode") == "All"
     return DeviceRequest(
         path=path,
         index=index,
         device_class=text(at(raw, "deviceClassName")),
-        count=MOST if every else given,
+        count=MOST if takes_all else counted,
         admin_access=at(raw, "adminAccess") is True,
         raw=mapping(raw),
     )
@@ -148,8 +148,8 @@ def claim_facts(subject: Subject, context: Context) -> ClaimFacts:
     for first, *_ in by_request.values():
         if of_gpus(first.device_class, context):
             # With allocationMode All, a claim gets one device at least.
-            every = first.raw.get("allocationMode") == "All"
-            gpus[first.device_class] += 1 if every else first.count
+            takes_all = first.raw.get("allocationMode") == "All"
+            gpus[first.device_class] += 1 if takes_all else first.count
     return ClaimFacts(
         gpus=dict(gpus),
         most=most_gpus(subject, context),

@@ -124,28 +124,32 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
         return
     whole = not custom_kinds.is_completed(manifest)
     joined: set[str] = set()
-    taken: set[str] = set()
+    claim_paths: set[str] = set()
     claiming: list[_Place] = []
-    for place in _places(manifest):
+    for place in _walk_places(manifest):
         if place.path in joined:
             continue
-        claims = _claims(place.value, custom_kinds.CLAIMS)
-        pod = _pod(place) if place.is_pod else _request(place, claims)
+        claims = _claims_in_field(place.value, custom_kinds.CLAIMS)
+        pod = _pod_at(place) if place.is_pod else _request(place, claims)
         if pod:
             joined.add(pod.spec_path)
-            taken.add(pod.inherited.get(_CLAIMS, ""))
-            yield replace(pod, copies=_copies(place, manifest), whole=whole)
-        elif _claims(place.value, _CLAIMS):
+            claim_paths.add(pod.inherited.get(_CLAIMS, ""))
+            yield replace(pod, copies=_copies_of(place, manifest), whole=whole)
+        elif _claims_in_field(place.value, _CLAIMS):
             claiming.append(place)
     # A mapping may claim devices for the pods inside it. If no pod takes the claims, they are for
     # a pod that the object doesn't describe.
     for place in claiming:
-        pod = _request(place, _claims(place.value, _CLAIMS)) if place.path not in taken else None
+        pod = (
+            _request(place, _claims_in_field(place.value, _CLAIMS))
+            if place.path not in claim_paths
+            else None
+        )
         if pod:
-            yield replace(pod, copies=_copies(place, manifest), whole=whole)
+            yield replace(pod, copies=_copies_of(place, manifest), whole=whole)
 
 
-def _copies(place: _Place, manifest: Mapping[str, object]) -> int:
+def _copies_of(place: _Place, manifest: Mapping[str, object]) -> int:
     return copies([place.value, *(value for _, value in place.above)], manifest)
 
 
@@ -161,7 +165,7 @@ def unread(manifest: Mapping[str, object]) -> Iterator[str]:
                 yield f"data[{key}]"
     if not is_custom(manifest) or custom_kinds.offers(manifest):
         return
-    for place in _places(manifest):
+    for place in _walk_places(manifest):
         if not place.is_pod:
             for key, value in place.value.items():
                 if key not in _SAYS_NOTHING | place.asked.fields and _may_request(key, value):
@@ -190,7 +194,7 @@ def _is_unread_patch(value: object) -> bool:
     return written and not embedded(value)
 
 
-def _places(manifest: Mapping[str, object]) -> Iterator[_Place]:
+def _walk_places(manifest: Mapping[str, object]) -> Iterator[_Place]:
     """Yield every mapping inside an object that may contain pods or requests, outermost first."""
     waiting = [(_Place.of("", manifest, ()), 0)]
     visited = 0
@@ -199,10 +203,10 @@ def _places(manifest: Mapping[str, object]) -> Iterator[_Place]:
         visited += 1
         yield place
         if depth < _DEEPEST:
-            waiting += [(inner, depth + 1) for inner in reversed(list(_inside(place)))]
+            waiting += [(inner, depth + 1) for inner in reversed(list(_places_inside(place)))]
 
 
-def _inside(place: _Place) -> Iterator[_Place]:
+def _places_inside(place: _Place) -> Iterator[_Place]:
     """Yield the mappings directly inside a mapping, including mappings in nested lists."""
     skipped = _SAYS_NOTHING | (_OF_CONTAINERS if place.is_pod else place.asked.fields)
     waiting = [
@@ -235,10 +239,10 @@ def _is_container(value: object) -> bool:
     )
 
 
-def _pod(place: _Place) -> Pod:
+def _pod_at(place: _Place) -> Pod:
     """Return the pod that a mapping with containers describes."""
     spec, inherited = _with_fields_above(place)
-    spec = patched(spec, _patches(place))
+    spec = patched(spec, _pod_patches(place))
     containers: list[Container] = []
     for key, role in _LISTS.items():
         containers += containers_of(spec, place.path, key, role)
@@ -247,8 +251,8 @@ def _pod(place: _Place) -> Pod:
         inner, f"{place.path}.containerSet", "containers", ContainerRole.APP
     )
     for key in _SINGLE:
-        if one := mapping(spec.get(key)):
-            containers.append(container_at(one, f"{place.path}.{key}"))
+        if container := mapping(spec.get(key)):
+            containers.append(container_at(container, f"{place.path}.{key}"))
     path, template = place.path, place.value
     if place.path.rpartition(".")[2] == "spec":
         path, template = place.above[0]
@@ -283,7 +287,7 @@ def _request(place: _Place, claims: list[dict[str, object]]) -> Pod | None:
         return None
     used = {"claims": [*({"name": claim["name"]} for claim in claims), *listed]}
     main = mapping(at(place.value, *custom_kinds.MAIN))
-    one = Container(
+    container = Container(
         name=text(place.value.get("name")) or place.path.rpartition(".")[2],
         path=place.path,
         role=ContainerRole.APP,
@@ -293,13 +297,13 @@ def _request(place: _Place, claims: list[dict[str, object]]) -> Pod | None:
         requests_known=True,
         limits_known=True,
     )
-    if template := _template(place):
-        pod = _pod(template)
-        return replace(pod, containers=(one, *pod.containers), loose=True)
-    return Pod(place.path, {}, spec, (one,), place.path, inherited=inherited, loose=True)
+    if template := _template_at(place):
+        pod = _pod_at(template)
+        return replace(pod, containers=(container, *pod.containers), loose=True)
+    return Pod(place.path, {}, spec, (container,), place.path, inherited=inherited, loose=True)
 
 
-def _template(place: _Place) -> _Place | None:
+def _template_at(place: _Place) -> _Place | None:
     """Return the pod template in a mapping that requests GPUs; the request counts for that pod."""
     for steps in _TEMPLATES:
         path, value, above = place.path, place.value, place.above
@@ -310,16 +314,16 @@ def _template(place: _Place) -> _Place | None:
     return None
 
 
-def _claims(value: Mapping[str, object], field: str) -> list[dict[str, object]]:
+def _claims_in_field(value: Mapping[str, object], field: str) -> list[dict[str, object]]:
     """Return the device claims in a field of a mapping, as entries of `resourceClaims`."""
     claims: list[dict[str, object]] = []
     for index, raw in enumerate(sequence(value.get(field))):
         claim = mapping(raw)
-        made = {key: claim[key] for key in custom_kinds.CLAIM_NAMES if claim.get(key)}
-        if not made and (devices := custom_kinds.claimed_devices(claim)):
-            made = {"resourceClaimTemplateName": devices}
-        if made:
-            claims.append({"name": text(claim.get("name")) or f"claim-{index}", **made})
+        claim_source = {key: claim[key] for key in custom_kinds.CLAIM_NAMES if claim.get(key)}
+        if not claim_source and (devices := custom_kinds.claimed_devices(claim)):
+            claim_source = {"resourceClaimTemplateName": devices}
+        if claim_source:
+            claims.append({"name": text(claim.get("name")) or f"claim-{index}", **claim_source})
     return claims
 
 
@@ -340,8 +344,8 @@ def _with_fields_above(place: _Place) -> tuple[dict[str, object], dict[str, str]
     return spec, inherited
 
 
-def _patches(place: _Place) -> list[Mapping[str, object]]:
+def _pod_patches(place: _Place) -> list[Mapping[str, object]]:
     """Return the pod spec patches (`podSpecPatch`) that Argo Workflows applies, outermost first."""
     around = (place.value, *(value for _, value in place.above))
-    given = (value.get(custom_kinds.PATCH) for value in around)
-    return [mapping(with_unknowns(patch)) for patch in map(embedded, given) if patch][::-1]
+    patch_texts = (value.get(custom_kinds.PATCH) for value in around)
+    return [mapping(with_unknowns(patch)) for patch in map(embedded, patch_texts) if patch][::-1]

@@ -89,29 +89,29 @@ GPU_TYPE: Final = "gpuType"
 """Field beside `gpu` with the resource that it counts: ai-dynamo/dynamo deploy ResourceItem."""
 
 
-def _key(manifest: Mapping[str, object]) -> tuple[str, str]:
+def _kind_key(manifest: Mapping[str, object]) -> tuple[str, str]:
     group = text(manifest.get("apiVersion")).rpartition("/")[0]
     return group, text(manifest.get("kind"))
 
 
 def offers(manifest: Mapping[str, object]) -> bool:
     """Return whether an object's numbers of GPUs are a capacity or quota, not a request."""
-    return _key(manifest) in _OFFERS
+    return _kind_key(manifest) in _OFFERS
 
 
 def is_completed(manifest: Mapping[str, object]) -> bool:
     """Return whether an object's pods get more fields, such as tolerations, from another object."""
-    return _key(manifest) in _COMPLETED
+    return _kind_key(manifest) in _COMPLETED
 
 
 def runs_nothing(manifest: Mapping[str, object]) -> bool:
     """Return whether an object runs pods only at some times, or only if another object uses it."""
-    return _key(manifest) in _RUN_NOTHING
+    return _kind_key(manifest) in _RUN_NOTHING
 
 
 def counts_the_nearest(manifest: Mapping[str, object]) -> bool:
     """Return whether only the innermost replica count around a pod counts for the object's kind."""
-    return _key(manifest) in _NEAREST
+    return _kind_key(manifest) in _NEAREST
 
 
 def group_size(value: Mapping[str, object], inner: Mapping[str, object]) -> int:

@@ -24,31 +24,37 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
     Args:
         manifests: Manifests of one stack; a list of objects must be split into its items.
     """
-    own = [
+    device_subjects = [
         Subject.of(manifest, context.namespace)
         for manifest in manifests
         if text(manifest.get("apiVersion")).partition("/")[0] in GROUPS
     ]
-    if not own:
+    if not device_subjects:
         return context
-    found = [subject for subject in own if subject.kind == "DeviceClass" and _for_gpus(subject)]
-    names = (text(at(subject.manifest, "spec", "extendedResourceName")) for subject in found)
+    gpu_classes = [
+        subject
+        for subject in device_subjects
+        if subject.kind == "DeviceClass" and _for_gpus(subject)
+    ]
+    names = (text(at(subject.manifest, "spec", "extendedResourceName")) for subject in gpu_classes)
     facts = DeviceFacts(
-        classes=frozenset(subject.name for subject in found),
+        classes=frozenset(subject.name for subject in gpu_classes),
         resources=frozenset(filter(None, names)),
     )
-    known = replace(context, devices=facts)
+    context_with_classes = replace(context, devices=facts)
     claims: dict[ClaimKey, ClaimFacts] = {
-        (subject.namespace, subject.kind, subject.name): claim_facts(subject, known)
-        for subject in own
+        (subject.namespace, subject.kind, subject.name): claim_facts(subject, context_with_classes)
+        for subject in device_subjects
         if subject.kind in KINDS and _is_known(subject)
     }
-    for subject in own:
+    for subject in device_subjects:
         channels = text(at(subject.manifest, "spec", "channel", "resourceClaimTemplate", "name"))
         if subject.kind == "ComputeDomain" and channels:
             claims[subject.namespace, "ResourceClaimTemplate", channels] = ClaimFacts()
     shared = frozenset(
-        (subject.namespace, subject.kind, subject.name) for subject in own if _only_shares(subject)
+        (subject.namespace, subject.kind, subject.name)
+        for subject in device_subjects
+        if _only_shares(subject)
     )
     return replace(context, devices=replace(facts, claims=claims, shared=shared))
 
@@ -70,13 +76,13 @@ def _is_known(subject: Subject) -> bool:
 
 def _only_shares(subject: Subject) -> bool:
     """Return whether a claim takes no device for itself: all its requests have adminAccess."""
-    asked = list(requests(subject))
-    return bool(asked) and all(request.admin_access for request in asked)
+    device_requests = list(requests(subject))
+    return bool(device_requests) and all(request.admin_access for request in device_requests)
 
 
 def _for_gpus(subject: Subject) -> bool:
     """Return whether a DeviceClass has GPUs, by its name, its resource or its selectors."""
     selectors = sequence(at(subject.manifest, "spec", "selectors"))
-    said = [text(at(selector, "cel", "expression")) for selector in selectors]
-    said += [subject.name, text(at(subject.manifest, "spec", "extendedResourceName"))]
-    return any(map(sounds_like_gpu, said)) and not names_other_devices(subject.name)
+    texts = [text(at(selector, "cel", "expression")) for selector in selectors]
+    texts += [subject.name, text(at(subject.manifest, "spec", "extendedResourceName"))]
+    return any(map(sounds_like_gpu, texts)) and not names_other_devices(subject.name)

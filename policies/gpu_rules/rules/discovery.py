@@ -50,9 +50,11 @@ def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
         if match := _MODULE.fullmatch(info.name):
             entry = read(importlib.import_module(info.name))
             if entry.rule.id != match[1].upper():
-                raise _error(info.name, f"the id {entry.rule.id}", "that of the module's name")
+                raise _module_error(
+                    info.name, f"the id {entry.rule.id}", "that of the module's name"
+                )
             if entry.rule.id in entries:
-                raise _error(info.name, f"the id {entry.rule.id} twice", "an id of its own")
+                raise _module_error(info.name, f"the id {entry.rule.id} twice", "an id of its own")
             entries[entry.rule.id] = entry
     return tuple(entry for _, entry in sorted(entries.items()))
 
@@ -63,22 +65,24 @@ def read(module: ModuleType) -> Entry:
     Raises:
         RuleError: The module lacks `RULE`, `TWIN` or `EXAMPLE`, or its twin lacks signs.
     """
-    rule = _part(module, "RULE", Rule, "a Rule")
-    twin: Twin | NoTwin = _part(
+    rule = _module_part(module, "RULE", Rule, "a Rule")
+    twin: Twin | NoTwin = _module_part(
         module, "TWIN", (Twin, NoTwin), 'a Twin, or NoTwin("why there is none")'
     )
     if isinstance(twin, Twin) and twin.judges_pods and not twin.signs:
-        raise _error(module.__name__, "a twin about pods without signs", "signs=(Sign(…), …)")
-    return Entry(rule, twin, _part(module, "EXAMPLE", Example, "an Example"))
+        raise _module_error(
+            module.__name__, "a twin about pods without signs", "signs=(Sign(…), …)"
+        )
+    return Entry(rule, twin, _module_part(module, "EXAMPLE", Example, "an Example"))
 
 
-def _part(module: ModuleType, name: str, kind: _Kind, wanted: str) -> Any:
+def _module_part(module: ModuleType, name: str, kind: _Kind, wanted: str) -> Any:
     value = getattr(module, name, None)
     if not isinstance(value, kind):
-        raise _error(module.__name__, f"no {name}", f"{name} = {wanted}")
+        raise _module_error(module.__name__, f"no {name}", f"{name} = {wanted}")
     return value
 
 
-def _error(module: str, found: str, wanted: str) -> RuleError:
+def _module_error(module: str, found: str, wanted: str) -> RuleError:
     cure = "write it beside the rule, as the modules next to it do"
     return RuleError(Fault(module, found, wanted, cure))

@@ -35,7 +35,7 @@ STARTING: Final = frozenset({ContainerRole.INIT, ContainerRole.SIDECAR})
 """Roles of the containers in `initContainers`."""
 
 
-def _always(_: Subject, __: Context) -> bool:
+def _is_any(_: Subject, __: Context) -> bool:
     return True
 
 
@@ -59,7 +59,7 @@ def each_object(check: Check, *kinds: str) -> Check:
     return check_object
 
 
-def each_pod(check: PodCheck, when: When = _always) -> Check:
+def each_pod(check: PodCheck, when: When = _is_any) -> Check:
     """Return a check of the pod or pod template in an object.
 
     Args:
@@ -77,7 +77,7 @@ def each_pod(check: PodCheck, when: When = _always) -> Check:
 def each_container(
     check: ContainerCheck,
     roles: Collection[ContainerRole] = ALL_ROLES,
-    when: When = _always,
+    when: When = _is_any,
 ) -> Check:
     """Return a check of the containers in a pod, whose findings get the container's name.
 
@@ -115,7 +115,7 @@ def each_amount(check: AmountCheck, *, by_class: bool = False) -> Check:
 
     def check_amounts(pod: Pod, _: Subject, context: Context) -> Findings:
         for container in pod.resource_containers:
-            for resource in _extended(container, by_class):
+            for resource in _extended_resources(container, by_class):
                 yield from named(container, check(resource, container, context))
 
     return each_pod(check_amounts)
@@ -168,7 +168,7 @@ def gpu_containers(subject: Subject, context: Context) -> Iterator[Container]:
             yield container
 
 
-def _extended(container: Container, by_class: bool) -> Iterator[Resource]:
+def _extended_resources(container: Container, by_class: bool) -> Iterator[Resource]:
     for listed in (container.limits, container.requests):
         for resource in listed.values():
             is_of_class = by_class and resource.name.startswith(BY_CLASS)

@@ -50,48 +50,50 @@ class Exemption:
 
 
 def exemptions(
-    subject: Subject, context: Context, known: Callable[[str], bool]
+    subject: Subject, context: Context, is_known_rule: Callable[[str], bool]
 ) -> Iterator[Exemption]:
     """Yield the exemptions in the annotations of an object.
 
     Args:
         subject: The object.
         context: Facts about the cluster, and the current date.
-        known: Function that returns whether a rule with the given id exists.
+        is_known_rule: Function that returns whether a rule with the given id exists.
     """
     for key, value in subject.annotations.items():
         if key.startswith(PREFIX) and value is not UNKNOWN:
-            yield _read(key.removeprefix(PREFIX), value, context, known)
+            yield _read(key.removeprefix(PREFIX), value, context, is_known_rule)
 
 
 def settled(subject: Subject, context: Context) -> Iterator[Exemption]:
     """Yield the exemptions in the settings that apply to an object today."""
     today = context.today or datetime.now(UTC).date()
-    for given in context.exemptions:
-        if given.until >= today and _matches(subject, given):
-            for rule_id in sorted(given.rules - {RULE_ID}):
-                yield Exemption(rule_id, given.until.isoformat(), given.reason, "")
+    for exemption_facts in context.exemptions:
+        if exemption_facts.until >= today and _matches_exemption(subject, exemption_facts):
+            for rule_id in sorted(exemption_facts.rules - {RULE_ID}):
+                yield Exemption(
+                    rule_id, exemption_facts.until.isoformat(), exemption_facts.reason, ""
+                )
 
 
-def _matches(subject: Subject, given: ExemptionFacts) -> bool:
+def _matches_exemption(subject: Subject, exemption: ExemptionFacts) -> bool:
     """Return whether an object matches all fields that an exemption sets."""
     pod = subject.pod
     space = subject.name if subject.kind == "Namespace" else subject.namespace
     own = mapping(at(subject.manifest, "metadata", "labels"))
     inner = mapping(at(pod.metadata, "labels")) if pod else {}
-    if given.namespaces and not _any(given.namespaces, space):
+    if exemption.namespaces and not _matches_any(exemption.namespaces, space):
         return False
-    if any(value not in (own.get(key), inner.get(key)) for key, value in given.labels.items()):
+    if any(value not in (own.get(key), inner.get(key)) for key, value in exemption.labels.items()):
         return False
-    if given.images:
+    if exemption.images:
         images = [
             text(container.spec.get("image")) for container in (pod.containers if pod else ())
         ]
-        if not images or not all(_any(given.images, image) for image in images):
+        if not images or not all(_matches_any(exemption.images, image) for image in images):
             return False
-    if given.host_paths:
+    if exemption.host_paths:
         paths = [path for _, path in host_paths(pod)] if pod else []
-        if not paths or not all(_any(given.host_paths, path) for path in paths):
+        if not paths or not all(_matches_any(exemption.host_paths, path) for path in paths):
             return False
     return True
 
@@ -102,7 +104,7 @@ def pattern(globs: Iterable[str]) -> str:
     return f"^({'|'.join(forms)})$"
 
 
-def _any(globs: Iterable[str], value: str) -> bool:
+def _matches_any(globs: Iterable[str], value: str) -> bool:
     return any(is_match(glob, value) for glob in globs)
 
 
@@ -112,28 +114,30 @@ def is_match(glob: str, value: str) -> bool:
     Python's `re` would try each way to share the text among several `*`. In the regular expressions
     of CEL `.` matches no end of a line.
     """
-    first, *others = glob.split("*")
-    if not others or "\n" in value:
+    first, *later_parts = glob.split("*")
+    if not later_parts or "\n" in value:
         return glob == value
-    *inner, last = others
+    *inner, last = later_parts
     if len(value) < len(first) + len(last):
         return False
     if not value.startswith(first) or not value.endswith(last):
         return False
     start, end = len(first), len(value) - len(last)
-    for part in inner:
-        start = value.find(part, start, end)
+    for middle in inner:
+        start = value.find(middle, start, end)
         if start < 0:
             return False
-        start += len(part)
+        start += len(middle)
     return True
 
 
-def _read(rule_id: str, value: object, context: Context, known: Callable[[str], bool]) -> Exemption:
+def _read(
+    rule_id: str, value: object, context: Context, is_known_rule: Callable[[str], bool]
+) -> Exemption:
     match = _FORM.fullmatch(text(value).strip())
     until, reason = (match[1], " ".join(match[2].split())[:_REASON_SHOWN]) if match else ("", "")
     problem = ""
-    if not _ID.fullmatch(rule_id) or not known(rule_id) or rule_id == RULE_ID:
+    if not _ID.fullmatch(rule_id) or not is_known_rule(rule_id) or rule_id == RULE_ID:
         problem = "names no rule that can be turned off"
     elif match is None:
         problem = "has no end date, or no reason"

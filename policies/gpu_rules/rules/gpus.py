@@ -58,7 +58,9 @@ def gpus_of(subject: Subject, context: Context) -> Gpus:
         return Gpus.WITH
     if _known_later(pod):
         return Gpus.LATER
-    if any(claim.facts is None or claim.facts.most for claim in claims) or _sounding(pod, context):
+    if any(claim.facts is None or claim.facts.most for claim in claims) or _sounding_names(
+        pod, context
+    ):
         return Gpus.UNKNOWN
     return Gpus.WITHOUT
 
@@ -72,7 +74,7 @@ def belongs_on_gpu_nodes(subject: Subject, context: Context) -> bool:
     pod = subject.pod
     return pod is not None and (
         requests_gpus(subject, context)
-        or any(re.search(NETWORK, name) is None for name in _sounding(pod, context))
+        or any(re.search(NETWORK, name) is None for name in _sounding_names(pod, context))
         or gpus_of(subject, context) is Gpus.LATER
     )
 
@@ -82,11 +84,14 @@ def _known_later(pod: Pod) -> bool:
     return (
         claims is UNKNOWN
         or any(claim is UNKNOWN or holds_unknown(claim) for claim in sequence(claims))
-        or any(not (each.requests_known and each.limits_known) for each in pod.resource_containers)
+        or any(
+            not (container.requests_known and container.limits_known)
+            for container in pod.resource_containers
+        )
     )
 
 
-def _sounding(pod: Pod, context: Context) -> list[str]:
+def _sounding_names(pod: Pod, context: Context) -> list[str]:
     """Return the requested resources that may be GPUs, in lower case."""
     return [
         name.lower()

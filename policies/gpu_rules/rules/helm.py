@@ -46,7 +46,7 @@ class ChartRelease:
         return self.values_path + path.removeprefix("values")
 
 
-def _known(value: object) -> str | None:
+def _known_text(value: object) -> str | None:
     return None if value is UNKNOWN else text(value)
 
 
@@ -89,7 +89,7 @@ def _of_flux(spec: Mapping[str, object]) -> ChartRelease:
     chart = mapping(at(spec, "chart", "spec"))
     return ChartRelease(
         chart=text(chart.get("chart")).rpartition("/")[2],
-        version=_known(chart.get("version")),
+        version=_known_text(chart.get("version")),
         local=at(chart, "sourceRef", "kind") in ("GitRepository", "Bucket"),
         values=values,
         values_path="spec.values",
@@ -110,7 +110,7 @@ def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
             key = "valuesObject" if mapping(at(source, "helm", "valuesObject")) else "values"
             yield ChartRelease(
                 chart=chart.rpartition("/")[2],
-                version=_known(at(source, "targetRevision")),
+                version=_known_text(at(source, "targetRevision")),
                 local=False,
                 values=embedded(at(source, "helm", key)),
                 values_path=f"{path}.helm.{key}",
@@ -121,19 +121,19 @@ def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
 def _of_pulumi(subject: Subject) -> ChartRelease:
     """Return the release of Pulumi: `chart`, `version`, `repositoryOpts.repo` and `values`."""
     chart = text(subject.manifest.get("chart"))
-    repository = _known(at(subject.manifest, "repositoryOpts", "repo"))
+    repository = _known_text(at(subject.manifest, "repositoryOpts", "repo"))
     remote = repository or repository is None or chart.startswith("oci://")
     local = bool(chart) and not remote and (chart[0] in "./~" or chart.endswith(".tgz"))
     name = chart.rstrip("/").rpartition("/")[2]
     return ChartRelease(
-        chart=_bare(name) if chart.endswith(".tgz") else name,
-        version=_known(subject.manifest.get("version")),
+        chart=_chart_of_archive(name) if chart.endswith(".tgz") else name,
+        version=_known_text(subject.manifest.get("version")),
         local=local,
         values=mapping(subject.manifest.get("values")),
     )
 
 
-def _bare(archive: str) -> str:
+def _chart_of_archive(archive: str) -> str:
     """Return the name of the chart in an archive `name-1.2.3.tgz`."""
     name = archive.removesuffix(".tgz")
     head, dash, version = name.rpartition("-")

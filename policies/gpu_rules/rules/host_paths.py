@@ -43,8 +43,8 @@ def driver_paths_cel(volume: str) -> str:
     """Return CEL for the paths that a volume gives its driver, as a list."""
     maps = (f"{volume}.?{source}.?{field}{cel.OR_MAP}" for source, field in _DRIVERS)
     paths = (
-        f'{given}.filter(k, {given}[k].startsWith("/")).map(k, {plain_path_cel(f"{given}[k]")})'
-        for given in maps
+        f'{pairs}.filter(k, {pairs}[k].startsWith("/")).map(k, {plain_path_cel(f"{pairs}[k]")})'
+        for pairs in maps
     )
     return f"({' + '.join(paths)})"
 

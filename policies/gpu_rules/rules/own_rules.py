@@ -44,10 +44,10 @@ def load(folder: Path) -> tuple[Entry, ...]:
         package = ModuleType(_PACKAGE)
         package.__path__ = []
         sys.modules[_PACKAGE] = package
-    return tuple(map(_entry, paths))
+    return tuple(map(_load_entry, paths))
 
 
-def _entry(path: Path) -> Entry:
+def _load_entry(path: Path) -> Entry:
     name = f"{_PACKAGE}.{path.stem}"
     wanted = path.stem[:6].upper()
     spec = importlib.util.spec_from_file_location(name, path)

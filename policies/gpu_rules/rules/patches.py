@@ -24,13 +24,21 @@ def patched(
     """Return a pod's spec with patches applied; a later patch overrides earlier patches."""
     result = dict(spec)
     for patch in patches:
-        main = [one for one in sequence(patch.get("containers")) if _name(one) == _MAIN]
+        main = [
+            container
+            for container in sequence(patch.get("containers"))
+            if _name(container) == _MAIN
+        ]
         single = next((key for key in _SINGLE if mapping(result.get(key))), None)
         if main and single:
-            result[single] = _merged(mapping(result[single]), mapping(main[0]))
-            rest = [one for one in sequence(patch.get("containers")) if _name(one) != _MAIN]
-            patch = {**patch, "containers": rest}
-        result = _merged(result, patch)
+            result[single] = _merge_patch(mapping(result[single]), mapping(main[0]))
+            other_containers = [
+                container
+                for container in sequence(patch.get("containers"))
+                if _name(container) != _MAIN
+            ]
+            patch = {**patch, "containers": other_containers}
+        result = _merge_patch(result, patch)
     return result
 
 
@@ -38,13 +46,13 @@ def _name(value: object) -> str:
     return text(mapping(value).get("name"))
 
 
-def _merged(base: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+def _merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
     result = dict(base)
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
         elif isinstance(value, Mapping):
-            result[key] = _merged(mapping(result.get(key)), mapping(value))
+            result[key] = _merge_patch(mapping(result.get(key)), mapping(value))
         elif key in _BY_NAME and isinstance(value, list):
             result[key] = _by_name(sequence(result.get(key)), value)
         else:
@@ -55,7 +63,7 @@ def _merged(base: Mapping[str, object], patch: Mapping[str, object]) -> dict[str
 def _by_name(base: Iterable[object], patch: Iterable[object]) -> list[object]:
     changes = {_name(item): mapping(item) for item in patch}
     merged: list[object] = [
-        _merged(mapping(item), changes.pop(_name(item))) if _name(item) in changes else item
+        _merge_patch(mapping(item), changes.pop(_name(item))) if _name(item) in changes else item
         for item in base
     ]
     return [*merged, *changes.values()]

@@ -21,7 +21,8 @@ def with_unknowns(value: object) -> object:
     """
     if isinstance(value, Mapping):
         return {
-            key: item if key in _AS_WRITTEN else _known(key, item) for key, item in value.items()
+            key: item if key in _AS_WRITTEN else _hide_unknown(key, item)
+            for key, item in value.items()
         }
     if isinstance(value, list):
         return [with_unknowns(item) for item in value]
@@ -30,7 +31,7 @@ def with_unknowns(value: object) -> object:
     return value
 
 
-def _known(key: object, value: object) -> object:
+def _hide_unknown(key: object, value: object) -> object:
     if key == "image" and isinstance(value, str) and _VARIABLE.search(value):
         return UNKNOWN
     return with_unknowns(value)

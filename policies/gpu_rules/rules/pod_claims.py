@@ -71,8 +71,8 @@ def gpu_claims(subject: Subject, context: Context) -> Iterator[PodClaim]:
     A claim that nothing shows counts as a claim for GPUs, unless its name speaks of other devices.
     """
     for claim in pod_claims(subject, context):
-        other = names_other_devices(claim.made_from)
-        if not other if claim.facts is None else claim.facts.most > 0:
+        is_for_others = names_other_devices(claim.made_from)
+        if not is_for_others if claim.facts is None else claim.facts.most > 0:
             yield claim
 
 

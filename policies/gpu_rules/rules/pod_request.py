@@ -91,8 +91,8 @@ def claim_requests(
     for claim in gpu_claims(subject, context):
         if held and claim.shared:
             continue
-        known = claim.facts.gpus if claim.facts else {}
-        for name, count in (known or {CLAIMED: 1}).items():
+        known_gpus = claim.facts.gpus if claim.facts else {}
+        for name, count in (known_gpus or {CLAIMED: 1}).items():
             requests[name] = requests.get(name, Fraction(0)) + count
     return requests
 

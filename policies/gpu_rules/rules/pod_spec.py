@@ -147,7 +147,7 @@ class Pod:
     @property
     def resource_containers(self) -> tuple[Container, ...]:
         """Return the containers that can have resources, which ephemeral containers cannot."""
-        return tuple(each for each in self.containers if each.role in HAVE_RESOURCES)
+        return tuple(container for container in self.containers if container.role in HAVE_RESOURCES)
 
     @property
     def resources(self) -> Container:
@@ -180,11 +180,11 @@ def find_pod(manifest: Mapping[str, object]) -> Pod | None:
     template = mapping(at(manifest, *path))
     spec = mapping(template.get("spec"))
     place = ".".join((*path, "spec"))
-    containers = tuple(_containers(spec, place))
+    containers = tuple(_all_containers(spec, place))
     return Pod(".".join(path), mapping(template.get("metadata")), spec, containers, place)
 
 
-def _containers(spec: Mapping[str, object], root: str) -> Iterator[Container]:
+def _all_containers(spec: Mapping[str, object], root: str) -> Iterator[Container]:
     yield from containers_of(spec, root, "initContainers", ContainerRole.INIT)
     yield from containers_of(spec, root, "containers", ContainerRole.APP)
     yield from containers_of(spec, root, "ephemeralContainers", ContainerRole.EPHEMERAL)
@@ -203,8 +203,8 @@ def containers_of(
     """
     for index, raw in enumerate(sequence(spec.get(key))):
         container = mapping(raw)
-        own = init_container_role(container) if role is ContainerRole.INIT else role
-        yield container_at(container, f"{root}.{key}[{index}]", own, f"#{index}")
+        container_role = init_container_role(container) if role is ContainerRole.INIT else role
+        yield container_at(container, f"{root}.{key}[{index}]", container_role, f"#{index}")
 
 
 def container_at(
@@ -232,18 +232,18 @@ def resource_list(value: object, path: str = "") -> dict[str, Resource]:
     """Return the entries of a map of resources by name, with quantities and paths below `path`."""
     entries = {}
     for name, raw in mapping(value).items():
-        where = f"{path}[{name}]"
+        entry_path = f"{path}[{name}]"
         if isinstance(raw, Unknown):
-            entries[name] = Resource(name, where, UNKNOWN)
+            entries[name] = Resource(name, entry_path, UNKNOWN)
             continue
         try:
-            entries[name] = Resource(name, where, parse(raw))
+            entries[name] = Resource(name, entry_path, parse(raw))
         except QuantityError as error:
-            entries[name] = Resource(name, where, None, _shown(raw, error))
+            entries[name] = Resource(name, entry_path, None, _error_text(raw, error))
     return entries
 
 
-def _shown(raw: object, error: QuantityError) -> str:
+def _error_text(raw: object, error: QuantityError) -> str:
     """Return the error of an invalid quantity, without a long value, which may be secret."""
     if isinstance(raw, str) and len(raw) > _SHOWN:
         return f"str of {len(raw)} characters"

@@ -34,11 +34,14 @@ def candidate_pools(pod: Pod, context: Context) -> tuple[PoolFacts, ...]:
             value is UNKNOWN or pool.labels.get(key, value) == value
             for key, value in selector.items()
         )
-        and (not sequence(terms) or any(_term(term, pool.labels) for term in sequence(terms)))
+        and (
+            not sequence(terms)
+            or any(_may_match_term(term, pool.labels) for term in sequence(terms))
+        )
     )
 
 
-def _term(term: object, labels: Mapping[str, str]) -> bool:
+def _may_match_term(term: object, labels: Mapping[str, str]) -> bool:
     """Return whether nodes with these labels, and perhaps more, may match a node selector term.
 
     A term without expressions matches no node: k8s.io/component-helpers v0.34.4
@@ -49,15 +52,18 @@ def _term(term: object, labels: Mapping[str, str]) -> bool:
         return True
     if not (sequence(expressions) or sequence(fields)):
         return False
-    return all(_expression(requirement, labels) for requirement in sequence(expressions))
+    return all(_may_match_expression(requirement, labels) for requirement in sequence(expressions))
 
 
-def _expression(expression: object, labels: Mapping[str, str]) -> bool:
+def _may_match_expression(expression: object, labels: Mapping[str, str]) -> bool:
     key, values = text(at(expression, "key")), at(expression, "values")
     if holds_unknown(values) or key not in labels:
         return True
-    operator, wanted = text(at(expression, "operator")), [text(each) for each in sequence(values)]
-    return operator not in OPERATORS or meets(labels[key], operator, wanted)
+    operator, expected = (
+        text(at(expression, "operator")),
+        [text(value) for value in sequence(values)],
+    )
+    return operator not in OPERATORS or meets(labels[key], operator, expected)
 
 
 def untolerated(
@@ -86,7 +92,7 @@ def untolerated(
 
 def reached(pod: Pod, context: Context) -> list[PoolFacts]:
     """Return the GPU pools with taints all of which the pod is known to tolerate."""
-    known = [
+    known_tolerations = [
         toleration
         for toleration in sequence(pod.spec.get("tolerations"))
         if not holds_unknown(toleration)
@@ -95,7 +101,9 @@ def reached(pod: Pod, context: Context) -> list[PoolFacts]:
         pool
         for pool in gpu_pools(context)
         if (hard := hard_taints(pool))
-        and all(any(tolerates(one, taint) for one in known) for taint in hard)
+        and all(
+            any(tolerates(toleration, taint) for toleration in known_tolerations) for taint in hard
+        )
     ]
 
 

@@ -59,10 +59,10 @@ def objects_of(manifest: Mapping[str, object], context: Context) -> list[tuple[s
     Args:
         manifest: Manifest as for `evaluate`.
     """
-    return [(place, _subjects(item, context)) for place, item in items(manifest)]
+    return [(place, _subjects_of(item, context)) for place, item in items(manifest)]
 
 
-def _subjects(item: Mapping[str, object], context: Context) -> list[Subject]:
+def _subjects_of(item: Mapping[str, object], context: Context) -> list[Subject]:
     return Subject.all_of(as_submitted(item) if context.observed else item, context.namespace)
 
 
@@ -91,13 +91,13 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
     Args:
         manifests: Manifests as for `evaluate`. This function does not run the rules of `evaluate`.
     """
-    each = [item for manifest in manifests for _, item in items(manifest)]
-    context = with_devices(context, each)
-    subjects = [subject for item in each for subject in _subjects(item, context)]
+    all_items = [item for manifest in manifests for _, item in items(manifest)]
+    context = with_devices(context, all_items)
+    subjects = [subject for item in all_items for subject in _subjects_of(item, context)]
     return [
-        _violation(rule, subject, finding, context, _lifted(subject, context))
+        _make_violation(rule, subject, finding, context, _exemption_by_rule(subject, context))
         for rule in RULES.values()
-        if rule.across and _applies(rule, context)
+        if rule.across and _is_applicable(rule, context)
         for subject, finding in rule.across(subjects, context)
     ]
 
@@ -117,9 +117,11 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
         listed = kind.endswith("List") and "items" in current
         if not listed:
             yield place, current
-        own = kind.removesuffix("List") if listed else ""
+        item_kind = kind.removesuffix("List") if listed else ""
         # The items of a typed list such as PodList may leave out their kind.
-        inherited = {"apiVersion": current.get("apiVersion"), "kind": own} if own else {}
+        inherited = (
+            {"apiVersion": current.get("apiVersion"), "kind": item_kind} if item_kind else {}
+        )
         inner = [
             (f"{place}items[{index}].", {**inherited, **mapping(item)})
             for index, item in enumerate(sequence(current.get("items")))
@@ -128,34 +130,34 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
 
 
 def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
-    lifted = _lifted(subject, context)
-    for rule in _applicable(context, partial):
+    lifted = _exemption_by_rule(subject, context)
+    for rule in _applicable_rules(context, partial):
         if not rule.reads(subject.pod):
             continue
         findings: Iterable[Finding] = (
-            map(finding, filter(_problem, _annotated(subject, context)))
+            map(finding, filter(_problem_of, _annotated_exemptions(subject, context)))
             if rule.id == RULE_ID
             else rule.check(subject, context)
         )
         for broken in findings:
-            yield _violation(rule, subject, broken, context, lifted)
+            yield _make_violation(rule, subject, broken, context, lifted)
 
 
-def _problem(exemption: Exemption) -> str:
+def _problem_of(exemption: Exemption) -> str:
     return exemption.problem
 
 
-def _annotated(subject: Subject, context: Context) -> Iterator[Exemption]:
+def _annotated_exemptions(subject: Subject, context: Context) -> Iterator[Exemption]:
     return exemptions(subject, context, RULES.__contains__)
 
 
-def _lifted(subject: Subject, context: Context) -> dict[str, Exemption]:
+def _exemption_by_rule(subject: Subject, context: Context) -> dict[str, Exemption]:
     """Return an object's exemption from each rule; the settings override annotations."""
-    claimed = [*_annotated(subject, context), *settled(subject, context)]
+    claimed = [*_annotated_exemptions(subject, context), *settled(subject, context)]
     return {exemption.rule_id: exemption for exemption in claimed}
 
 
-def _applies(rule: Rule, context: Context) -> bool:
+def _is_applicable(rule: Rule, context: Context) -> bool:
     on = rule.severity_in(context) is not Severity.OFF
     return on and all(need.known(context) for need in rule.needs)
 
@@ -163,17 +165,17 @@ def _applies(rule: Rule, context: Context) -> bool:
 _last: tuple[Context | None, bool, tuple[Rule, ...]] = (None, False, ())
 
 
-def _applicable(context: Context, partial: bool) -> tuple[Rule, ...]:
+def _applicable_rules(context: Context, partial: bool) -> tuple[Rule, ...]:
     """Return the rules that apply to single manifests; cache the result for one context."""
     global _last
     last = _last
     if last[0] is not context or last[1] is not partial:
         rules = (rule for rule in RULES.values() if not (partial and rule.whole))
-        last = _last = (context, partial, tuple(r for r in rules if _applies(r, context)))
+        last = _last = (context, partial, tuple(r for r in rules if _is_applicable(r, context)))
     return last[2]
 
 
-def _violation(
+def _make_violation(
     rule: Rule,
     subject: Subject,
     finding: Finding,

@@ -25,7 +25,7 @@ class Fenceposts:
     unavailable: int
 
 
-def _scaled(value: object, replicas: int, up: bool) -> int | None:
+def _scale_number(value: object, replicas: int, up: bool) -> int | None:
     """Return a number of pods from a number or a percentage (k8s.io/apimachinery intstr).
 
     Args:
@@ -34,8 +34,8 @@ def _scaled(value: object, replicas: int, up: bool) -> int | None:
         up: Whether a percentage is rounded up.
     """
     if isinstance(value, str) and (match := _PERCENT.fullmatch(value)):
-        part = int(match[1]) * replicas
-        return -(-part // 100) if up else part // 100
+        share = int(match[1]) * replicas
+        return -(-share // 100) if up else share // 100
     return number(value)
 
 
@@ -48,14 +48,14 @@ def fenceposts(subject: Subject) -> Fenceposts | None:
     if subject.kind != "Deployment" or subject.pod is None:
         return None
     spec = subject.manifest.get("spec")
-    given = at(spec, "replicas")
-    replicas = 1 if given is None else number(given)
+    declared = at(spec, "replicas")
+    replicas = 1 if declared is None else number(declared)
     kind = at(spec, "strategy", "type")
     rolling = at(spec, "strategy", "rollingUpdate")
     if replicas is None or kind not in (None, "", "RollingUpdate") or rolling is UNKNOWN:
         return None
     surge, unavailable = (
-        _scaled(_DEFAULT if at(rolling, key) is None else at(rolling, key), replicas, up)
+        _scale_number(_DEFAULT if at(rolling, key) is None else at(rolling, key), replicas, up)
         for key, up in (("maxSurge", True), ("maxUnavailable", False))
     )
     if surge is None or unavailable is None:
@@ -91,8 +91,8 @@ def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
 
 def pods_at_most(subject: Subject, scaled: Mapping[Target, int]) -> int:
     """Return the maximum number of pods of a workload, including what its autoscaler may add."""
-    own = (subject.namespace, subject.kind, subject.name)
-    return max(pods_at_once(subject), scaled.get(own, 0))
+    target = (subject.namespace, subject.kind, subject.name)
+    return max(pods_at_once(subject), scaled.get(target, 0))
 
 
 def pods_at_once(subject: Subject) -> int:
@@ -112,6 +112,6 @@ def pods_at_once(subject: Subject) -> int:
     if subject.kind == "Job":
         parallel, completions = at(spec, "parallelism"), at(spec, "completions")
         count = 1 if parallel is None else number(parallel) or 0
-        wanted = number(completions)
-        return count if wanted is None else min(count, wanted)
+        completions_count = number(completions)
+        return count if completions_count is None else min(count, completions_count)
     return 0

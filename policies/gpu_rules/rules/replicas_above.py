@@ -28,17 +28,17 @@ def copies(around: Sequence[Mapping[str, object]], manifest: Mapping[str, object
         return 0
     total, nearest = 1, custom_kinds.counts_the_nearest(manifest)
     for inner, value in pairwise([{}, *around]):
-        counts = _counts(value)
+        counts = _replica_counts(value)
         total *= prod(counts) * custom_kinds.group_size(value, inner)
         if counts and nearest:
             break
     return total
 
 
-def _counts(value: Mapping[str, object]) -> list[int]:
+def _replica_counts(value: Mapping[str, object]) -> list[int]:
     """Return the replica counts among the fields of a mapping; an unknown count is 0."""
-    given = [value[name] for name in _COUNTS if value.get(name) is not None]
-    counts = [number(count) or 0 for count in given if not isinstance(count, Mapping | list)]
+    declared = [value[name] for name in _COUNTS if value.get(name) is not None]
+    counts = [number(count) or 0 for count in declared if not isinstance(count, Mapping | list)]
     if not counts and (least := number(value.get(_AT_LEAST))) is not None:
         return [least]
     return counts

@@ -79,8 +79,10 @@ def is_device(name: str, context: Context) -> bool:
     Resources for a part of a device's memory or cores are not devices. A resource that only the
     cluster's settings name counts as a device, unless it is that of a DeviceClass (GPU070).
     """
-    own = name in context.resource_names and name not in KNOWN and not name.startswith(BY_CLASS)
-    return own or is_gpu_device(name)
+    is_of_site = (
+        name in context.resource_names and name not in KNOWN and not name.startswith(BY_CLASS)
+    )
+    return is_of_site or is_gpu_device(name)
 
 
 def sounds_like_gpu(name: str) -> bool:
@@ -106,14 +108,14 @@ def of_gpus(name: str, context: Context) -> bool:
     A DeviceClass has GPUs if its name resembles a GPU, if its manifest selects GPUs, or if the
     cluster's settings list its name. NVIDIA's classes of channels between nodes have none.
     """
-    named = sounds_like_gpu(name) and not names_other_devices(name)
-    return named or name in context.resource_names or name in context.devices.classes
+    sounds_like = sounds_like_gpu(name) and not names_other_devices(name)
+    return sounds_like or name in context.resource_names or name in context.devices.classes
 
 
 def may_be_of_gpus(name: str, context: Context) -> bool:
     """Return whether a DeviceClass may have GPUs: nothing says that it is for other devices."""
-    other = name == "" or names_other_devices(name) or name in context.other_claims
-    return of_gpus(name, context) or not other
+    is_for_others = name == "" or names_other_devices(name) or name in context.other_claims
+    return of_gpus(name, context) or not is_for_others
 
 
 def names_other_devices(name: str) -> bool:
@@ -145,14 +147,14 @@ def meant(name: str, context: Context) -> str | None:
     if is_gpu(lower, context):
         return lower
     domain, slash, local = lower.replace(".com.", ".com/").rpartition("/")
-    for right in _near(domain) if domain or not slash else ():
-        for candidate in (f"{right}/{form}" for form in _forms(local)):
+    for right in _near_domains(domain) if domain or not slash else ():
+        for candidate in (f"{right}/{form}" for form in _name_forms(local)):
             if candidate != name and is_gpu(candidate, context):
                 return candidate
     return None
 
 
-def _forms(local: str) -> tuple[str, ...]:
+def _name_forms(local: str) -> tuple[str, ...]:
     """Return the names that a local name may mean: as it is, with dashes, singular, no number."""
     dashed = local.replace("_", "-")
     return tuple(
@@ -161,17 +163,17 @@ def _forms(local: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
-def _near(domain: str) -> list[str]:
+def _near_domains(domain: str) -> list[str]:
     """Return the domains that a domain may mean.
 
     That is the domain itself, those that differ from it in at most two letters, those whose ending
     it lacks, and all of them if it is empty.
     """
     return [domain] + [
-        known
-        for known in _DOMAINS
-        if domain in ("", known.removesuffix(".com"))
-        or _letters_off(domain, known) <= _MOST_LETTERS_OFF
+        known_domain
+        for known_domain in _DOMAINS
+        if domain in ("", known_domain.removesuffix(".com"))
+        or _letters_off(domain, known_domain) <= _MOST_LETTERS_OFF
     ]
 
 
@@ -182,7 +184,7 @@ def _letters_off(first: str, second: str) -> int:
     row = list(range(len(second) + 1))
     for index, letter in enumerate(first, 1):
         above, row[0] = row[0], index
-        for column, other in enumerate(second, 1):
-            best = min(above + (letter != other), row[column] + 1, row[column - 1] + 1)
+        for column, second_letter in enumerate(second, 1):
+            best = min(above + (letter != second_letter), row[column] + 1, row[column - 1] + 1)
             above, row[column] = row[column], best
     return row[-1]

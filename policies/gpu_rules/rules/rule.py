@@ -127,8 +127,12 @@ class Subject:
     @property
     def annotations(self) -> Mapping[str, object]:
         """Return the annotations of the object and its pod template; those of the object win."""
-        own = mapping(at(self.manifest, "metadata", "annotations"))
-        return {**mapping(at(self.pod.metadata, "annotations")), **own} if self.pod else own
+        object_annotations = mapping(at(self.manifest, "metadata", "annotations"))
+        return (
+            {**mapping(at(self.pod.metadata, "annotations")), **object_annotations}
+            if self.pod
+            else object_annotations
+        )
 
     def daemon_set(self, context: Context) -> object:
         """Return the name of the DaemonSet that the object is or that made it, or None.
@@ -178,7 +182,7 @@ Check = Callable[[Subject, Context], Iterator[Finding]]
 StackCheck = Callable[[Sequence[Subject], Context], Iterator[tuple[Subject, Finding]]]
 
 
-def _nothing(_: Subject, __: Context) -> Iterator[Finding]:
+def _find_nothing(_: Subject, __: Context) -> Iterator[Finding]:
     yield from ()
 
 
@@ -209,7 +213,7 @@ class Rule:
     severity: Severity
     why: str
     source: str
-    check: Check = _nothing
+    check: Check = _find_nothing
     across: StackCheck | None = None
     needs: frozenset[Need] = frozenset()
     whole: bool = False
@@ -234,7 +238,7 @@ class Rule:
     @property
     def is_only_across(self) -> bool:
         """Return whether the rule checks only a stack as a whole, and no single manifests."""
-        return self.across is not None and self.check is _nothing
+        return self.across is not None and self.check is _find_nothing
 
     def reads(self, pod: Pod | None) -> bool:
         """Return whether the rule checks this pod.
@@ -274,9 +278,9 @@ class Violation:
     @property
     def message(self) -> str:
         """Return one line with rule, object, container, path, found, wanted, cure and exemption."""
-        where = f"{self.subject}, container {self.container}" if self.container else self.subject
+        place = f"{self.subject}, container {self.container}" if self.container else self.subject
         line = (
-            f"{self.rule.id} {self.rule.title}: {where}: {self.path}: "
+            f"{self.rule.id} {self.rule.title}: {place}: {self.path}: "
             f"{worded(self.found, self.wanted, self.cure)}"
         )
         return f"{line} [exempt {self.exemption}]" if self.exemption else line

@@ -54,11 +54,11 @@ def unread(subjects: Sequence[Subject], context: Context) -> Iterator[Unread]:
     for key, value in mapping(at(manifest, "metadata", "annotations")).items():
         if key.endswith(_DEVICE_CLASS) and sounds_like_gpu(text(value)):
             yield Unread(f"metadata.annotations[{key}]")
-    named: dict[str, str] = {}
+    unknown_names: dict[str, str] = {}
     for subject in subjects:
         for container in subject.pod.resource_containers if subject.pod else ():
-            named |= _unknown_names(container, context)
-    for path, name in named.items():
+            unknown_names |= _unknown_names(container, context)
+    for path, name in unknown_names.items():
         yield Unread(
             path,
             f"{name[:80]} may be a GPU of a vendor that the rules don't know; if it is one, add "

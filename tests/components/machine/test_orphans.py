@@ -76,7 +76,7 @@ def test_another_run_does_not_stop_a_policy_pack_from_rendering_a_chart(
     (tmp_path / "Chart.yaml").write_text("apiVersion: v2\nname: a\nversion: 1.0.0\n")
     pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"
     (tmp_path / "templates" / "pod.yaml").write_text(pod)
-    serve = charts._plugin
+    serve = charts._start_plugin
 
     @contextmanager
     def meanwhile() -> Iterator[object]:

@@ -80,7 +80,7 @@ def no_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(settings, "_readers", [context_of_document])
     monkeypatch.delenv("PULUMI_CONFIG", raising=False)
     yield
-    settings._context.cache_clear()
+    settings._cached_context.cache_clear()
 
 
 def arguments(
@@ -218,7 +218,7 @@ def test_a_broken_stack_is_reported_with_its_cause(monkeypatch: pytest.MonkeyPat
 
 def test_a_stack_that_nobody_reads_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_readers", [])
-    settings._context.cache_clear()
+    settings._cached_context.cache_clear()
     monkeypatch.setattr(settings, "_received", {settings.STACK_KEY: json.dumps(CLUSTER)})
     (message,) = reported(arguments(pod(1)))[pack.MANDATORY]
     assert "this pack cannot read it" in message

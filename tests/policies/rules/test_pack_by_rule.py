@@ -42,7 +42,7 @@ def no_stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(settings, "_received", {})
     monkeypatch.delenv("PULUMI_CONFIG", raising=False)
     yield
-    settings._context.cache_clear()
+    settings._cached_context.cache_clear()
 
 
 def _arguments(config: dict[str, Any], manifest: Any = BAD) -> ResourceValidationArgs:

@@ -178,10 +178,10 @@ def test_the_manifests_of_a_list(manifest: Any, wanted: list[tuple[str, Any]]) -
 
 def test_the_rules_that_apply_are_found_once_for_a_context() -> None:
     context, other = Context(), Context()
-    rules = registry._applicable(context, partial=False)
-    assert registry._applicable(context, partial=False) is rules
-    assert registry._applicable(other, partial=False) is not rules
-    assert registry._applicable(other, partial=True) != rules
+    rules = registry._applicable_rules(context, partial=False)
+    assert registry._applicable_rules(context, partial=False) is rules
+    assert registry._applicable_rules(other, partial=False) is not rules
+    assert registry._applicable_rules(other, partial=True) != rules
 
 
 def charted(chart: Any, **fields: Any) -> ChartRelease | None:

@@ -19,7 +19,7 @@ _BY_MOUNT = "ACCEPT_NVIDIA_VISIBLE_DEVICES_AS_VOLUME_MOUNTS"
 _STRATEGY = "DEVICE_LIST_STRATEGY"
 
 
-def _variable(environment: object, name: str) -> str | None:
+def _variable_value(environment: object, name: str) -> str | None:
     """Return a variable of a chart's `env` list; empty if missing, None if not known."""
     if environment is UNKNOWN or holds_unknown(environment):
         return None
@@ -35,8 +35,11 @@ def _hardening_pair(chart: ChartRelease, _: Context) -> Iterator[Finding]:
         return
     cdi = at(chart.values, "cdi", "enabled")
     toolkit = at(chart.values, "toolkit", "env")
-    by_variable, by_mount = _variable(toolkit, _BY_VARIABLE), _variable(toolkit, _BY_MOUNT)
-    strategy = _variable(at(chart.values, "devicePlugin", "env"), _STRATEGY)
+    by_variable, by_mount = (
+        _variable_value(toolkit, _BY_VARIABLE),
+        _variable_value(toolkit, _BY_MOUNT),
+    )
+    strategy = _variable_value(at(chart.values, "devicePlugin", "env"), _STRATEGY)
     if None in (by_variable, by_mount, strategy) or cdi is UNKNOWN:
         return
     if by_variable == "false" and strategy in ("", "envvar") and cdi is False:

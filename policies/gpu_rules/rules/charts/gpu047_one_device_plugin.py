@@ -38,7 +38,7 @@ class _Plugin:
     selector: Mapping[str, object]
 
 
-def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
+def _find_plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
     for subject in subjects:
         for chart in releases(subject):
             # A repository of Flux or Argo CD may declare a release for each of several clusters,
@@ -61,7 +61,7 @@ def _plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
                     break
 
 
-def _apart(first: _Plugin, second: _Plugin) -> bool:
+def _are_apart(first: _Plugin, second: _Plugin) -> bool:
     """Return whether no node can run both plugins, because their node selectors contradict."""
     return any(
         key in second.selector and second.selector[key] != value
@@ -70,9 +70,9 @@ def _apart(first: _Plugin, second: _Plugin) -> bool:
 
 
 def _one_each(subjects: Sequence[Subject], _: Context) -> Iterator[tuple[Subject, Finding]]:
-    for first, second in combinations(_plugins(subjects), 2):
+    for first, second in combinations(_find_plugins(subjects), 2):
         releases = first.subject.pod is None and second.subject.pod is None
-        if _apart(first, second) or (first.what == second.what and not releases):
+        if _are_apart(first, second) or (first.what == second.what and not releases):
             continue
         yield (
             second.subject,

@@ -19,14 +19,14 @@ _VERSIONED = ("driver", "toolkit", "devicePlugin", "dcgmExporter", "gfd", "migMa
 
 
 def _parts_pinned(chart: ChartRelease, _: Context) -> Iterator[Finding]:
-    for part in _VERSIONED:
-        version = at(chart.values, part, "version")
+    for component in _VERSIONED:
+        version = at(chart.values, component, "version")
         if version is None or version is UNKNOWN:
             continue
         written = text(version)
         if not _FIXED.match(written):
             yield Finding(
-                path=f"values.{part}.version",
+                path=f"values.{component}.version",
                 found=written[:40] or "a value that is no version",
                 wanted="an exact version or a digest",
                 cure="Remove the value to use the chart's version, or write an exact version.",

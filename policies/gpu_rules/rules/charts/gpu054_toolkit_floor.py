@@ -15,7 +15,7 @@ from ..unknown import at
 from .operator import part_version
 
 
-def _floor(chart: ChartRelease, context: Context) -> Iterator[Finding]:
+def _check_toolkit(chart: ChartRelease, context: Context) -> Iterator[Finding]:
     if at(chart.values, "toolkit", "enabled") is False:
         return
     version, path = part_version(chart, "toolkit")
@@ -36,7 +36,7 @@ RULE = Rule(
     id="GPU054",
     title="The container toolkit is new enough",
     severity=Severity.MANDATORY,
-    check=each_release(_floor),
+    check=each_release(_check_toolkit),
     why="With a toolkit that is older than the newest security bulletin, a container can take "
     "over its host. The setting toolkitFloor changes the minimum version.",
     source="NVIDIA's security bulletins 5582 to 5850 (gpu_rules/facts/security_floors.json)",

@@ -13,7 +13,7 @@ from ..twin import CHART_VALUES
 from ..unknown import at, mapping, number
 
 
-def _upgrades(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+def _check_upgrades(chart: ChartRelease, _: Context) -> Iterator[Finding]:
     policy = mapping(at(chart.values, "driver", "upgradePolicy"))
     if policy.get("autoUpgrade") is False:
         return
@@ -40,7 +40,7 @@ RULE = Rule(
     title="A driver upgrade has limits",
     severity=Severity.ADVISORY,
     mandatory_if=Declared.CLUSTER,
-    check=each_release(_upgrades),
+    check=each_release(_check_upgrades),
     why="The operator upgrades drivers automatically. With maxParallelUpgrades 0, all nodes "
     "lose their GPUs at the same time. A drain without a timeout waits forever for the "
     "first pod that cannot be evicted.",

@@ -21,16 +21,16 @@ LABEL = "nvidia.com/cuda.driver-version.full"
 
 def _of_a_release(chart: ChartRelease, _: Context) -> Iterator[Finding]:
     if at(chart.values, "driver", "enabled") not in (False, UNKNOWN):
-        yield from _driver(*part_version(chart, "driver"))
+        yield from _check_driver(*part_version(chart, "driver"))
 
 
 def _of_a_node(subject: Subject, _: Context) -> Iterator[Finding]:
     if (subject.kind, subject.group_version) == ("Node", "v1"):
         labels = mapping(at(subject.manifest, "metadata", "labels"))
-        yield from _driver(text(labels.get(LABEL)), f'metadata.labels["{LABEL}"]')
+        yield from _check_driver(text(labels.get(LABEL)), f'metadata.labels["{LABEL}"]')
 
 
-def _driver(version: str, path: str) -> Iterator[Finding]:
+def _check_driver(version: str, path: str) -> Iterator[Finding]:
     if border := below(Software.DRIVER, version):
         yield Finding(
             path=path,
@@ -56,7 +56,7 @@ _DIGITS = 9
 _NUMBERS = f"[0-9]{{1,{_DIGITS}}}([.][0-9]{{1,{_DIGITS}}}){{1,3}}"
 
 
-def _key(*numbers: int) -> str:
+def _sort_key(*numbers: int) -> str:
     """Return a driver version's numbers with leading zeros, so that texts sort as versions do."""
     return "".join(f"{number:0{_DIGITS}}" for number in numbers)
 
@@ -65,17 +65,17 @@ def _in_cel(rows: list[tuple[str, ...]]) -> str:
     return "[" + ", ".join(f"[{', '.join(map(literal, row))}]" for row in sorted(rows)) + "]"
 
 
-def _places() -> str:
+def _lowest_driver_cel() -> str:
     """Return a CEL expression for the lowest secure driver version, given a node's driver label.
 
     The expression contains the same table that `gpu_rules.facts.floors.below` uses in Python.
     """
     highest, newest = borders(Software.DRIVER)
-    own = _in_cel(
+    branch_floors = _in_cel(
         [
             (
-                _key(int(branch)),
-                _key(*parse(entry.fixed)),
+                _sort_key(int(branch)),
+                _sort_key(*parse(entry.fixed)),
                 f"{wanted(Software.DRIVER, entry.fixed, entry)}: {entry}",
             )
             for branch, entry in highest.items()
@@ -83,26 +83,29 @@ def _places() -> str:
     )
     later = _in_cel(
         [
-            (_key(int(branch)), f"{entry.fixed} or later: its own branch has no fix: {entry}")
+            (
+                _sort_key(int(branch)),
+                f"{entry.fixed} or later: its own branch has no fix: {entry}",
+            )
             for branch, entry in newest.items()
         ]
     )
     key = (
-        f'(v.find("{_NUMBERS}").split(".").map(n, "{_key(0)}".substring(size(n)) + n).join("")'
-        f' + "{_key(0, 0, 0)}").substring(0, {4 * _DIGITS})'
+        f'(v.find("{_NUMBERS}").split(".").map(n, "{_sort_key(0)}".substring(size(n)) + n).join("")'
+        f' + "{_sort_key(0, 0, 0)}").substring(0, {4 * _DIGITS})'
     )
     return (
         f'[object.metadata.?labels[?{literal(LABEL)}].orValue("")]'
         f'.filter(v, v.matches("^v?{_NUMBERS}($|[^0-9.])"))'
         f".map(v, [string(v), {key}, {key}.substring(0, {_DIGITS})])"
-        f".map(d, [d[0]] + {own}.filter(b, b[0] == d[2] && d[1] < b[1]).map(b, b[2]) + "
+        f".map(d, [d[0]] + {branch_floors}.filter(b, b[0] == d[2] && d[1] < b[1]).map(b, b[2]) + "
         f"({later}.exists(b, b[0] == d[2]) ? [] : "
         f"{later}.filter(b, b[0] > d[2]).map(b, b[1])))"
         '.filter(d, size(d) > 1).map(d, "found driver " + d[0] + "; wanted: " + d[1])'
     )
 
 
-TWIN = Twin(_places(), scopes=frozenset({Scope.NODES}))
+TWIN = Twin(_lowest_driver_cel(), scopes=frozenset({Scope.NODES}))
 
 EXAMPLE = Example.edited(
     operator_release("driver: {version: 580.159.03}", version="v26.3.3"),

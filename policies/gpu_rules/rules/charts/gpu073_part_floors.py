@@ -24,33 +24,37 @@ _PARTS = {
 _OFF_BY_DEFAULT = ("dcgm",)
 
 
-def _floors(chart: ChartRelease, _: Context) -> Iterator[Finding]:
-    for part, version, path in _versions(chart):
-        if border := below(part, version):
+def _check_floors(chart: ChartRelease, _: Context) -> Iterator[Finding]:
+    for software, version, path in _component_versions(chart):
+        if border := below(software, version):
             yield Finding(
                 path=path,
-                found=f"{part} {version[:40]}",
-                wanted=wanted(part, version, border),
+                found=f"{software} {version[:40]}",
+                wanted=wanted(software, version, border),
                 cure=f"Install that version: {border}.",
             )
 
 
-def _versions(chart: ChartRelease) -> Iterator[tuple[Software, str, str]]:
+def _component_versions(chart: ChartRelease) -> Iterator[tuple[Software, str, str]]:
     yield _CHARTS[chart.chart], chart.version or "", "version"
     if chart.chart != GPU_OPERATOR:
         return
-    for section, part in _PARTS.items():
+    for section, software in _PARTS.items():
         enabled = at(chart.values, section, "enabled")
         if enabled is True or (enabled is None and section not in _OFF_BY_DEFAULT):
             version, path = part_version(chart, section)
-            yield part, exporter(version) if part is Software.DCGM_EXPORTER else version, path
+            yield (
+                software,
+                exporter(version) if software is Software.DCGM_EXPORTER else version,
+                path,
+            )
 
 
 RULE = Rule(
     id="GPU073",
     title="Charts and their components have the fixes of the security bulletins",
     severity=Severity.ADVISORY,
-    check=each_release(_floors, _CHARTS),
+    check=each_release(_check_floors, _CHARTS),
     why="The components run with root rights on each GPU node. The bulletins name the versions "
     "in which others can misuse these rights.",
     source="NVIDIA's security bulletins 5582 to 5857 (gpu_rules/facts/security_floors.json)",

@@ -25,8 +25,8 @@ def connections_of(subject: Subject) -> Iterator[tuple[str, object, bool]]:
     """
     if subject.group_version != API_VERSION:
         return
-    given = subject.manifest.get("connection")
-    connection, hidden = reveal(given), is_secret(given)
+    declared_connection = subject.manifest.get("connection")
+    connection, hidden = reveal(declared_connection), is_secret(declared_connection)
     if connection is None:
         return
     yield "connection", connection, hidden

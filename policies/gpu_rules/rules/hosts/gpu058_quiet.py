@@ -13,7 +13,7 @@ from ..unknown import UNKNOWN, mapping, text
 from .commands import API_VERSION, TEXTS
 
 
-def _quiet(subject: Subject, _: Context) -> Iterator[Finding]:
+def _check_logging(subject: Subject, _: Context) -> Iterator[Finding]:
     if subject.group_version != API_VERSION or subject.kind != "Command":
         return
     environment = subject.manifest.get("environment")
@@ -36,7 +36,7 @@ RULE = Rule(
     id="GPU058",
     title="A command with secret inputs logs nothing",
     severity=Severity.MANDATORY,
-    check=_quiet,
+    check=_check_logging,
     why="The command plugin logs standard output and standard error line by line, whether or "
     "not the inputs are secrets.",
     source="pulumi-command 1.2.1 provider/pkg/provider/common LogOutput; issues 260, 401",

@@ -13,7 +13,7 @@ from .commands import API_VERSION
 _UNDONE = frozenset({"Command"})
 
 
-def _undone(subject: Subject, _: Context) -> Iterator[Finding]:
+def _check_undo(subject: Subject, _: Context) -> Iterator[Finding]:
     if subject.group_version != API_VERSION or subject.kind not in _UNDONE:
         return
     if subject.manifest.get("create") is not None and subject.manifest.get("delete") is None:
@@ -29,7 +29,7 @@ RULE = Rule(
     id="GPU059",
     title="A command on a host has a delete command",
     severity=Severity.ADVISORY,
-    check=_undone,
+    check=_check_undo,
     why="Without delete, `pulumi destroy` leaves on the host what the create command wrote.",
     source="pulumi-command 1.2.1 provider/pkg/provider/remote/commandController.go",
     whole=True,

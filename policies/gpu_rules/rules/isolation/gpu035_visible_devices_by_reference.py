@@ -18,10 +18,10 @@ from .variable import NO_DEVICES, VARIABLE
 
 
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
-    part, value = _by_reference(subject) if subject.is_workload(context) else ("", None)
-    if part and value is not UNKNOWN and value not in NO_DEVICES:
+    reference_path, value = _by_reference(subject) if subject.is_workload(context) else ("", None)
+    if reference_path and value is not UNKNOWN and value not in NO_DEVICES:
         yield Finding(
-            path=f"{part}[{VARIABLE}]",
+            path=f"{reference_path}[{VARIABLE}]",
             found=f"{VARIABLE} in an object that containers can take their environment from",
             wanted="no such key",
             cure=f"Remove it; containers request {GPU} in limits.",
@@ -43,10 +43,10 @@ def _by_reference(subject: Subject) -> tuple[str, object]:
     if VARIABLE not in data:
         return "", None
     value = data[VARIABLE]
-    return "data", _decoded(value) if subject.kind == "Secret" else value
+    return "data", _decode_base64(value) if subject.kind == "Secret" else value
 
 
-def _decoded(value: object) -> object:
+def _decode_base64(value: object) -> object:
     """Return the decoded text of a base64 value as Go reads it, or None if it is invalid."""
     if value is UNKNOWN or not isinstance(value, str):
         return value if value is UNKNOWN else None

@@ -44,17 +44,17 @@ def _no_host_paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Fin
     for index, path, written in paths:
         gives = written and path.startswith(DIRECT) if agent else gives_gpus(path)
         if gives or (near and not is_allowed(path, context)):
-            yield _finding(pod.under(f"spec.volumes[{index}].hostPath.path"), path)
+            yield _path_finding(pod.under(f"spec.volumes[{index}].hostPath.path"), path)
 
 
 def _driver_paths(pod: Pod) -> Iterator[Finding]:
     for index, volume in enumerate(sequence(pod.spec.get("volumes"))):
         for place, path in driver_paths(volume):
             if gives_gpus(path):
-                yield _finding(pod.under(f"spec.volumes[{index}].{place}"), path)
+                yield _path_finding(pod.under(f"spec.volumes[{index}].{place}"), path)
 
 
-def _finding(place: str, path: str) -> Finding:
+def _path_finding(place: str, path: str) -> Finding:
     if gives_gpus(path):
         return Finding(
             path=place,

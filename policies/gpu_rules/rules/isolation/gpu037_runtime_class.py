@@ -16,7 +16,7 @@ from ..twin import pods
 from ..unknown import UNKNOWN, text
 
 
-def _runtime(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
+def _check_runtime_class(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     wanted = context.runtime_class
     if wanted is None or not resource_requests(pod, context):
         return
@@ -47,7 +47,7 @@ RULE = Rule(
     id="GPU037",
     title="A pod that requests GPUs names the RuntimeClass for GPUs",
     severity=Severity.MANDATORY,
-    check=each_pod(_runtime),
+    check=each_pod(_check_runtime_class),
     why="If nvidia is not the default runtime, a container without the RuntimeClass gets no "
     "GPU. If it is the default, the API server rejects pods with a RuntimeClass that the "
     "cluster lacks: it accepts the Deployment, which then stays at 0 pods. Claims (DRA) need no "

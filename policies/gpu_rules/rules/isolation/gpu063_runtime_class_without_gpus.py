@@ -21,7 +21,7 @@ from ..unknown import text
 _CLASSES = frozenset({"nvidia", "nvidia-cdi", "nvidia-legacy"})
 
 
-def _asks(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_request(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     name = text(pod.spec.get("runtimeClassName"))
     known = gpus_of(subject, context) is not Gpus.LATER
     lacks = known and not requests_gpu_resources(pod, context)
@@ -39,7 +39,7 @@ RULE = Rule(
     id="GPU063",
     title="A pod with NVIDIA's RuntimeClass requests GPUs",
     severity=Severity.MANDATORY,
-    check=each_pod(_asks, when=Subject.is_workload),
+    check=each_pod(_check_request, when=Subject.is_workload),
     why="NVIDIA's runtime gives a container the devices that its image names, and CUDA images "
     "set NVIDIA_VISIBLE_DEVICES=all. If the container has no GPU in its limits, the "
     "scheduler does not count these GPUs, and the device plugin assigns them to other "

@@ -33,13 +33,13 @@ def _for_data(subject: Subject, context: Context) -> Iterator[Finding]:
         path = plain_path(written)
         allowed = is_allowed(path, context) or is_for_volumes(path)
         if written and (gives_gpus(path) or not allowed):
-            yield _finding(f"spec.{source}.path", path)
+            yield _volume_finding(f"spec.{source}.path", path)
     for place, path in driver_paths(spec):
         if gives_gpus(path):
-            yield _finding(f"spec.{place}", path)
+            yield _volume_finding(f"spec.{place}", path)
 
 
-def _finding(place: str, path: str) -> Finding:
+def _volume_finding(place: str, path: str) -> Finding:
     return Finding(
         path=place,
         found=path[:80],

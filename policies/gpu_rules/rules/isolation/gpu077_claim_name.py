@@ -24,7 +24,7 @@ from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 
 
-def _named(subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_claim_name(subject: Subject, context: Context) -> Iterator[Finding]:
     if not is_claim(subject):
         return
     # Names decide only what a maximum counts, and what the settings list as other claims.
@@ -37,8 +37,8 @@ def _named(subject: Subject, context: Context) -> Iterator[Finding]:
     if is_generated(subject, context):
         return
     # Without a cap, nothing counts the devices of a claim, and an unclear class may stay unclear.
-    known = any(of_gpus(one.device_class, context) for one in requests(subject))
-    if known or (is_capped and most_gpus(subject, context)):
+    is_known_gpu = any(of_gpus(request.device_class, context) for request in requests(subject))
+    if is_known_gpu or (is_capped and most_gpus(subject, context)):
         yield Finding(
             path="metadata.name",
             found=f"{subject.name[:80]}, the name of a claim for other devices, but the claim is "
@@ -52,7 +52,7 @@ RULE = Rule(
     id="GPU077",
     title="A claim for GPUs isn't named like a claim for other devices",
     severity=Severity.MANDATORY,
-    check=_named,
+    check=_check_claim_name,
     why="A policy sees the name of a pod's claim, not its devices. If that name is one of other "
     "devices, such as nic or rdma, the claim does not count for the maximum of a pod (GPU028); if "
     "otherClaims lists it, the pod counts as one without GPUs. So the rule speaks only of names in "

@@ -18,11 +18,11 @@ from .gpu036_host_paths import NEAR_GPUS, on_gpu_nodes
 from .paths import DIRECT, PARENTS, direct_cel, gives_gpus, gives_gpus_cel
 
 
-def _agents(subject: Subject, context: Context) -> bool:
+def _is_workload_agent(subject: Subject, context: Context) -> bool:
     return subject.is_workload(context) and is_agent(subject, context)
 
 
-def _paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_paths(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     near = on_gpu_nodes(subject, pod, context)
     for index, path, written in mounted(pod):
         refused = written and path.startswith(DIRECT)
@@ -39,7 +39,7 @@ RULE = Rule(
     id="GPU078",
     title="A node agent's host paths give no access to GPUs",
     severity=Severity.ADVISORY,
-    check=each_pod(_paths, when=_agents),
+    check=each_pod(_check_paths, when=_is_workload_agent),
     why="Agents for metrics, storage, network and security are DaemonSets that read folders of "
     "their nodes, and some of these folders give access to GPUs. GPU036 rejects such paths "
     "in other pods. As long as nobody declares which namespaces have agents, this rule gives "

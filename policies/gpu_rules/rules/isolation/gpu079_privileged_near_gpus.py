@@ -18,7 +18,7 @@ from .gpu036_host_paths import NEAR_GPUS, on_gpu_nodes
 from .privileged import IS_PRIVILEGED, privileged
 
 
-def _near(subject: Subject, context: Context) -> bool:
+def _is_near_gpus(subject: Subject, context: Context) -> bool:
     pod = subject.pod
     return (
         pod is not None
@@ -28,7 +28,7 @@ def _near(subject: Subject, context: Context) -> bool:
     )
 
 
-def _away(container: Container, _: Context) -> Iterator[Finding]:
+def _check_privileged(container: Container, _: Context) -> Iterator[Finding]:
     yield from privileged(container, "can run on GPU nodes", "false, or nodes without GPUs")
 
 
@@ -37,7 +37,7 @@ RULE = Rule(
     title="A privileged container without GPUs doesn't run on GPU nodes",
     severity=Severity.ADVISORY,
     mandatory_if=Declared.TRUST,
-    check=each_container(_away, when=_near),
+    check=each_container(_check_privileged, when=_is_near_gpus),
     why="A privileged container sees all devices of its node, whatever it requests. If it "
     "tolerates the taint of the GPU nodes, or if the GPU nodes have no taint, it reaches "
     "GPUs that belong to other pods. Node agents are often privileged, so the rule is advice as "

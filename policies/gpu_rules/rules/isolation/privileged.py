@@ -13,17 +13,17 @@ IS_PRIVILEGED: Final = "c.?securityContext.?privileged.orValue(false)"
 """CEL that is true if the container `c` is privileged."""
 
 
-def privileged(container: Container, where: str, wanted: str) -> Iterator[Finding]:
+def privileged(container: Container, reason: str, wanted: str) -> Iterator[Finding]:
     """Yield a finding if a container is privileged.
 
     Args:
-        where: In which pod the container may not be privileged, for the message.
+        reason: In which pod the container may not be privileged, for the message.
         wanted: What the rule requires, for the message.
     """
     if at(container.spec, "securityContext", "privileged") is True:
         yield Finding(
             path=f"{container.path}.securityContext.privileged",
-            found=f"true in a pod that {where}",
+            found=f"true in a pod that {reason}",
             wanted=wanted,
             cure="Add only the capabilities that it needs: a privileged container sees all GPUs "
             "of the node.",

@@ -17,7 +17,7 @@ from ..unknown import at, mapping
 _HAMI = frozenset({"limits.nvidia.com/gpumem", "limits.nvidia.com/gpucores"})
 
 
-def _quota(subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_quota(subject: Subject, context: Context) -> Iterator[Finding]:
     for key in mapping(at(subject.manifest, "spec", "hard")):
         name = key.removeprefix("limits.")
         if key not in _HAMI and is_gpu(name, context):
@@ -33,7 +33,7 @@ RULE = Rule(
     id="GPU013",
     title="A quota for GPUs uses the key requests.<resource>",
     severity=Severity.MANDATORY,
-    check=each_object(_quota, "ResourceQuota"),
+    check=each_object(_check_quota, "ResourceQuota"),
     why="Kubernetes counts extended resources only under requests.<name>. The API server also "
     "accepts quotas on limits.nvidia.com/gpu and nvidia.com/gpu, but then limits nothing.",
     source="kubernetes v1.34.4 pkg/quota/v1/evaluator/core/pods.go "

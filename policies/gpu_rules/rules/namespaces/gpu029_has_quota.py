@@ -16,7 +16,7 @@ from ..unknown import UNKNOWN, at
 from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 
 
-def _counted(quota: Subject, key: str) -> bool:
+def _counts_all_pods(quota: Subject, key: str) -> bool:
     """Return whether a quota counts a resource for all pods; an unknown quota counts.
 
     A quota with scopes counts only the pods in the scopes.
@@ -36,13 +36,15 @@ def _has_quota(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[
         return
     users: dict[tuple[str, str], Subject] = {}
     for user in subjects:
-        for key in _counts(user, context):
+        for key in _counting_keys(user, context):
             users.setdefault((user.namespace, key), user)
     for namespace in subjects:
         for (space, key), user in users.items():
             if namespace.kind != "Namespace" or namespace.name != space:
                 continue
-            if not any(quota.namespace == space and _counted(quota, key) for quota in quotas):
+            if not any(
+                quota.namespace == space and _counts_all_pods(quota, key) for quota in quotas
+            ):
                 yield namespace, _without_quota(user, key)
 
 
@@ -55,7 +57,7 @@ def _without_quota(user: Subject, key: str) -> Finding:
     )
 
 
-def _counts(subject: Subject, context: Context) -> Iterator[str]:
+def _counting_keys(subject: Subject, context: Context) -> Iterator[str]:
     """Yield the quota keys that count the GPUs of a workload or claim in a known namespace."""
     if not (subject.namespace and subject.is_workload(context)):
         return

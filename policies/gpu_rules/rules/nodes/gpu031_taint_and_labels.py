@@ -31,12 +31,12 @@ def _kept_free(subject: Subject, context: Context) -> Iterator[Finding]:
         yield Finding(
             path="metadata.labels",
             found="no labels of a GPU pool",
-            wanted=" or ".join(map(_written, wanted)),
+            wanted=" or ".join(map(_labels_text, wanted)),
             cure="Add the labels of its pool: otherwise pods that select GPU nodes never run here.",
         )
 
 
-def _written(labels: Mapping[str, str]) -> str:
+def _labels_text(labels: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in labels.items())
 
 
@@ -47,8 +47,8 @@ def _wanted_taints(context: Context) -> str:
 
 
 def _has(labels: object, wanted: Mapping[str, str]) -> bool:
-    own = mapping(labels)
-    return all(own.get(key) == value for key, value in wanted.items())
+    present = mapping(labels)
+    return all(present.get(key) == value for key, value in wanted.items())
 
 
 RULE = Rule(

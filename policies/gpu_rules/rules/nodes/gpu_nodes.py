@@ -17,8 +17,8 @@ PRESENT = "nvidia.com/gpu.present"
 def gpus_of(subject: Subject, context: Context) -> str:
     """Return the GPU resource that a Node has by its capacity or its label, or an empty text."""
     status = mapping(at(subject.manifest, "status"))
-    for part in ("capacity", "allocatable"):
-        for name, resource in resource_list(status.get(part)).items():
+    for section in ("capacity", "allocatable"):
+        for name, resource in resource_list(status.get(section)).items():
             if is_gpu(name, context) and resource.quantity and resource.quantity.milli > 0:
                 return name
     labels = mapping(at(subject.manifest, "metadata", "labels"))
@@ -28,8 +28,10 @@ def gpus_of(subject: Subject, context: Context) -> str:
 def taint_keys(subject: Subject) -> list[str]:
     """Return the keys of the Node's taints that keep pods away."""
     taints = sequence(at(subject.manifest, "spec", "taints"))
-    known = [NodeTaint(text(at(one, "key")), effect=text(at(one, "effect"))) for one in taints]
-    return [taint.key for taint in known if taint.is_hard]
+    node_taints = [
+        NodeTaint(text(at(taint, "key")), effect=text(at(taint, "effect"))) for taint in taints
+    ]
+    return [taint.key for taint in node_taints if taint.is_hard]
 
 
 def taints_known(subject: Subject) -> bool:

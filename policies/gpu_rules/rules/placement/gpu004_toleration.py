@@ -16,7 +16,7 @@ from ..signs import PLACED
 from ..twin import pods
 
 
-def _tolerated(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_tolerations(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     pools = candidate_pools(pod, context)
     if not pools or not gpu_requests(subject, context):
         return
@@ -37,7 +37,7 @@ RULE = Rule(
     id="GPU004",
     title="A pod that requests GPUs tolerates the taint of the GPU nodes",
     severity=Severity.MANDATORY,
-    check=each_pod(_tolerated),
+    check=each_pod(_check_tolerations),
     why="GPU nodes are tainted to keep other workloads away. Without a toleration, the pod "
     "stays Pending. The admission plugin ExtendedResourceToleration adds one, but it is off "
     "by default, and it works only if the taint's key is the name of the resource.",

@@ -22,15 +22,15 @@ def _fits_a_node(pod: Pod, subject: Subject, context: Context) -> Iterator[Findi
     pools = candidate_pools(pod, context)
     for name, amount in gpu_requests(subject, context).items():
         sizes = {pool.name: per_node(pool, name, context) for pool in pools}
-        known = {pool: size for pool, size in sizes.items() if size is not None}
-        if not known:
+        known_sizes = {pool: size for pool, size in sizes.items() if size is not None}
+        if not known_sizes:
             continue
-        largest = max(known, key=lambda pool: known[pool])
-        if amount > known[largest]:
+        largest = max(known_sizes, key=lambda pool: known_sizes[pool])
+        if amount > known_sizes[largest]:
             yield Finding(
                 path=pod.under("spec"),
                 found=f"{show(amount)} {name} in one pod",
-                wanted=f"at most {known[largest]}, the amount of a node in pool {largest}",
+                wanted=f"at most {known_sizes[largest]}, the amount of a node in pool {largest}",
                 cure="Use several pods: a pod runs on one node.",
             )
 

@@ -39,7 +39,7 @@ _NO_CLAIMS = frozenset({"device-plugin", "gpu-manager", "hami"})
 """Platforms without a driver that gives GPUs to claims (DRA)."""
 
 
-def _advertised(container: Container, context: Context) -> Iterator[Finding]:
+def _check_advertised(container: Container, context: Context) -> Iterator[Finding]:
     foreign = _FOREIGN.get(context.platform or "", frozenset()) - context.resource_names
     for name in sorted(foreign & container.asked_names):
         yield Finding(
@@ -50,7 +50,7 @@ def _advertised(container: Container, context: Context) -> Iterator[Finding]:
         )
 
 
-def _claimed(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_claimed(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     if context.platform in _NO_CLAIMS and not any(map(_is_class, context.resource_names)):
         for claim in gpu_claims(subject, context):
             if claim.sure:
@@ -72,7 +72,7 @@ RULE = Rule(
     id="GPU015",
     title="The cluster's platform advertises the GPU resource",
     severity=Severity.MANDATORY,
-    check=in_turn(each_container(_advertised), each_pod(_claimed)),
+    check=in_turn(each_container(_check_advertised), each_pod(_check_claimed)),
     why="NVIDIA's device plugin advertises nvidia.com/gpu; gpu-manager advertises "
     "tencent.com/vcuda-core and vcuda-memory; a DRA driver advertises neither, and without "
     "a DRA driver no claim is fulfilled. A pod that requests what the platform lacks never "

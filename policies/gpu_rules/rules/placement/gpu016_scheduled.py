@@ -17,17 +17,17 @@ from ..twin import pods
 from ..unknown import text
 
 
-def _scheduled(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_node_name(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     if text(pod.spec.get("nodeName")) and gpus_of(subject, context).may_have:
         yield Finding(
             path=pod.under("spec.nodeName"),
-            found=f"a fixed node for a pod that requests {_first(subject, context)}",
+            found=f"a fixed node for a pod that requests {_first_gpu_resource(subject, context)}",
             wanted="no nodeName",
             cure="Use nodeSelector instead: only the scheduler counts the free GPUs.",
         )
 
 
-def _first(subject: Subject, context: Context) -> str:
+def _first_gpu_resource(subject: Subject, context: Context) -> str:
     """Return the name of the first GPU resource of a pod; the amounts may all be unknown."""
     return next(iter(gpu_requests(subject, context)), "GPUs")
 
@@ -36,7 +36,7 @@ RULE = Rule(
     id="GPU016",
     title="The scheduler places a pod that requests GPUs",
     severity=Severity.MANDATORY,
-    check=each_pod(_scheduled),
+    check=each_pod(_check_node_name),
     why="A pod with nodeName bypasses the scheduler, so nothing counts the free GPUs. If too "
     "few are free, the kubelet ends the pod with OutOfnvidia.com/gpu.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go",

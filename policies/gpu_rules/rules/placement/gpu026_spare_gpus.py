@@ -15,7 +15,7 @@ from ..rule import Finding, Rule, Subject
 from ..twin import pods
 
 
-def _surge(_: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_surge(_: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     posts = fenceposts(subject)
     if posts is None or posts.unavailable > 0 or posts.replicas == 0:
         return
@@ -36,7 +36,7 @@ RULE = Rule(
     id="GPU026",
     title="An update of a GPU Deployment needs no free GPUs",
     severity=Severity.ADVISORY,
-    check=each_pod(_surge),
+    check=each_pod(_check_surge),
     why="By default, an update starts a quarter more pods (rounded up) and may end a quarter of "
     "the old pods (rounded down, so none if there are fewer than four). Without free GPUs, "
     "the new pods stay Pending and the old pods are never replaced. If the sizes of the "

@@ -22,7 +22,7 @@ from ..twin import pods
 from .room import CORES
 
 
-def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:
+def _gpus_of_amount(name: str, amount: Fraction, context: Context) -> Fraction:
     """Return an amount as a number of GPUs or MIG devices; vcuda-cores are fractions."""
     if name == VCUDA_CORE:
         return amount / CORES
@@ -30,15 +30,15 @@ def _gpus(name: str, amount: Fraction, context: Context) -> Fraction:
 
 
 def _capped_container(container: Container, context: Context) -> Iterator[Finding]:
-    cap, asked = context.max_gpus_per_container, Fraction(0)
+    cap, requested = context.max_gpus_per_container, Fraction(0)
     for name in container.resource_names:
         resource = container.effective(name)
         if resource and resource.quantity:
-            asked += _gpus(name, resource.quantity.units, context)
-    if cap is not None and asked > cap:
+            requested += _gpus_of_amount(name, resource.quantity.units, context)
+    if cap is not None and requested > cap:
         yield Finding(
             path=f"{container.path}.resources.limits",
-            found=f"{show(asked)} GPUs in one container",
+            found=f"{show(requested)} GPUs in one container",
             wanted=f"at most {cap}",
             cure="Request fewer GPUs, or raise the setting maxGpusPerContainer.",
         )
@@ -46,7 +46,7 @@ def _capped_container(container: Container, context: Context) -> Iterator[Findin
 
 def _capped_pod(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     resources = resource_requests(pod, context)
-    counted = [_gpus(name, amount, context) for name, amount in resources.items()]
+    counted = [_gpus_of_amount(name, amount, context) for name, amount in resources.items()]
     claims = list(gpu_claims(subject, context))
     # GPU065 refuses a claim above the least cap, so a claim that nobody shows has no more.
     most = least_cap(context) or 0

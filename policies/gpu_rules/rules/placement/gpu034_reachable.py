@@ -17,7 +17,7 @@ from ..twin import pods
 from ..unknown import mapping
 
 
-def _reachable(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_reachable(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     if not gpu_pools(context) or not gpu_requests(subject, context):
         return
     if candidate_pools(pod, context):
@@ -35,7 +35,7 @@ RULE = Rule(
     id="GPU034",
     title="A pod that requests GPUs selects nodes that have GPUs",
     severity=Severity.MANDATORY,
-    check=each_pod(_reachable),
+    check=each_pod(_check_reachable),
     why="If nodeSelector, or every term of the required node affinity, needs a label that has "
     "another value on all GPU pools of the stack, the pod stays Pending.",
     source="k8s.io/component-helpers v0.34.4 scheduling/corev1/nodeaffinity/nodeaffinity.go",

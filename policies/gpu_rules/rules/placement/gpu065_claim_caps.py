@@ -19,7 +19,7 @@ from ..rule import Finding, Need, Rule, Subject
 from ..twin import Scope, Twin
 
 
-def _capped(subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_claim_cap(subject: Subject, context: Context) -> Iterator[Finding]:
     cap, total = least_cap(context), most_gpus(subject, context)
     if cap is not None and total > cap:
         yield Finding(
@@ -35,7 +35,7 @@ RULE = Rule(
     id="GPU065",
     title="A claim requests no more GPUs than the configured maximum",
     severity=Severity.MANDATORY,
-    check=_capped,
+    check=_check_claim_cap,
     why="Claims (DRA) are not part of the limits of containers, so GPU028 does not count them. "
     "All requests of a claim count together; of alternatives, the largest counts; "
     "allocationMode All counts as 32 devices, the most that one claim can have. Devices of "

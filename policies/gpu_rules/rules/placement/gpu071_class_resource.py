@@ -14,7 +14,7 @@ from ..twin import NoTwin
 from ..unknown import at, text
 
 
-def _counted(subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_class_resource(subject: Subject, context: Context) -> Iterator[Finding]:
     if subject.group_version.partition("/")[0] != GROUP:
         return
     name = text(at(subject.manifest, "spec", "extendedResourceName"))
@@ -34,7 +34,7 @@ RULE = Rule(
     id="GPU071",
     title="A DeviceClass gives GPUs under a resource name that the rules count",
     severity=Severity.MANDATORY,
-    check=each_object(_counted, "DeviceClass"),
+    check=each_object(_check_class_resource, "DeviceClass"),
     why="A DeviceClass with extendedResourceName provides its devices to pods that request this "
     "resource. If no setting lists the name, containers get GPUs that GPU028 and all rules "
     "for GPU pods miss. A class has GPUs if its name or its resource says so.",

@@ -14,7 +14,7 @@ from ..twin import ENFORCED
 from . import VALIDATION
 
 
-def _cure(resource: Resource) -> str:
+def _cure_text(resource: Resource) -> str:
     if resource.name == VCUDA_MEMORY:
         return "Request whole blocks of 256 MiB."
     if resource.name != VCUDA_CORE or resource.quantity is None:
@@ -26,13 +26,13 @@ def _cure(resource: Resource) -> str:
     return "Request hundredths of a GPU: 1 to 100, or a multiple of 100."
 
 
-def _whole(resource: Resource, _: Container, __: Context) -> Iterator[Finding]:
+def _check_whole(resource: Resource, _: Container, __: Context) -> Iterator[Finding]:
     if resource.quantity and not resource.quantity.whole:
         yield Finding(
             path=resource.path,
             found=str(resource.quantity),
             wanted="a whole number",
-            cure=_cure(resource),
+            cure=_cure_text(resource),
         )
 
 
@@ -40,7 +40,7 @@ RULE = Rule(
     id="GPU001",
     title="GPU amounts are whole numbers",
     severity=Severity.MANDATORY,
-    check=each_amount(_whole),
+    check=each_amount(_check_whole),
     why="The API server rejects a fraction of an extended resource. It first rounds up to a "
     "thousandth: 2000m and 0.9999999 are accepted, 500m and 1.5 are rejected.",
     source=f"{VALIDATION} ValidateResourceQuantityValue; pkg/apis/core/v1/defaults.go "

@@ -14,7 +14,7 @@ from ..twin import ENFORCED
 from . import VALIDATION
 
 
-def _equal(request: Resource, container: Container, _: Context) -> Iterator[Finding]:
+def _check_equal(request: Resource, container: Container, _: Context) -> Iterator[Finding]:
     limit = container.limits.get(request.name)
     if limit is None or request is limit or not (request.quantity and limit.quantity):
         return
@@ -33,7 +33,7 @@ RULE = Rule(
     id="GPU002",
     title="A GPU request equals its limit",
     severity=Severity.MANDATORY,
-    check=each_amount(_equal, by_class=True),
+    check=each_amount(_check_equal, by_class=True),
     why="GPUs cannot be overcommitted: if a container has both a request and a limit, the API "
     "server rejects a request that differs from the limit.",
     source=f"{VALIDATION} validateResourceRequirements",

@@ -13,12 +13,12 @@ from ..twin import ENFORCED
 from . import VALIDATION
 
 
-def _limited(request: Resource, container: Container, _: Context) -> Iterator[Finding]:
+def _check_limit(request: Resource, container: Container, _: Context) -> Iterator[Finding]:
     if container.limits_known and request.name not in container.limits:
-        asked = str(request.quantity) if request.quantity else "a request"
+        amount = str(request.quantity) if request.quantity else "a request"
         yield Finding(
             path=request.path,
-            found=f"{asked} without a limit",
+            found=f"{amount} without a limit",
             wanted=f"limits[{request.name}] with the same value",
             cure="Move the entry from requests to limits.",
         )
@@ -28,7 +28,7 @@ RULE = Rule(
     id="GPU003",
     title="A GPU request has a limit",
     severity=Severity.MANDATORY,
-    check=each_amount(_limited),
+    check=each_amount(_check_limit),
     why="A limit alone is enough, because it is also the request. The API server rejects a "
     "request alone, because resources that cannot be overcommitted need a limit.",
     source=f"{VALIDATION} validateResourceRequirements",

@@ -12,7 +12,7 @@ from ..rule import Finding, Rule
 from ..twin import ENFORCED
 
 
-def _readable(resource: Resource) -> Iterator[Finding]:
+def _check_readable(resource: Resource) -> Iterator[Finding]:
     if resource.amount is None:
         yield Finding(
             path=resource.path,
@@ -26,7 +26,7 @@ RULE = Rule(
     id="GPU009",
     title="A GPU amount is a valid quantity",
     severity=Severity.MANDATORY,
-    check=each_amount_or_quota(_readable),
+    check=each_amount_or_quota(_check_readable),
     why="The API server cannot decode an object with a value such as 0x8 or `two` in place of a "
     "quantity. It accepts exponents above 1,000; this rule does not, because no node has so "
     "many devices.",

@@ -18,9 +18,9 @@ from . import VALIDATION
 
 def _not_pod_level(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     resources = mapping(pod.spec.get("resources"))
-    for part in ("limits", "requests"):
-        path = pod.under(f"spec.resources.{part}")
-        for name, resource in resource_list(resources.get(part), path).items():
+    for section in ("limits", "requests"):
+        path = pod.under(f"spec.resources.{section}")
+        for name, resource in resource_list(resources.get(section), path).items():
             if is_gpu(name, context) or is_extended_resource(name):
                 yield Finding(
                     path=resource.path,

@@ -13,13 +13,13 @@ from ..rule import Finding, Rule
 from ..twin import NoTwin
 
 
-def _spelled(container: Container, context: Context) -> Iterator[Finding]:
+def _check_spelling(container: Container, context: Context) -> Iterator[Finding]:
     for name in sorted(container.resource_names):
         right = meant(name, context)
         if right is not None:
-            part = "limits" if name in container.limits else "requests"
+            section = "limits" if name in container.limits else "requests"
             yield Finding(
-                path=f"{container.path}.resources.{part}[{name}]",
+                path=f"{container.path}.resources.{section}[{name}]",
                 found=name,
                 wanted=right,
                 cure="Correct the name: no device plugin advertises it, so the pod would stay "
@@ -31,7 +31,7 @@ RULE = Rule(
     id="GPU014",
     title="GPU resources have the names that nodes advertise",
     severity=Severity.MANDATORY,
-    check=each_container(_spelled),
+    check=each_container(_check_spelling),
     why="The API server accepts any qualified name. It even treats "
     "alpha.kubernetes.io/nvidia-gpu as a native resource, which needs no limit and no whole "
     "number. No node advertises such a resource, so the pod stays Pending forever.",

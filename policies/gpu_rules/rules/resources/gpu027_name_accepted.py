@@ -16,12 +16,12 @@ from ..twin import ENFORCED
 _SHOWN = 80
 
 
-def _accepted(container: Container, _: Context) -> Iterator[Finding]:
-    for part, listed in (("limits", container.limits), ("requests", container.requests)):
+def _check_names(container: Container, _: Context) -> Iterator[Finding]:
+    for section, listed in (("limits", container.limits), ("requests", container.requests)):
         for name in sorted(listed):
             if not is_container_resource(name):
                 yield Finding(
-                    path=f"{container.path}.resources.{part}[{name[:_SHOWN]}]",
+                    path=f"{container.path}.resources.{section}[{name[:_SHOWN]}]",
                     found="a name that the API server rejects",
                     wanted="cpu, memory, ephemeral-storage, hugepages-… or <domain>/<name>",
                     cure="Write the name that the device plugin advertises, such as "
@@ -33,7 +33,7 @@ RULE = Rule(
     id="GPU027",
     title="The API server accepts the name of each resource",
     severity=Severity.MANDATORY,
-    check=each_container(_accepted, HAVE_RESOURCES),
+    check=each_container(_check_names, HAVE_RESOURCES),
     why="Without a domain, the API server accepts only Kubernetes' own resources. With a "
     "domain, the name must have the form of a label key and must not begin with "
     "`requests.`, which quotas use.",

@@ -17,15 +17,15 @@ from ..twin import pods
 
 
 def _one_mig(container: Container, _: Context) -> Iterator[Finding]:
-    asked = [
+    mig_requests = [
         resource
         for name in sorted(container.resource_names)
         if name.startswith(MIG) and (resource := container.effective(name))
     ]
-    total = sum(request.quantity.units for request in asked if request.quantity)
+    total = sum(request.quantity.units for request in mig_requests if request.quantity)
     if total > 1:
         yield Finding(
-            path=asked[0].path,
+            path=mig_requests[0].path,
             found=f"{show(total)} MIG devices in one container",
             wanted="1",
             cure="Use a larger MIG profile, or one container for each device.",

@@ -15,7 +15,7 @@ from ..signs import NAMES
 from ..twin import pods
 
 
-def _percentage(container: Container, _: Context) -> Iterator[Finding]:
+def _check_percentage(container: Container, _: Context) -> Iterator[Finding]:
     resource = container.effective(HAMI_PERCENTAGE)
     if resource and resource.quantity and resource.quantity.units > 100:
         yield Finding(
@@ -31,7 +31,7 @@ RULE = Rule(
     id="GPU061",
     title="gpumem-percentage is 0 to 100",
     severity=Severity.MANDATORY,
-    check=each_container(_percentage),
+    check=each_container(_check_percentage),
     why="It is a percentage of each device's memory. HAMi's webhook rejects a percentage above "
     "100; without the webhook, HAMi's scheduler treats it as 100.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go validateMemoryPercentage, "

@@ -16,7 +16,7 @@ from . import VALIDATION
 _SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 
-def _claims(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
+def _check_claims(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
     yield from _of_the_pod(pod)
     if sequence(at(pod.spec, "resources", "claims")):
         yield Finding(
@@ -26,8 +26,8 @@ def _claims(pod: Pod, _: Subject, __: Context) -> Iterator[Finding]:
             cure="Move the claims to the container that uses the devices.",
         )
     declared = pod.spec.get("resourceClaims")
-    known = declared is not UNKNOWN and not holds_unknown(declared)
-    names = {text(at(claim, "name")) for claim in sequence(declared)} if known else None
+    is_known = declared is not UNKNOWN and not holds_unknown(declared)
+    names = {text(at(claim, "name")) for claim in sequence(declared)} if is_known else None
     for container in pod.resource_containers:
         yield from named(container, _of_a_container(container, names))
 
@@ -48,11 +48,11 @@ def _of_the_pod(pod: Pod) -> Iterator[Finding]:
                 cure="Rename the claim: containers refer to it by this name.",
             )
         names.add(text(name))
-        given = [field for field in _SOURCES if claim.get(field) is not None]
-        if len(given) != 1:
+        sources = [field for field in _SOURCES if claim.get(field) is not None]
+        if len(sources) != 1:
             yield Finding(
                 path=place,
-                found="a claim and a template" if given else "neither a claim nor a template",
+                found="a claim and a template" if sources else "neither a claim nor a template",
                 wanted="one of " + " and ".join(_SOURCES),
                 cure="Set the name of a ResourceClaim, or of a ResourceClaimTemplate.",
             )
@@ -78,8 +78,8 @@ def _of_a_container(container: Container, declared: set[str] | None) -> Iterator
                 cure="Add the claim to resourceClaims of the pod.",
             )
         if any(
-            text(name) == other and (request == which or not (request and which))
-            for other, which in used
+            text(name) == used_name and (request == which or not (request and which))
+            for used_name, which in used
         ):
             yield Finding(
                 path=place,
@@ -94,7 +94,7 @@ RULE = Rule(
     id="GPU074",
     title="A container uses the claims that its pod declares",
     severity=Severity.MANDATORY,
-    check=each_pod(_claims),
+    check=each_pod(_check_claims),
     why="Claims for devices (DRA) are declared in resourceClaims of the pod, each with one "
     "claim or one template, and are used by containers. The API server rejects claims that "
     "are not declared, that are listed twice, or that are in the resources of the pod as a "

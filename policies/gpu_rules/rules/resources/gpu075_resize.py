@@ -16,25 +16,25 @@ from . import VALIDATION
 _RESIZED = frozenset({"cpu", "memory"})
 
 
-def _resized(container: Container, _: Context) -> Iterator[Finding]:
-    seen: set[str] = set()
+def _check_resize_policy(container: Container, _: Context) -> Iterator[Finding]:
+    names: set[str] = set()
     for index, policy in enumerate(sequence(container.spec.get("resizePolicy"))):
         name = at(policy, "resourceName")
-        if name is not UNKNOWN and (text(name) not in _RESIZED or text(name) in seen):
+        if name is not UNKNOWN and (text(name) not in _RESIZED or text(name) in names):
             yield Finding(
                 path=f"{container.path}.resizePolicy[{index}].resourceName",
-                found=f"{text(name)[:80]} twice" if text(name) in seen else text(name)[:80],
+                found=f"{text(name)[:80]} twice" if text(name) in names else text(name)[:80],
                 wanted="cpu or memory, each once",
                 cure="Remove the entry: only cpu and memory of a running container can change.",
             )
-        seen.add(text(name))
+        names.add(text(name))
 
 
 RULE = Rule(
     id="GPU075",
     title="Only cpu and memory have a resize policy",
     severity=Severity.MANDATORY,
-    check=each_container(_resized, HAVE_RESOURCES),
+    check=each_container(_check_resize_policy, HAVE_RESOURCES),
     why="The number of devices of a running container can't change. The API server rejects a "
     "resizePolicy for any resource but cpu and memory.",
     source=f"{VALIDATION} validateResizePolicy",

@@ -16,7 +16,7 @@ _MODES = ("ExactCount", "All")
 _V1 = "resource.k8s.io/v1"
 
 
-def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:
+def _check_requests(subject: Subject, _: Context) -> Iterator[Finding]:
     if not is_claim(subject):
         return
     names: set[str] = set()
@@ -36,10 +36,10 @@ def _accepted(subject: Subject, _: Context) -> Iterator[Finding]:
             found = " and ".join(ways) or "no devices"
             yield Finding(place, found, "one of exactly and firstAvailable", _CURE)
     for one in requests(subject):
-        yield from _counted(one, subject.group_version == _V1)
+        yield from _check_count(one, subject.group_version == _V1)
 
 
-def _counted(request: DeviceRequest, complete: bool) -> Iterator[Finding]:
+def _check_count(request: DeviceRequest, complete: bool) -> Iterator[Finding]:
     mode, count = request.raw.get("allocationMode"), request.raw.get("count")
     name = request.raw.get("deviceClassName")
     if complete and request.raw and name is not UNKNOWN and not text(name):
@@ -58,7 +58,7 @@ RULE = Rule(
     id="GPU076",
     title="The API server accepts the requests of each claim",
     severity=Severity.MANDATORY,
-    check=_accepted,
+    check=_check_requests,
     why="Each request of a claim needs a unique name. It names its devices once, either exactly "
     "or as alternatives, by a DeviceClass and a positive count or allocationMode All.",
     source="kubernetes v1.36.3 pkg/apis/resource/validation/validation.go validateDeviceRequest, "

@@ -20,7 +20,7 @@ _MOST: Final = {HAMI_CORES: 100, HAMI_MEMORY: cel.CAP - 1}
 _WANTED: Final = {HAMI_CORES: "1 to 100", HAMI_MEMORY: "a number of MiB, such as 3000"}
 
 
-def _amounts(container: Container, _: Context) -> Iterator[Finding]:
+def _check_amounts(container: Container, _: Context) -> Iterator[Finding]:
     for name, most in _MOST.items():
         resource = container.effective(name)
         if resource and resource.quantity and resource.quantity.units > most:
@@ -37,7 +37,7 @@ RULE = Rule(
     id="GPU080",
     title="gpucores and gpumem are amounts that HAMi can assign",
     severity=Severity.MANDATORY,
-    check=each_container(_amounts),
+    check=each_container(_check_amounts),
     why="HAMi's gpucores are hundredths of a GPU, so more than 100 fit no device. gpumem is a "
     "number of MiB: for HAMi, 3Gi is 3,221,225,472 MiB, which it treats as no request.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go GenerateResourceRequests, Fit",

@@ -18,12 +18,12 @@ from ..twin import pods
 _PARTS: Final = frozenset({HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE})
 
 
-def _numbered(container: Container, _: Context) -> Iterator[Finding]:
-    parts = sorted(_PARTS & container.asked_names)
-    if parts and GPU not in container.resource_names:
+def _check_number(container: Container, _: Context) -> Iterator[Finding]:
+    share_names = sorted(_PARTS & container.asked_names)
+    if share_names and GPU not in container.resource_names:
         yield Finding(
             path=f"{container.path}.resources.limits[{GPU}]",
-            found=f"no number of GPUs, but {parts[0]}",
+            found=f"no number of GPUs, but {share_names[0]}",
             wanted="the number of GPUs",
             cure=f"Request {GPU}, too: quotas count it, and only HAMi's webhook adds it otherwise.",
         )
@@ -33,7 +33,7 @@ RULE = Rule(
     id="GPU081",
     title="A container with a part of a GPU also requests a number of GPUs",
     severity=Severity.ADVISORY,
-    check=each_container(_numbered),
+    check=each_container(_check_number),
     why="gpucores, gpumem and gpumem-percentage are amounts of each device; nvidia.com/gpu is "
     "the number of devices. If the number is missing, HAMi's webhook adds its default, so "
     "that no manifest, no configured maximum and no quota shows it.",

@@ -22,8 +22,8 @@ from .asked import (
 
 def _core_with_memory(container: Container, _: Context) -> Iterator[Finding]:
     core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
-    known = container.limits_known and container.requests_known
-    if memory is None or memory.quantity is None or memory.quantity.milli <= 0 or not known:
+    is_known = container.limits_known and container.requests_known
+    if memory is None or memory.quantity is None or memory.quantity.milli <= 0 or not is_known:
         return
     if core is None or (core.quantity is not None and core.quantity.milli == 0):
         yield Finding(

@@ -30,9 +30,9 @@ _MOST_BLOCKS = 4096
 
 def _memory_fits(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     sizes = [pool.gpu_memory_mib for pool in candidate_pools(pod, context)]
-    known = [size for size in sizes if size is not None]
-    complete = known and len(known) == len(sizes)
-    blocks = max(known) // _BLOCK_MIB if complete else _MOST_BLOCKS
+    known_sizes = [size for size in sizes if size is not None]
+    complete = known_sizes and len(known_sizes) == len(sizes)
+    blocks = max(known_sizes) // _BLOCK_MIB if complete else _MOST_BLOCKS
     for container in pod.containers:
         yield from named(container, _at_most(blocks, container))
 

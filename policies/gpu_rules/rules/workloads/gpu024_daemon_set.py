@@ -16,8 +16,8 @@ from ..twin import pods
 
 
 def _daemon_set(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    held = resource_requests(pod, context) | claim_requests(subject, context, held=True)
-    for name, amount in held.items():
+    amounts = resource_requests(pod, context) | claim_requests(subject, context, held=True)
+    for name, amount in amounts.items():
         yield Finding(
             path=pod.under("spec"),
             found=f"{show(amount)} {name} in a DaemonSet",

@@ -19,7 +19,7 @@ _JOBS = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
 _MOST_RETRIES = 10
 
 
-def _deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     place = _JOBS[subject.kind]
     if pod.copies is not None or not requests_gpus(subject, context):
         return
@@ -47,7 +47,7 @@ RULE = Rule(
     id="GPU048",
     title="A GPU Job has a deadline and few retries",
     severity=Severity.ADVISORY,
-    check=each_object(each_pod(_deadline), *_JOBS),
+    check=each_object(each_pod(_check_deadline), *_JOBS),
     why="A Job without activeDeadlineSeconds occupies its GPUs for as long as its process "
     "hangs. With a high backoffLimit, it occupies them again after every failure.",
     source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice",

@@ -38,10 +38,10 @@ def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Fin
         or text(at(volume, "hostPath", "path")).rstrip("/") == _SHM
     }
     for container in gpu_containers(subject, context):
-        yield from named(container, _without(memory, claimed, container, context))
+        yield from named(container, _check_shared_memory(memory, claimed, container, context))
 
 
-def _without(
+def _check_shared_memory(
     memory: set[str],
     claimed: Mapping[str, Mapping[str, int]],
     container: Container,

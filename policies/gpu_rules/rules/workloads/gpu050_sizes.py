@@ -20,31 +20,31 @@ from ..unknown import UNKNOWN
 _SIZES = ("cpu", "memory")
 
 
-def _sized(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_sizes(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     """Yield one finding for all containers of an object: advice of this rule is the most common."""
-    found = list(_each(pod, subject, context))
-    if len(found) > 1:
-        more = f"{found[0].found}, and {len(found) - 1} more such findings in this object"
-        yield replace(found[0], found=more)
+    findings = list(_check_each_size(pod, subject, context))
+    if len(findings) > 1:
+        more = f"{findings[0].found}, and {len(findings) - 1} more such findings in this object"
+        yield replace(findings[0], found=more)
     else:
-        yield from found
+        yield from findings
 
 
-def _each(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    asking = [each for each in gpu_containers(subject, context) if _known(each)]
+def _check_each_size(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    asking = [each for each in gpu_containers(subject, context) if _is_known(each)]
     whole = pod.resources
-    if not asking or not _known(whole):
+    if not asking or not _is_known(whole):
         return
-    shared = set(_shared(pod, whole))
+    shared = set(_shared_resources(pod, whole))
     for container in asking:
-        yield from _missing(container, shared)
+        yield from _missing_sizes(container, shared)
         if "memory" not in whole.limits:
-            yield from _unequal(container if container.effective("memory") else whole)
+            yield from _check_unequal(container if container.effective("memory") else whole)
     if "memory" in whole.limits:
         yield from _unequal_whole(pod, whole)
 
 
-def _shared(pod: Pod, whole: Container) -> Iterator[str]:
+def _shared_resources(pod: Pod, whole: Container) -> Iterator[str]:
     """Yield the resources that the containers of a pod share.
 
     If the pod has a limit of any kind, the API server adds a request of each resource that a
@@ -57,11 +57,11 @@ def _shared(pod: Pod, whole: Container) -> Iterator[str]:
         yield "cpu"
 
 
-def _known(container: Container) -> bool:
+def _is_known(container: Container) -> bool:
     return container.requests_known and container.limits_known
 
 
-def _missing(container: Container, shared: Collection[str]) -> Iterator[Finding]:
+def _missing_sizes(container: Container, shared: Collection[str]) -> Iterator[Finding]:
     names = [name for name in _SIZES if name not in shared and container.effective(name) is None]
     if names:
         yield Finding(
@@ -80,10 +80,10 @@ def _unequal_whole(pod: Pod, whole: Container) -> Iterator[Finding]:
     Without a request of its own, a pod requests what its containers request together.
     """
     limit = whole.limits["memory"]
-    asked = [each.effective("memory") for each in pod.resource_containers]
-    if "memory" in whole.requests or not any(asked):
-        yield from _unequal(whole)
-    elif limit.quantity and all(each.quantity for each in asked if each):
+    memory_requests = [container.effective("memory") for container in pod.resource_containers]
+    if "memory" in whole.requests or not any(memory_requests):
+        yield from _check_unequal(whole)
+    elif limit.quantity and all(request.quantity for request in memory_requests if request):
         together = request_of_containers(pod, "memory")
         if together != limit.quantity.units:
             yield Finding(
@@ -95,7 +95,7 @@ def _unequal_whole(pod: Pod, whole: Container) -> Iterator[Finding]:
             )
 
 
-def _unequal(container: Container) -> Iterator[Finding]:
+def _check_unequal(container: Container) -> Iterator[Finding]:
     request, limit = container.effective("memory"), container.limits.get("memory")
     if not (request and request.quantity) or (limit and limit.amount is UNKNOWN):
         return
@@ -114,7 +114,7 @@ RULE = Rule(
     id="GPU050",
     title="A GPU container requests cpu and memory",
     severity=Severity.ADVISORY,
-    check=each_pod(_sized),
+    check=each_pod(_check_sizes),
     why="Without requests, the node fills with other pods, and the GPU waits for data. If "
     "memory has a limit above its request, or no limit, the container is one of the first that are "
     "killed when the node runs out of memory. Requests of the pod as a whole "
