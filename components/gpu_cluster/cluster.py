@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pulumi
 import pulumi_command
 
+from gpu_cluster.change.edits import recorded_settings
 from gpu_cluster.change.file import failures_written
+from gpu_cluster.change.lines import StackFile
 from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
@@ -49,6 +52,8 @@ from gpu_cluster.validation.component import Validation, ValidationArgs
 from gpu_rules.faults import ConfigError, Fault, fault
 from gpu_rules.guard import judging
 
+SETTINGS = "settings"
+"""Name of the output with the settings of the last run, by which a preview names edits."""
 UNKNOWN = (
     "{}: its kubeconfig is known as soon as its cluster exists; until then the difference is "
     "unknown, and everything in the cluster is shown as if nothing of it were there"
@@ -303,7 +308,7 @@ class GpuCluster(pulumi.ComponentResource):
                 after(*served.resources),
             )
             nodes, tests = validation.nodes, validation.tests
-        self.register_outputs({"nodes": nodes, "charts": served.charts})
+        self.register_outputs({"nodes": nodes, "charts": served.charts, SETTINGS: _recorded(args)})
         none = pulumi.Output.from_input("")
         made = hosts.made
         return _Results(
@@ -532,6 +537,16 @@ def _options(
     return pulumi.ResourceOptions(
         parent=parent, depends_on=[*resources, *needed], providers=[*providers]
     )
+
+
+def _recorded(args: GpuClusterArgs) -> str:
+    """Return the settings that the state keeps, with a digest in place of each secret."""
+    if written := StackFile.read(Path(args.source)).settings:
+        return recorded_settings(written)
+    settings = args.settings
+    if isinstance(settings, Cluster):
+        settings = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return recorded_settings(settings, has_secrets=args.secret_values)
 
 
 def _refuse(faults: Iterable[Fault]) -> None:

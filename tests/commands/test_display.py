@@ -57,7 +57,8 @@ def advice(name: str, level: str = "advisory") -> EngineEvent:
     return event(
         "policyEvent",
         {
-            "message": f"GPU049 about {name}", "color": "never", "policyName": "gpu-rules",
+            "message": f"GPU rules that it should keep as a whole.\nGPU049 about {name}",
+            "color": "never", "policyName": "gpu-rules",
             "policyPackName": "gpu-rules", "policyPackVersion": "1", "policyPackVersionTag": "1",
             "enforcementLevel": level, "resourceUrn": urn(name, JOB),
         },

@@ -313,6 +313,38 @@ class Problem(Model):
     line: Count | None = None
 
 
+class SettingEdit(Model):
+    """A setting of the stack file that differs from the last run that succeeded.
+
+    Attributes:
+        path: Path of the setting, such as `pools[a100].gpusPerNode`.
+        was: Value in the last run, as a stack file writes it. Empty: it was not there.
+        now: Value now. Empty: it was taken out.
+    """
+
+    path: Text
+    was: Text = ""
+    now: Text = ""
+
+
+class RefusedWorkload(Model):
+    """A workload that runs, and whose pods admission refuses from this run on.
+
+    Attributes:
+        kind: Kind of the pods' controller; `Pod` for pods without one.
+        namespace: Namespace of the workload.
+        name: Name of the controller or the pod.
+        pods: Number of its pods that run now.
+        why: The first violated rule, with what it wants.
+    """
+
+    kind: Text
+    namespace: Text
+    name: Text
+    pods: Count
+    why: Text
+
+
 class Move(Model):
     """Another cluster than that in which the stack is deployed.
 
@@ -463,6 +495,11 @@ class Document(Model):
         command: Name of the command, as in the JSON output of all commands.
         outcome: Result of the preview: failed if a problem stops the run.
         move: The other cluster that the stack moves to. None: it stays in its cluster.
+        edits: Settings that differ from those of the last run that succeeded. None: unknown,
+            because the state has no settings of an earlier run.
+        refused: Running workloads whose pods admission refuses from this run on.
+        unjudged: Why running workloads were not judged by the new guardrails. Empty: they were, or
+            guardrails are not edited.
         clusters: Changes of each `GpuCluster` of the stack.
         resources: Pulumi resources that change. Empty in a file that the Pulumi program
             writes, because the program doesn't know the engine's steps.
@@ -477,6 +514,9 @@ class Document(Model):
     stack: Text
     outcome: Outcome
     move: Move | None = None
+    edits: tuple[SettingEdit, ...] | None = None
+    refused: tuple[RefusedWorkload, ...] = ()
+    unjudged: Text = ""
     clusters: tuple[ClusterChange, ...] = ()
     resources: tuple[Resource, ...] = ()
     steps: Annotated[dict[Text, Count], Freeze] = Field(default_factory=FrozenDict)

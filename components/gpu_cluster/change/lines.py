@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,11 +47,13 @@ class StackFile:
         name: Name of the file.
         lines: Line number of each value of the cluster's settings, by its path of keys.
         things: Line number of each host, node and pool, by kind and name.
+        settings: The cluster's settings, with encrypted secrets; empty if they can't be read.
     """
 
     name: str = ""
     lines: dict[Location, int] = field(default_factory=dict)
     things: dict[tuple[str, str], int] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> StackFile:
@@ -64,7 +66,8 @@ class StackFile:
         value = document.value
         for step in KEY:
             value = value.get(step) if isinstance(value, dict) else None
-        return cls(path.name, lines, dict(_declared_lines(value, lines)))
+        settings = value if isinstance(value, dict) else {}
+        return cls(path.name, lines, dict(_declared_lines(value, lines)), settings)
 
     def located(self, problem: Problem, resource: str = "") -> Problem:
         """Return a problem with the stack file's name and, if known, the line that causes it.

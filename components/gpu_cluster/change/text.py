@@ -22,6 +22,7 @@ from gpu_cluster.change.document import (
     Outage,
     PodChange,
     PoolChange,
+    SettingEdit,
     Statement,
     VersionChange,
 )
@@ -49,6 +50,8 @@ PODS = 3
 """Maximum number of pods that one line names; further pods are only counted."""
 UNUSABLE = 8
 """Maximum number of nodes with unusable GPUs that one line names; others are only counted."""
+EDITS = 12
+"""Maximum number of edits of the stack file that are shown; others are only counted."""
 STATEMENTS = 12
 """Maximum number of lines of one kind of difference; further lines are only counted."""
 DRIVER_VERSION = (Aspect.SETTING, "driver.version")
@@ -468,6 +471,42 @@ def object_lines(document: Document) -> Iterator[str]:
     for operation, kinds in found.items():
         each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         yield printable(f"objects: {operation} {each}")
+
+
+def edit_lines(document: Document) -> Iterator[str]:
+    """Yield the edits of the stack file since the last run that succeeded, one line each."""
+    every = document.edits or ()
+    for each in every[:EDITS]:
+        yield f"edited: {each.path}: {edit_text(each, printable)}"
+    if (more := len(every) - EDITS) > 0:
+        yield f"edited: and {counted(more, 'setting')} more"
+
+
+def edit_text(edit: SettingEdit, value: Callable[[str], str]) -> str:
+    """Return a setting's value before and after the edit.
+
+    Args:
+        edit: The edit.
+        value: Function that returns a value as text.
+    """
+    if not edit.was:
+        return f"added, {value(edit.now)}"
+    if not edit.now:
+        return f"taken out, was {value(edit.was)}"
+    return f"{value(edit.was)} → {value(edit.now)}"
+
+
+def refusal_lines(document: Document) -> Iterator[str]:
+    """Yield the running workloads that admission refuses from this run on, one line each."""
+    for each in document.refused[:PODS]:
+        yield (
+            f"refused at the next start: {each.kind} {each.namespace}/{each.name}, "
+            f"{counted(each.pods, 'pod')}: {each.why}"
+        )
+    if (more := len(document.refused) - PODS) > 0:
+        yield f"refused at the next start: and {counted(more, 'workload')} more"
+    if document.unjudged:
+        yield f"running workloads were not judged by the guardrails: {printable(document.unjudged)}"
 
 
 def file_lines(cluster: ClusterChange) -> Iterator[str]:

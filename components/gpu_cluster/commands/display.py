@@ -203,7 +203,7 @@ class Display:
         )
 
     def _judge(self, event: Any) -> None:
-        text = _plain_text(event.message)
+        text = _violation(_plain_text(event.message))
         if event.enforcement_level == "advisory":
             self._advice.append((event.resource_urn or "", text))
         else:
@@ -253,6 +253,13 @@ def _is_custom(step: StepEventMetadata) -> bool:
 
 def _plain_text(text: str) -> str:
     return printable_lines(COLOR.sub("", text).strip())
+
+
+def _violation(text: str) -> str:
+    """Return a violation without the description of its policy, which the engine puts in front."""
+    lines = text.splitlines()
+    first = next((n for n, line in enumerate(lines) if RULE.match(line.lstrip())), 0)
+    return "\n".join(lines[first:])
 
 
 def _is_json(text: str) -> bool:

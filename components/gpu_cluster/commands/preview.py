@@ -5,17 +5,35 @@ The program changes neither the cluster nor a host, and does not start the embed
 
 from __future__ import annotations
 
+import asyncio
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from gpu_cluster.change.document import Document, Outcome, Problem
+from pulumi import automation
+
+from gpu_cluster.change.document import (
+    Document,
+    Outcome,
+    Problem,
+    RefusedWorkload,
+    SettingEdit,
+)
+from gpu_cluster.change.edits import edits
 from gpu_cluster.change.file import VARIABLE, replace_text
 from gpu_cluster.change.lines import StackFile, located
-from gpu_cluster.change.text import health_text, move_text, object_lines
+from gpu_cluster.change.text import (
+    edit_lines,
+    health_text,
+    move_text,
+    object_lines,
+    refusal_lines,
+)
+from gpu_cluster.cluster import SETTINGS, GpuCluster
 from gpu_cluster.commands.annotations import annotate
 from gpu_cluster.commands.change_document import EngineSteps, assembled
 from gpu_cluster.commands.contexts import require_context
@@ -29,6 +47,9 @@ from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
 from gpu_cluster.commands.watched import Failed, watched
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.guardrails.component import GuardrailsArgs
+from gpu_cluster.guardrails.running import refused_workloads
 from gpu_rules.faults import ConfigError, FaultError
 
 
@@ -75,7 +96,10 @@ def run(stack: Stack) -> Document:
         written_documents = [
             Document.read(path.read_bytes()) for path in sorted(Path(name).glob("*.json"))
         ]
-    return assembled(
+    file = StackFile.read(stack.file)
+    edited = edits_since(exported, file)
+    refused, unjudged = newly_refused(stack, edited)
+    document = assembled(
         stack.name,
         written_documents,
         EngineSteps(
@@ -86,8 +110,42 @@ def run(stack: Stack) -> Document:
             cause=cause,
             move=move,
         ),
-        StackFile.read(stack.file),
+        file,
     )
+    return document.model_copy(update={"edits": edited, "refused": refused, "unjudged": unjudged})
+
+
+def edits_since(exported: automation.Deployment, file: StackFile) -> tuple[SettingEdit, ...] | None:
+    """Return the edits of a stack file since the last run that succeeded.
+
+    Args:
+        exported: The stack's state.
+
+    Returns:
+        The edits; None if the state has no settings of an earlier run.
+    """
+    for resource in (exported.deployment or {}).get("resources") or []:
+        recorded = (resource.get("outputs") or {}).get(SETTINGS)
+        if resource["type"] == GpuCluster.TYPE and isinstance(recorded, str):
+            with suppress(ValueError):
+                return edits(recorded, file.settings)
+    return None
+
+
+def newly_refused(
+    stack: Stack, edited: tuple[SettingEdit, ...] | None
+) -> tuple[tuple[RefusedWorkload, ...], str]:
+    """Return the running workloads that edited guardrails refuse, and why they were not judged."""
+    sections = None if edited is None else {re.split(r"[.\[]", each.path)[0] for each in edited}
+    if sections is not None and not sections & {"guardrails", "rules"}:
+        return (), ""
+    desired = resolve(stack.cluster, stack.name)
+    if desired.guardrails is None:
+        return (), ""
+    args = GuardrailsArgs(
+        context=desired.rules, own=desired.privileged_namespaces, guardrails=desired.guardrails
+    )
+    return asyncio.run(refused_workloads(desired.context, args))
 
 
 def previewed(stack: Stack) -> Document:
@@ -105,7 +163,7 @@ def previewed(stack: Stack) -> Document:
 
 def show(document: Document) -> None:
     """Print changes that the program has not printed itself; exit with 1 if the preview failed."""
-    for line in object_lines(document):
+    for line in (*edit_lines(document), *refusal_lines(document), *object_lines(document)):
         say(line)
     if document.outcome is Outcome.FAILED:
         stop(f"preview: failed: {document.cause}")

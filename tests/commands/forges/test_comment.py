@@ -21,6 +21,7 @@ from gpu_cluster.change.document import (
     PodChange,
     PoolChange,
     Problem,
+    RefusedWorkload,
     Resource,
     Statement,
     VersionChange,
@@ -383,3 +384,39 @@ def test_a_comment_begins_and_ends_with_where_gpus_are_that_pods_cannot_use() ->
     sentence = "Now: `31 of 32 GPUs usable; gpu-2: 1 unhealthy or withdrawn`"
     assert (parts[1], parts[-2]) == (sentence, sentence)
     assert "GPUs usable" not in rendered(document_of("half of the GPUs"), Origin())
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_the_comment_begins_with_the_edits_in_the_stack_files_words(name: str) -> None:
+    document = document_of(name)
+    text = rendered(document)
+    assert ("**Edited in the stack file**" in text) == bool(document.edits)
+    for edit in (document.edits or ())[:12]:
+        assert f"- {code(edit.path)}: " in text
+
+
+@pytest.mark.promise(
+    "If guardrails are edited, the comment names the running workloads that can't start again."
+)
+def test_refused_workloads_are_named_and_not_folded() -> None:
+    refused = RefusedWorkload(
+        kind="Deployment", namespace="team-a", name="web", pods=2, why="GPU002 a limit"
+    )
+    document = document_of("nothing").model_copy(
+        update={"outcome": Outcome.CHANGED, "refused": (refused,)}
+    )
+    text = rendered(document)
+    assert "**Refused from now on: 1 running workload** can't start pods again" in text
+    assert "- `Deployment team-a/web` (2 pods): `GPU002 a limit`" in text
+    assert text.index("Refused from now on") < (text.find("<details>") + 1 or len(text))
+    unknown = rendered(document.model_copy(update={"refused": (), "unjudged": "forbidden"}))
+    assert "**Refused from now on**: unknown" in unknown
+
+
+def test_what_speaks_against_approving_is_not_folded() -> None:
+    document = document_of("nothing")
+    (cluster,) = document.clusters
+    warning = Problem(text="driver 550.1 has a security hole", mandatory=False)
+    noted = cluster.model_copy(update={"warnings": (warning,)})
+    text = rendered(document.model_copy(update={"clusters": (noted,)}))
+    assert "**Warnings**\n\n- `driver 550.1 has a security hole`" in text

@@ -112,6 +112,29 @@ def run(page: Path, *arguments: str) -> str:
     return done.stdout
 
 
+def in_frame(text: str, folder: Path, script: str, width: int) -> Any:
+    """Return the value of a script about a page that is shown in a narrow frame.
+
+    Args:
+        text: HTML of the page.
+        script: JavaScript expression; `page` is the frame's document.
+        width: Width of the frame in pixels.
+    """
+    without, count = POLICY.subn("", text)
+    assert count == 1
+    frame = (
+        f'<iframe style="width:{width}px;height:900px" srcdoc="{html.escape(without)}"></iframe>'
+    )
+    code = (
+        "onload = () => { const page = document.querySelector('iframe').contentDocument;"
+        f"document.body.textContent = JSON.stringify({script}); }}"
+    )
+    path = folder / "frame.html"
+    path.write_text(f"<!doctype html><body>{frame}<script>{code}</script></body>", encoding="utf-8")
+    dom = run(path, "--dump-dom", "--virtual-time-budget=10000")
+    return json.loads(html.unescape(dom[dom.index("<body>") + 6 : dom.rindex("</body>")]))
+
+
 def judged(text: str, folder: Path, *, dark: bool) -> Judgement:
     """Return the result of axe-core's check of a page.
 

@@ -134,7 +134,7 @@ def test_the_page_is_one_file_without_script(report: Report) -> None:
     allowed = {
         "root", "html", "head", "meta", "title", "style", "body", "a", "header", "nav", "main",
         "footer", "section", "h1", "h2", "h3", "p", "ul", "li", "table", "caption", "thead",
-        "tbody", "tr", "th", "td", "span", "b", "i", "small",
+        "tbody", "tr", "th", "td", "span", "b", "i", "small", "div",
     }  # fmt: skip
     assert {node.tag for node in root.walk()} <= allowed
     for node in root.walk():
@@ -203,6 +203,18 @@ def test_more_nodes_than_the_map_holds_are_counted() -> None:
 def test_states_differ_by_letter_and_not_by_colour_alone() -> None:
     assert set(LEGEND) == set(State)
     assert len({letter for letter, _, _ in LEGEND.values()}) == len(State)
+
+
+def test_the_legend_has_only_states_that_occur_and_comes_after_the_map() -> None:
+    text = page(of_size(4))
+    assert "ran a kernel" in text
+    assert "its node is in maintenance" not in text
+    assert text.index("Pool a100") < text.index("ran a kernel")
+
+
+def test_the_first_sentence_says_what_a_run_would_change() -> None:
+    assert "What a run would change: GPUs " in page(of_size(4))
+    assert "would change something" not in page(of_size(4))
 
 
 def test_the_map_says_in_words_what_it_draws() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from gpu_cluster.change.document import ClusterChange, Document, conclusion, stopping
+from gpu_cluster.change.edits import edits, recorded_settings
 from gpu_cluster.change.text import lines
 from gpu_cluster.host_facts import HostFacts
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, pod
@@ -346,7 +347,8 @@ def document_of(name: str) -> Document:
     """Return the change document of the edit with this name."""
     change = EDITS[name].change
     outcome, cause = conclusion(stopping([change]), is_changed=change.is_changed)
-    return Document(stack="dev", outcome=outcome, clusters=(change,), cause=cause)
+    made = edits(recorded_settings(EDITS[name].before), EDITS[name].after)
+    return Document(stack="dev", outcome=outcome, edits=made, clusters=(change,), cause=cause)
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -32,8 +32,10 @@ from gpu_cluster.change.document import (
 from gpu_cluster.change.names import and_more, counted, ranges
 from gpu_cluster.change.text import (
     ABSENT,
+    EDITS,
     at_a_time,
     consequences,
+    edit_text,
     health_text,
     is_validation,
     loss_text,
@@ -199,13 +201,18 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
         yield f"**{move_text(document.move, code)}.**"
     yield from _health(document)
     yield from _cause(document)
+    yield from _edits(document)
+    yield from _refused(document)
     for cluster in document.clusters:
         if len(document.clusters) > 1:
             yield f"**Cluster {code(cluster.name)}**"
         if cluster.unknown:
             yield f"Not known yet: {code(cluster.unknown, 1000)}"
-        yield "\n".join(_answers(cluster, simulated=bool(origin.base)))
+        # Markdown would join the list with one above it, if no text stood between them.
+        answers = "\n".join(_answers(cluster, simulated=bool(origin.base)))
+        yield f"**What a run would do**\n\n{answers}"
     yield from _rules(document, rows)
+    yield from _warnings(document)
     for cluster in document.clusters:
         yield from _details(cluster, rows)
     yield from _engine(document, rows)
@@ -266,6 +273,37 @@ def _cause(document: Document) -> Iterator[str]:
             "**GPUs and pods**: unknown. The preview failed before it counted GPUs and inspected "
             "pods."
         )
+
+
+def _edits(document: Document) -> Iterator[str]:
+    """Yield what was edited in the stack file since the last run that succeeded."""
+    every = document.edits or ()
+    if every:
+        lines = [f"- {code(each.path)}: {edit_text(each, code)}" for each in every[:EDITS]]
+        more = [f"- and {counted(len(every) - EDITS, 'setting')} more"] if every[EDITS:] else []
+        yield "\n".join(["**Edited in the stack file**", "", *lines, *more])
+
+
+def _refused(document: Document) -> Iterator[str]:
+    """Yield which running workloads can't start again after the run."""
+    if document.unjudged:
+        yield (
+            "**Refused from now on**: unknown, running workloads were not judged: "
+            f"{code(document.unjudged, DETAIL)}"
+        )
+    every = document.refused
+    if every:
+        head = (
+            f"**Refused from now on: {counted(len(every), 'running workload')}** can't start pods "
+            "again after this run. Pods that run go on until they end"
+        )
+        lines = [
+            f"- {code(f'{each.kind} {each.namespace}/{each.name}')} "
+            f"({counted(each.pods, 'pod')}): {code(each.why, DETAIL)}"
+            for each in every[:PODS]
+        ]
+        more = [f"- and {len(every) - PODS} more"] if every[PODS:] else []
+        yield "\n".join([head, "", *lines, *more])
 
 
 def _placed(problem: Problem) -> str:
@@ -504,7 +542,6 @@ def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
     yield from _folded("Due", head, cluster.due, _statement_row, most)
     title = "Files on hosts that may be written"
     yield from _folded(title, ("hosts", "file"), cluster.files, _file_row, most)
-    yield from _folded("Warnings", ("line", "text"), cluster.warnings, _problem_row, most)
 
 
 def _amount(item: tuple[str, str, Numbers]) -> list[str]:
@@ -586,6 +623,15 @@ def _rules(document: Document, most: int) -> Iterator[str]:
         yield "**Mandatory rules are violated:**\n\n" + block("\n".join(map(_placed, broken[:20])))
     advice = [rule for rule in document.rules if not rule.mandatory]
     yield from _folded("Advice of the rules", ("rule", "line", "text"), advice, _rule_row, most)
+
+
+def _warnings(document: Document) -> Iterator[str]:
+    """Yield the warnings, which speak against approving, so they are not folded."""
+    every = list(dict.fromkeys(each for cluster in document.clusters for each in cluster.warnings))
+    if every:
+        shown = [f"- {code(_placed(each), DETAIL)}" for each in every[:PODS]]
+        more = [f"- and {len(every) - PODS} more"] if every[PODS:] else []
+        yield "\n".join(["**Warnings**", "", *shown, *more])
 
 
 def _engine(document: Document, most: int) -> Iterator[str]:

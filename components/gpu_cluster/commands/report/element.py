@@ -60,9 +60,11 @@ def table(
         element("thead", element("tr", *(element("th", text, scope="col") for text in head))),
         element("tbody", *map(_row, every[:most])),
     )
+    # A narrow window scrolls the table; it does not break words.
+    wide = element("div", made, class_="wide", role="group", aria_label=caption, tabindex="0")
     if len(every) <= most:
-        return [made]
-    return [made, element("p", f"and {len(every) - most} more")]
+        return [wide]
+    return [wide, element("p", f"and {len(every) - most} more")]
 
 
 def _row(cells: Sequence[Child]) -> Element:

@@ -25,7 +25,14 @@ from gpu_cluster.change.document import (
     stopping,
 )
 from gpu_cluster.change.names import counted, listed
-from gpu_cluster.change.text import health_text, lines, loss_text, numbers, statement_text
+from gpu_cluster.change.text import (
+    headline,
+    health_text,
+    lines,
+    loss_text,
+    numbers,
+    statement_text,
+)
 from gpu_cluster.commands.report.element import Child, element, shown, table
 from gpu_cluster.commands.report.gpu_map import NodeGpus, PoolGpus, State, totals
 from gpu_cluster.commands.report.software import Software
@@ -150,13 +157,14 @@ def _summary(report: Report) -> str:
     """Return a one-sentence summary of the report."""
     found = totals(node for pool in report.pools for node in pool.nodes)
     nodes = sum(len(pool.nodes) for pool in report.pools)
+    changes = "; ".join(map(headline, report.document.clusters))
     outcome = {
         Outcome.UNCHANGED: "A run would change nothing.",
-        Outcome.CHANGED: "A run would change something.",
+        Outcome.CHANGED: f"What a run would change: {changes or 'see below'}.",
         Outcome.FAILED: "",
     }
     states = _states(found.items()) or "no GPU"
-    return f"{counted(nodes, 'node')}: {states}. {outcome[report.document.outcome]}".rstrip()
+    return shown(f"{counted(nodes, 'node')}: {states}. {outcome[report.document.outcome]}".rstrip())
 
 
 def _failure(document: Document) -> Iterator[Element]:
@@ -179,18 +187,19 @@ def _word(state: State) -> str:
 def _gpus(report: Report) -> Iterator[Element]:
     for why in report.unknown:
         yield element("p", shown(why), class_="bad")
-    found = totals(node for pool in report.pools for node in pool.nodes)
-    rows = [
-        (_cell(state, ""), _word(state), str(found[state]), meaning)
-        for state, (_, _, meaning) in LEGEND.items()
-    ]
-    head = ("letter", "state", "GPUs", "meaning")
-    yield from table("States of GPUs. ×n after a letter: n containers can share the GPU.", head,
-                     rows, ROWS)  # fmt: skip
     left = NODES
     for pool in report.pools:
         yield from _pool(pool, left)
         left = max(0, left - len(pool.nodes))
+    found = totals(node for pool in report.pools for node in pool.nodes)
+    rows = [
+        (_cell(state, ""), _word(state), str(found[state]), meaning)
+        for state, (_, _, meaning) in LEGEND.items()
+        if found[state]
+    ]
+    if rows:
+        caption = "States of GPUs. ×n after a letter: n containers can share the GPU."
+        yield from table(caption, ("letter", "state", "GPUs", "meaning"), rows, ROWS)
 
 
 def _pool(pool: PoolGpus, most: int) -> Iterator[Element]:
