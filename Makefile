@@ -3,6 +3,9 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+ifneq ($(CURDIR),$(realpath $(dir $(firstword $(MAKEFILE_LIST)))))
+    $(error run make in the folder of this Makefile: make -C $(dir $(firstword $(MAKEFILE_LIST))) $(MAKECMDGOALS))
+endif
 
 PYTHON ?= python3
 # Version of the embedded control plane; empty for the default version (embedded/gpu_cluster_lab/toolchain/pins.py).

@@ -16,6 +16,8 @@ NAMED = 5
 """Maximum number of names that one line spells out; the line only counts the other names."""
 LINES = 20
 """Maximum number of lines of findings in a Command's input; other lines are only counted."""
+APPLIED = "applied"
+"""Value of a phase, or of a step, that a run has applied."""
 EMPTY = '""'
 """Value that is there and empty, in contrast to no value."""
 NOTHING = "none"

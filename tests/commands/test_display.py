@@ -204,6 +204,12 @@ def test_a_wait_names_what_it_waits_for_and_the_last_that_it_said() -> None:
     assert display.waits_for()[1] == 0.0
 
 
+def test_nothing_waits_for_an_inspection_whose_result_is_printed() -> None:
+    display = Display([].append)
+    display.show(message("GPUs 32 as before"))
+    assert display.waits_for()[0] == "the Pulumi engine"
+
+
 def test_a_wait_is_named_from_second_ten_on_and_then_seldom() -> None:
     reminder = Reminder()
     due = [second for second in range(80) if reminder.due(float(second))]

@@ -23,6 +23,12 @@ delete the lock file with `pulumi cancel`.
     ("stderr", "stdout", "wanted"),
     [
         ("error: passphrase must be set with X", "", "set PULUMI_CONFIG_PASSPHRASE or"),
+        (
+            "error: passphrase must be set with PULUMI_CONFIG_PASSPHRASE or "
+            "PULUMI_CONFIG_PASSPHRASE_FILE environment variables",
+            "",
+            "error: passphrase must be set; cure: set PULUMI_CONFIG_PASSPHRASE or",
+        ),
         ("error: getting secrets manager: incorrect passphrase", "", "created with"),
         ("error: the stack is currently locked by 1 lock(s)", "", "`pulumi cancel`"),
         (LOCKED, "", "locked by ann@desk (process 77) since 2026-11-28T15:25:07Z; cure: wait"),

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pulumi import automation
 
 from gpu_cluster.change.document import Document, Outcome
+from gpu_cluster.change.edits import recorded_settings
 from gpu_cluster.change.file import VARIABLE
+from gpu_cluster.change.lines import StackFile
+from gpu_cluster.cluster import GpuCluster
 from gpu_cluster.commands import preview
 from gpu_cluster.commands import stack as stacks
 from tests.commands.unwritable import assert_refused, read_nothing
+from tests.components.change.world import base
 
 FAULTY = """\
 config:
@@ -54,3 +60,21 @@ def test_a_change_that_can_not_be_written_is_refused_before_anything_is_read(
 ) -> None:
     monkeypatch.setattr(preview, "previewed", read_nothing)
     assert_refused(tmp_path, "change.json", preview.main)
+
+
+def exported(outputs: dict[str, Any]) -> automation.Deployment:
+    return automation.Deployment(3, {"resources": [{"type": GpuCluster.TYPE, "outputs": outputs}]})
+
+
+def test_edits_are_those_since_the_settings_in_the_state() -> None:
+    after = {**base(), "guardrails": {"mode": "enforce"}}
+    file = StackFile("Pulumi.dev.yaml", settings=after)
+    (edit,) = preview.edits_since(exported({"settings": recorded_settings(base())}), file) or ()
+    assert (edit.path, edit.was, edit.now) == ("guardrails", "", "{mode: enforce}")
+    assert preview.edits_since(exported({"settings": recorded_settings(after)}), file) == ()
+
+
+@pytest.mark.parametrize("outputs", [{}, {"settings": "{"}, {"settings": 7}, {"settings": "[]"}])
+def test_a_state_without_settings_says_nothing_of_edits(outputs: dict[str, Any]) -> None:
+    assert preview.edits_since(exported(outputs), StackFile(settings=base())) is None
+    assert preview.edits_since(automation.Deployment(3, None), StackFile()) is None

@@ -234,6 +234,32 @@ def test_the_last_line_counts_in_singular_and_plural(number: int, text: str) -> 
     assert f", {text}s" not in status.last_line(found)
 
 
+@pytest.mark.promise(
+    "`gpu-cluster status` shows the last Xid errors of a host whose GPUs pods can't use."
+)
+def test_the_last_xids_of_a_host_with_lost_gpus_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    async def lines(hosts: object, key: str, nodes: list[str]) -> dict[str, str]:
+        asked.append(nodes)
+        return {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
+
+    monkeypatch.setattr(status.xid, "lines", lines)
+    world = World.of(base())
+    world.nodes["gpu-1"]["status"]["allocatable"]["nvidia.com/gpu"] = "7"
+    (cluster,) = document(world).clusters
+    hosts = desired_of(base()).hosts
+    noted = status.with_xids(cluster, hosts, "a key")
+    found = Document(stack="dev", outcome=Outcome.CHANGED, clusters=(noted,))
+    assert "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79" in list(status.lines(found))
+    assert asked == [["gpu-1"]]
+    # The key of previews runs only the probe, and healthy nodes need no log.
+    assert status.with_xids(cluster, hosts, "") == cluster
+    healthy = document(World.of(base())).clusters[0]
+    assert status.with_xids(healthy, hosts, "a key") == healthy
+    assert len(asked) == 1
+
+
 def test_a_faulty_stack_file_is_named_with_its_line(
     closed: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

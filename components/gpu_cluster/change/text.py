@@ -6,6 +6,7 @@ run has: pods that lose their GPU, outages, and changes of versions, hosts and n
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
@@ -27,7 +28,7 @@ from gpu_cluster.change.document import (
     VersionChange,
 )
 from gpu_cluster.change.names import and_more, counted, listed
-from gpu_cluster.findings import Aspect
+from gpu_cluster.findings import APPLIED, Aspect
 from gpu_rules.kube.gpu_resources import GPU
 from gpu_rules.printable import printable, shortened
 
@@ -45,7 +46,9 @@ FULL: Mapping[str, str] = {
 UNKNOWN = "?"
 """Sign for a number that was not inspected."""
 FILES = 3
-"""Maximum number of files that one line names; further files are only counted."""
+"""Maximum number of files that one line names; the change document lists all."""
+ALL_FILES = "GPU_CLUSTER_CHANGE=file lists them"
+"""How a reader gets the files that a line only counts, also with plain `pulumi preview`."""
 PODS = 3
 """Maximum number of pods that one line names; further pods are only counted."""
 UNUSABLE = 8
@@ -90,6 +93,7 @@ BECAUSE: Mapping[Cause, tuple[str, str]] = {
     ),
 }
 """Why it happens to a pod, and to several pods; other causes need no words."""
+_DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
 KEEPING = (
     "keeps running, but nothing advertises its GPUs until the new platform does",
     "keep running, but nothing advertises their GPUs until the new platform does",
@@ -112,7 +116,7 @@ def lines(cluster: ClusterChange) -> list[str]:
         *file_lines(cluster),
         *statement_lines("drift", cluster.drift),
         *statement_lines("due", (item for item in cluster.due if not is_validation(item))),
-        *(f"not inspected: {printable(reason)}" for reason in cluster.uninspected),
+        *(f"not inspected: {printable(reason)}" for reason in only_uninspected(cluster)),
         *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
           if cluster.maintenance else []),
     ]  # fmt: skip
@@ -271,6 +275,12 @@ def _membership_words(word: str, nodes: list[NodeChange]) -> Iterator[str]:
         yield f"{word} {listed(names)}{printable(pool_note)}"
 
 
+def only_uninspected(cluster: ClusterChange) -> list[str]:
+    """Return what could not be inspected, without what a fault says already."""
+    faults = "\n".join(fault.text for fault in cluster.faults)
+    return [why for why in cluster.uninspected if (why.partition(": ")[2] or why) not in faults]
+
+
 def validated(cluster: ClusterChange) -> str:
     """Return which nodes are validated, for the headline; empty without GPUs and validations."""
     chosen = [node for node in cluster.nodes if node.validated]
@@ -297,7 +307,7 @@ def drained(cluster: ClusterChange) -> str:
     gone = [node for node in cluster.nodes if node.drained]
     booted = [node.node for node in cluster.nodes if node.rebooted]
     if not gone:
-        return "nobody drained"
+        return "drains unknown" if cluster.uninspected else "nobody drained"
     text = f"{counted(len(gone), 'node')} drained"
     if len(booted) == len(gone):
         return f"{text} and rebooted"
@@ -515,7 +525,8 @@ def file_lines(cluster: ClusterChange) -> Iterator[str]:
     for each in cluster.files:
         found.setdefault(each.names, []).append(printable(each.what))
     for names, paths in found.items():
-        yield f"files on {listed(names)}: {shortened(paths, FILES)}"
+        more = f" ({ALL_FILES})" if len(paths) > FILES else ""
+        yield f"files on {listed(names)}: {shortened(paths, FILES)}{more}"
 
 
 def is_validation(statement: Statement) -> bool:
@@ -588,6 +599,11 @@ def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
         yield f"{kind}: and {more} more"
 
 
+def is_digest(value: str) -> bool:
+    """Return whether a recorded value is a digest, which says nothing to a reader."""
+    return bool(_DIGEST.fullmatch(value))
+
+
 def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
     """Return a difference without its subject, such as `label team not declared → ml`.
 
@@ -599,9 +615,11 @@ def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
     if not was and not now:
         changed = " changed" if statement.aspect is Aspect.SETTING else ""
         return printable(f"{statement.what}{changed}")
+    if statement.aspect is Aspect.FACT and is_digest(was) and is_digest(now):
+        return printable(f"{statement.what} its pod template changed, digest {was} → {now}")
     if statement.aspect is Aspect.POOL:
         moves = f"moves from {was} to {now}" if was and now else ""
         return printable(moves or (f"joins pool {now}" if now else f"leaves pool {was}"))
-    if now == "applied":
+    if now.startswith(APPLIED):
         empty = "not applied"
     return printable(f"{statement.what} {was or empty} → {now or empty}")

@@ -100,6 +100,7 @@ class Display:
     _advice: list[tuple[str, str]] = field(default_factory=list)
     _ours: set[str] = field(default_factory=set)
     _quiet_since: float = 0.0
+    _is_inspected: bool = False
 
     def __post_init__(self) -> None:
         """Start the clock that measures how long no operation has been running."""
@@ -155,7 +156,10 @@ class Display:
         now = self.clock()
         waiting = sorted(list(self._running.values()), key=lambda step: step.since)
         if not waiting:
-            return "the inspection of hosts and cluster", now - self._quiet_since
+            # The program prints what it found as soon as the inspection has ended.
+            inspection = "the inspection of hosts and cluster"
+            what = "the Pulumi engine" if self._is_inspected else inspection
+            return what, now - self._quiet_since
         long = [step for step in waiting if now - step.since >= FIRST]
         step_names = [f"{step.name}{f' ({step.last})' if step.last else ''}" for step in long]
         return shortened(step_names, MOST_NAMED), now - waiting[0].since
@@ -231,6 +235,7 @@ class Display:
         if any(message["text"] == text for message in self.messages):
             return
         self.messages.append({"severity": severity, "text": text})
+        self._is_inspected |= severity == "info"
         message_text = condensed(text)
         lines = (message_text if severity == "info" else f"{severity}: {message_text}").splitlines()
         if severity == "info" and len(lines) > MOST_LINES:

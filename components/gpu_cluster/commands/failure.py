@@ -40,6 +40,13 @@ ANNOUNCED = re.compile(r".*:|.*\b\d+ (problems?|errors?)")
 """First line of an error that lists its causes in the next lines."""
 BULLET = re.compile(r"\s*([*-]|\d+[.)])\s+")
 CURED = "; cure: "
+NAMED_TWICE = re.compile(
+    r" with PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE environment variables"
+)
+"""Part of the engine's error about a passphrase that the advice repeats.
+
+Source: pulumi, pkg/secrets/passphrase, readPassphrase.
+"""
 LONGEST = 1000
 """Maximum number of characters of the last line of a command."""
 MOST = 5
@@ -92,6 +99,7 @@ CURES = (
 
 def with_cure(text: str) -> str:
     """Return the engine's error with advice added, if there is advice for it."""
+    text = NAMED_TWICE.sub("", text)
     for pattern, cure in CURES:
         if re.search(pattern, text, re.IGNORECASE):
             return f"{text}; cure: {cure}"

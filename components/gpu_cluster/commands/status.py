@@ -7,15 +7,28 @@ names the hosts that an earlier run prepared.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from gpu_cluster.change.document import Document, Outcome, Problem, conclusion, stopping
+from gpu_cluster.change.document import (
+    ClusterChange,
+    Document,
+    Outcome,
+    Problem,
+    conclusion,
+    stopping,
+)
 from gpu_cluster.change.lines import StackFile, located
 from gpu_cluster.change.names import counted, listed
-from gpu_cluster.change.text import health_text, statement_lines, told_apart
+from gpu_cluster.change.text import (
+    health_text,
+    only_uninspected,
+    statement_lines,
+    told_apart,
+)
 from gpu_cluster.commands.annotations import annotate as annotate_lines
 from gpu_cluster.commands.backend import backend_folder, recorded_names
 from gpu_cluster.commands.environment import local_backend, state_folder
@@ -32,6 +45,7 @@ from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented, inspect
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE, key_of_file
+from gpu_cluster.validation import xid
 from gpu_rules.faults import ConfigError, FaultError
 from gpu_rules.printable import printable, printable_lines
 
@@ -64,6 +78,21 @@ def keyless(hosts: Sequence[DesiredHost], key: str | None) -> Iterator[str]:
             f"{counted(len(hosts), 'host')}: this command does not decrypt the stack's SSH key; "
             f"{KEY_FILE} or {PROBE_KEY_FILE} (`gpu-cluster probe-key`) names the file of a key"
         )
+
+
+def with_xids(
+    change: ClusterChange, hosts: Sequence[DesiredHost], key: str | None
+) -> ClusterChange:
+    """Return a change with the last Xid errors of the hosts whose GPUs pods can't use.
+
+    The key of previews runs only the inspection's probe, so it reads no kernel log.
+    """
+    names = [each.node for each in change.unusable]
+    if not key or not names or not Extent.wanted().has_hosts:
+        return change
+    by_node = {host.node: host for host in hosts if not host.in_maintenance}
+    found = asyncio.run(xid.lines(by_node, key, names))
+    return change.model_copy(update={"notes": (*change.notes, *found.values())})
 
 
 def incomplete(inspection: Inspection) -> Iterator[str]:
@@ -100,6 +129,7 @@ def document_of(stack: Stack) -> Document:
         inspection, change = inspect(NAME, desired, key, stack.file.name, recorded=recorded)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
+    change = with_xids(change, desired.hosts, key)
     document = with_uninspected(documented(change, stack.name, file), keyless(desired.hosts, key))
     return judged(document, [*incomplete(inspection)])
 
@@ -152,11 +182,14 @@ def lines(document: Document) -> Iterator[str]:
         yield text
     for cluster in document.clusters:
         yield from filter(None, [printable(cluster.unknown)])
+        yield from map(printable, cluster.notes)
         yield from statement_lines("drift", cluster.drift)
         yield from statement_lines("due", cluster.due)
         yield from statement_lines("change", told_apart(cluster))
         yield from (f"warning: {printable_lines(problem.text)}" for problem in cluster.warnings)
-        yield from (f"not inspected: {printable_lines(reason)}" for reason in cluster.uninspected)
+        yield from (
+            f"not inspected: {printable_lines(reason)}" for reason in only_uninspected(cluster)
+        )
         if cluster.maintenance:
             yield f"in maintenance, neither touched nor counted: {listed(cluster.maintenance)}"
         yield from (f"fault: {printable_lines(problem.text)}" for problem in cluster.faults)

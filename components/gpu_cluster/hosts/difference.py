@@ -14,7 +14,7 @@ from functools import cached_property
 
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
-from gpu_cluster.findings import PHASES, Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.findings import APPLIED, PHASES, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.kubeadm.scripts import init_script, join_script
 from gpu_cluster.hosts.phases import prepare_script, runtime_script
@@ -90,7 +90,7 @@ def compare(
         lost = (validated or {}).get(host.node) == host.name and not host_facts.applied
         for phase, declaration in desired_phases(host, kubeadm).items():
             findings[phase][host.name] = tuple(
-                _compare_phase(host.name, phase, declaration, host_facts, lost)
+                _compare_phase(host, phase, declaration, host_facts, lost)
             )
         findings["reboot"][host.name] = tuple(_reboot(host, host_facts, cordoned))
     return HostDifference(
@@ -121,9 +121,9 @@ def desired_phases(
 
 
 def _compare_phase(
-    host: str, phase: str, declaration: Declaration | None, facts: HostFacts, lost: bool
+    declared: DesiredHost, phase: str, declaration: Declaration | None, facts: HostFacts, lost: bool
 ) -> Iterator[Finding]:
-    applied = phase in facts.applied
+    host, applied = declared.name, phase in facts.applied
     if declaration is None:
         if applied:
             yield Finding(
@@ -134,13 +134,24 @@ def _compare_phase(
             Kind.DRIFT, Subject.HOST, host, Aspect.PHASE, phase, "applied", "gone from the host"
         )
     elif not applied:
-        yield Finding(
-            Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "", "applied", first=True
-        )
+        works = "; ".join(steps_in_words(declared, phase))
+        now = f"{APPLIED}: {works}" if works else APPLIED
+        yield Finding(Kind.CHANGE, Subject.HOST, host, Aspect.PHASE, phase, "", now, first=True)
     elif phase in facts.settings:
         yield from _compare_settings(host, phase, declaration, facts)
     if declaration is not None and applied:
         yield from _find_drift(host, phase, facts)
+
+
+def steps_in_words(host: DesiredHost, phase: str) -> list[str]:
+    """Return what the steps of a phase do to a host, in the order in which they run."""
+    return [
+        step.does or name
+        for name, step in every().items()
+        if step.phase.value == phase
+        and (not step.engines or host.sections.runtime.engine in step.engines)
+        and step.given(host) is not None
+    ]
 
 
 def _find_drift(host: str, phase: str, facts: HostFacts) -> Iterator[Finding]:

@@ -76,6 +76,7 @@ class Step:
     Attributes:
         given: Function that returns the step's inputs for a host; None if the host does not declare
             the step.
+        does: What the step does to a host, a verb first. Empty: its name says it.
         phase: Phase that the step belongs to.
         after: Name of the step that must run before this step. Empty: none.
         files: Files relative to `steps/`, without `.sh`, in order. Empty: only the step's own file.
@@ -86,6 +87,7 @@ class Step:
     """
 
     given: Callable[[DesiredHost], Given | None]
+    does: str = ""
     phase: Phase = Phase.PREPARE
     after: str = ""
     files: tuple[str, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -28,6 +27,7 @@ from gpu_cluster.change.document import (
     UnusableGpus,
     VersionChange,
 )
+from gpu_cluster.change.text import is_digest
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.nodes import DesiredNodes
 from gpu_cluster.desired.rollout import DesiredRollout
@@ -62,7 +62,6 @@ REASONS = 2
 """Maximum number of stack file edits that the reason for a drain names."""
 Wave = tuple[Sequence[str], int]
 """Nodes that are changed together, and how many of them are out of use at the same time."""
-_DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
 
 
 class HealthFields(TypedDict):
@@ -642,11 +641,11 @@ def _word_finding(finding: Finding) -> Finding:
         return finding
     if finding.key in PATHS:
         finding = replace(finding, aspect=Aspect.SETTING, key=PATHS[finding.key])
-    digests = [bool(_DIGEST.fullmatch(value)) for value in (finding.was, finding.now) if value]
+    digests = [is_digest(value) for value in (finding.was, finding.now) if value]
     if finding.kind is not Kind.CHANGE or not any(digests):
         return finding
     path = DIGESTED.get(finding.key, finding.key)
     if finding.subject is Subject.NODE and finding.key in DIGESTED:
         return replace(finding, key=path, was="", now="")
-    was, now = ("" if _DIGEST.fullmatch(v) else v for v in (finding.was, finding.now))
+    was, now = ("" if is_digest(value) else value for value in (finding.was, finding.now))
     return replace(finding, key=path, was=was, now=now)

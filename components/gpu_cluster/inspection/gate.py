@@ -13,12 +13,9 @@ from gpu_cluster.change.file import Inspected, write
 from gpu_cluster.change.lines import StackFile
 from gpu_cluster.change.text import lines
 from gpu_cluster.desired.host import DesiredHost
-from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.table import table
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented
-
-RESTING = "in maintenance, not inspected"
 
 
 def tell(change: ClusterChange, stack: str, source: str) -> None:
@@ -50,16 +47,11 @@ def show_hosts(
     inspection: Inspection,
     origins: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Log a table of the hosts that are new or can't be inspected; with VERBOSE=1 of all hosts."""
-    resting = {host.name: HostFacts(error=RESTING) for host in hosts if host.in_maintenance}
+    """Log a table of the new hosts, with VERBOSE=1 of all hosts that were inspected."""
     new = {finding.name for finding in inspection.difference.hosts.findings if finding.first}
     verbose = os.environ.get("VERBOSE") == "1"
-    shown = {
-        name: facts
-        for name, facts in inspection.hosts.items()
-        if facts.error or name in new or verbose
-    }
-    if text := table(hosts, shown | (resting if verbose else {}), origins):
+    shown = {name: facts for name, facts in inspection.hosts.items() if name in new or verbose}
+    if text := table(hosts, shown, origins):
         pulumi.log.info(f"hosts\n{text}")
     for warning in inspection.warnings:
         pulumi.log.warn(warning)

@@ -7,14 +7,40 @@ import re
 import pytest
 import yaml
 
-from gpu_cluster.change.document import ClusterChange, Document, Operation, Outcome, Resource
+from gpu_cluster.change.document import (
+    ClusterChange,
+    Document,
+    Operation,
+    Outcome,
+    Resource,
+    Statement,
+)
 from gpu_cluster.change.names import listed, ranges
-from gpu_cluster.change.text import lines, object_lines
+from gpu_cluster.change.text import lines, object_lines, only_uninspected, statement_text
+from gpu_cluster.findings import Aspect
 from tests.components.change.edits import EDITS, TOLD
 
 EXPECTED: dict[str, str] = yaml.safe_load(TOLD.read_text())
 SCREEN = (24, 200)
 """Lines and columns of one screen."""
+
+
+def test_a_digest_is_said_to_be_one() -> None:
+    found = Statement(
+        subject="node", names=("gpu-1",), aspect=Aspect.FACT, key="DaemonSet plugin",
+        was="afa49ebf8cd2", now="1bf082f1b4a9",
+    )  # fmt: skip
+    assert statement_text(found) == (
+        "validated with another DaemonSet plugin: its pod template changed, digest "
+        "afa49ebf8cd2 → 1bf082f1b4a9"
+    )
+
+
+def test_what_a_fault_says_is_not_said_again_as_not_inspected() -> None:
+    text = "host gpu-1: no answer within 15 s"
+    cluster = EDITS["nothing"].change.model_copy(update={"uninspected": (text, "host gpu-2: x")})
+    assert only_uninspected(cluster) == [text, "host gpu-2: x"]
+    assert only_uninspected(cluster.with_faults([f"{text}; cure: y"])) == ["host gpu-2: x"]
 
 
 @pytest.mark.promise(

@@ -43,6 +43,7 @@ from gpu_cluster.change.text import (
     none_now,
     numbers,
     object_lines,
+    only_uninspected,
     outage_steps,
     outage_word,
     pool_details,
@@ -351,8 +352,8 @@ def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
         yield f"- **Due** ({DUE}): the validations above"
     for note in cluster.notes[:PODS]:
         yield f"- {code(note)}"
-    if cluster.uninspected:
-        yield "- **Not inspected**: " + "; ".join(code(each) for each in cluster.uninspected[:5])
+    if missing := only_uninspected(cluster):
+        yield "- **Not inspected**: " + "; ".join(code(each) for each in missing[:5])
     if cluster.maintenance:
         names = _names(cluster.maintenance)
         yield f"- **In maintenance**, neither touched nor counted: {names}"

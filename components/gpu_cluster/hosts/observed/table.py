@@ -19,9 +19,7 @@ IN_STEP = 10.0
 
 
 def cells(host: Target, facts: HostFacts) -> tuple[str, ...]:
-    """Return a host's row; a host that could not be inspected has its error instead of facts."""
-    if facts.error:
-        return (host.name, host.role.value, facts.error, *[""] * (len(HEAD) - 3))
+    """Return a host's row."""
     engines = {"containerd": facts.containerd, "docker": facts.docker, "cri-o": facts.crio}
     switches = f" +{facts.nvswitches} NVSwitch" if facts.nvswitches else ""
     return (
@@ -66,29 +64,23 @@ def table(
     """Return the table as text, followed by the settings that a pool or a host overrides.
 
     A column in which all hosts are equal is printed once, above the table, so that the table stays
-    readable with many hosts. Hosts that report to be simulated are counted below the table.
+    readable with many hosts. Hosts that report to be simulated are counted below the table. Hosts
+    that could not be inspected are left out: another line has the reason.
     """
-    inspected = [host for host in hosts if host.name in facts]
+    inspected = [host for host in hosts if host.name in facts and not facts[host.name].error]
     rows = [cells(host, facts[host.name]) for host in inspected]
     if not rows:
         return ""
-    answered = [
-        row for host, row in zip(inspected, rows, strict=True) if not facts[host.name].error
-    ]
     alike = {
         column
         for column in range(1, len(HEAD))
-        if len(answered) > 1 and len({row[column] for row in answered}) == 1
+        if len(rows) > 1 and len({row[column] for row in rows}) == 1
     }
     lines = []
     if alike:
-        same = (f"{HEAD[column]} {answered[0][column]}" for column in sorted(alike))
-        lines.append(f"all {len(answered)} hosts that answer: {'; '.join(same)}")
+        same = (f"{HEAD[column]} {rows[0][column]}" for column in sorted(alike))
+        lines.append(f"all {len(rows)} hosts that answer: {'; '.join(same)}")
     columns = [column for column in range(len(HEAD)) if column not in alike]
-    bad = any(facts[host.name].error for host in inspected)
-    if bad and 2 not in columns:
-        # The third column of a host that could not be inspected has the error.
-        columns = sorted([*columns, 2])
     grid = [[HEAD[column] for column in columns], *([row[c] for c in columns] for row in rows)]
     widths = [max(len(line[n]) for line in grid) for n in range(len(columns))]
     if len(columns) > 1:
@@ -98,7 +90,8 @@ def table(
         ]
     simulated = sum(facts[host.name].simulated for host in inspected)
     if simulated:
-        lines.append(f"{simulated} of these hosts are simulated")
+        are = "is" if simulated == 1 else "are"
+        lines.append(f"{simulated} of these hosts {are} simulated")
     for host in inspected:
         lines += [
             f"{host.name}: {text} (of {origin})"

@@ -26,6 +26,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 STEP = Step(
+    does="sets up the NVIDIA runtime in containerd and restarts it",
     given=_given,
     phase=Phase.RUNTIME,
     after="toolkit",

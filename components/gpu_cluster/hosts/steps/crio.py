@@ -25,6 +25,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 STEP = Step(
+    does="sets up the NVIDIA runtime in CRI-O and restarts it",
     given=_given,
     phase=Phase.RUNTIME,
     after="toolkit",

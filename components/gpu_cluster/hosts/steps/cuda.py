@@ -36,4 +36,4 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         yield from cuda_needs(host, driver, "cuda.version", host.sections.cuda.version or "")
 
 
-STEP = Step(given=_given, after="driver", judge=_judge)
+STEP = Step(does="installs the CUDA Toolkit", given=_given, after="driver", judge=_judge)

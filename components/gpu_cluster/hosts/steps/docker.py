@@ -33,6 +33,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 STEP = Step(
+    does="sets up the NVIDIA runtime in Docker and restarts it",
     given=_given,
     phase=Phase.RUNTIME,
     after="toolkit",

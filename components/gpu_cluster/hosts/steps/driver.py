@@ -168,6 +168,7 @@ def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 STEP = Step(
+    does="installs or removes NVIDIA's driver",
     given=_given,
     after="kernel",
     files=(

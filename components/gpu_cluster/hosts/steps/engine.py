@@ -31,6 +31,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 
 STEP = Step(
+    does="installs the container engine",
     given=_given,
     after="cuda",
     disrupts=("GC_ENGINE_PACKAGES", "GC_ADAPTER_SHA256"),

@@ -12,6 +12,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 
 STEP = Step(
+    does="makes the driver ignore excluded GPUs",
     given=_given,
     after="nouveau",
     disrupts=("GC_EXCLUDED",),

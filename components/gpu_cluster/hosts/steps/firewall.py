@@ -26,4 +26,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings)
 
 
-STEP = Step(given=_given, after="selinux")
+STEP = Step(does="opens ports of the firewall or turns it off", given=_given, after="selinux")

@@ -15,6 +15,7 @@ def _given(host: DesiredHost) -> Given:
 
 
 STEP = Step(
+    does="sets up the NVIDIA runtime in K3s or RKE2",
     given=_given,
     phase=Phase.RUNTIME,
     after="toolkit",

@@ -38,6 +38,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 STEP = Step(
+    does="installs a kernel",
     given=_given,
     after="packages",
     disrupts=("GC_KERNEL_RELEASE", "GC_KERNEL_FLAVOR"),

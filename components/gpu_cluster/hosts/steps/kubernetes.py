@@ -148,6 +148,7 @@ def _allows_cgroup_v1(packages: KubernetesPackagesSettings) -> bool:
 
 
 STEP = Step(
+    does="installs Kubernetes' packages",
     given=_given,
     after="engine",
     files=("kubernetes", "library/joined", "library/upgraded"),

@@ -29,4 +29,9 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings)
 
 
-STEP = Step(given=_given, after="sysctl", writes=("/etc/security/limits.d/99-gpu-cluster.conf",))
+STEP = Step(
+    does="sets limits of logins and of locked memory",
+    given=_given,
+    after="sysctl",
+    writes=("/etc/security/limits.d/99-gpu-cluster.conf",),
+)

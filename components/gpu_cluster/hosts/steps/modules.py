@@ -11,4 +11,9 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings={"GC_MODULES": " ".join(modules)}) if modules else None
 
 
-STEP = Step(given=_given, after="swap", writes=("/etc/modules-load.d/gpu-cluster.conf",))
+STEP = Step(
+    does="loads kernel modules at each boot",
+    given=_given,
+    after="swap",
+    writes=("/etc/modules-load.d/gpu-cluster.conf",),
+)

@@ -23,6 +23,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 
 STEP = Step(
+    does="keeps other drivers off the GPUs",
     given=_given,
     after="firewall",
     judge=_judge,

@@ -27,4 +27,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings, repositories=rows, runs=2)
 
 
-STEP = Step(given=_given, after="excluded")
+STEP = Step(does="installs packages", given=_given, after="excluded")

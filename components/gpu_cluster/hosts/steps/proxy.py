@@ -19,4 +19,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings)
 
 
-STEP = Step(given=_given, after="limits")
+STEP = Step(does="sets the container engine's proxy", given=_given, after="limits")

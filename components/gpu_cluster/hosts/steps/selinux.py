@@ -12,4 +12,6 @@ def _given(host: DesiredHost) -> Given | None:
     return None if mode is Selinux.LEAVE else Given(settings={"GC_SELINUX": mode.value})
 
 
-STEP = Step(given=_given, after="proxy", writes=("/etc/selinux/config",))
+STEP = Step(
+    does="sets the mode of SELinux", given=_given, after="proxy", writes=("/etc/selinux/config",)
+)

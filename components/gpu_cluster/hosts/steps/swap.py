@@ -10,4 +10,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given() if host.sections.system.swap_off else None
 
 
-STEP = Step(given=_given, writes=("/etc/fstab",))
+STEP = Step(does="turns swap off", given=_given, writes=("/etc/fstab",))

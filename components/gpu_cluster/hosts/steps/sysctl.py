@@ -17,4 +17,9 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": declared})
 
 
-STEP = Step(given=_given, after="modules", writes=("/etc/sysctl.d/zz-gpu-cluster.conf",))
+STEP = Step(
+    does="sets kernel parameters",
+    given=_given,
+    after="modules",
+    writes=("/etc/sysctl.d/zz-gpu-cluster.conf",),
+)
