@@ -15,6 +15,7 @@ from gpu_cluster.commands import stack as stacks
 from gpu_cluster.commands import status
 from gpu_cluster.inspection.extent import EXTENT
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE
+from gpu_cluster.validation import xid
 from tests.components.change.world import World, base, desired_of
 
 
@@ -244,7 +245,7 @@ def test_the_last_xids_of_a_host_with_lost_gpus_are_shown(monkeypatch: pytest.Mo
         asked.append(nodes)
         return {"gpu-1": "host gpu-1: NVRM: Xid (PCI:0000:3b:00): 79"}
 
-    monkeypatch.setattr(status.xid, "lines", lines)
+    monkeypatch.setattr(xid, "lines", lines)
     world = World.of(base())
     world.nodes["gpu-1"]["status"]["allocatable"]["nvidia.com/gpu"] = "7"
     (cluster,) = document(world).clusters

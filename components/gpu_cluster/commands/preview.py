@@ -44,12 +44,12 @@ from gpu_cluster.commands.files import new_file
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.output import apart, say
 from gpu_cluster.commands.project import ROOT
+from gpu_cluster.commands.refused_workloads import refused_workloads
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
 from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.guardrails.component import GuardrailsArgs
-from gpu_cluster.guardrails.running import refused_workloads
 from gpu_rules.faults import ConfigError, FaultError
 
 

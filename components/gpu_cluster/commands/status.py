@@ -45,7 +45,6 @@ from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented, inspect
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE, key_of_file
-from gpu_cluster.validation import xid
 from gpu_rules.faults import ConfigError, FaultError
 from gpu_rules.printable import printable, printable_lines
 
@@ -90,6 +89,9 @@ def with_xids(
     names = [each.node for each in change.unusable]
     if not key or not names or not Extent.wanted().has_hosts:
         return change
+    # Only a status that logs in to hosts imports the SSH library.
+    from gpu_cluster.validation import xid
+
     by_node = {host.node: host for host in hosts if not host.in_maintenance}
     found = asyncio.run(xid.lines(by_node, key, names))
     return change.model_copy(update={"notes": (*change.notes, *found.values())})

@@ -573,10 +573,6 @@ def _file_row(statement: Statement) -> list[str]:
     return [_names(statement.names, 20), code(statement.what)]
 
 
-def _problem_row(problem: Problem) -> list[str]:
-    return [_at(problem), code(problem.text, 1000)]
-
-
 def _rule_row(problem: Problem) -> list[str]:
     return [code(problem.rule), _at(problem), code(problem.text, 1000)]
 

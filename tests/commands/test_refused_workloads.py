@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_cluster.guardrails.running import violations_of, workloads_of
+from gpu_cluster.commands.refused_workloads import violations_of, workloads_of
 from tests.desired_host import guarded
 from tests.fixtures.clusters import cluster
 
