@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpu_cluster.hosts.compatibility import version
+from gpu_cluster.base.compatibility import version
 
 SETTING = "GC_DISRUPTS"
 """Name of the script variable that holds the lines with disruptive settings."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from gpu_cluster.base.compatibility import version
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.compatibility import version
 from gpu_cluster.hosts.steps import every
 from gpu_cluster.settings.hosts.reboot import RebootWhen
 from gpu_rules.faults import Fault, FaultSeverity

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpu_cluster.base.compatibility import version
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.host_facts import UNREAD, HostFacts
-from gpu_cluster.hosts.compatibility import version
 from gpu_cluster.settings.hosts.repository import Repositories
 from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_rules.facts.floors import Software, below, wanted

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
 
+from gpu_cluster.base.compatibility import version
 from gpu_cluster.change.document import (
     Cause,
     ClusterChange,
@@ -33,7 +34,6 @@ from gpu_cluster.desired.nodes import DesiredNodes
 from gpu_cluster.desired.rollout import DesiredRollout
 from gpu_cluster.desired.validation import DesiredValidation
 from gpu_cluster.findings import PATHS, Aspect, Finding, Kind, Subject, is_setting
-from gpu_cluster.hosts.compatibility import version
 from gpu_cluster.hosts.difference import every_file, files
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.judgement import Inspection

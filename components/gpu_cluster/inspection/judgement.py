@@ -99,7 +99,6 @@ def judged(desired: Desired, observed: Seen, today: date | None = None) -> Inspe
     findings += judge_all(desired.hosts, facts)
     findings += misfits(
         desired.platform,
-        desired.validation,
         desired.nodes,
         _kernels_elsewhere(cluster.kernels, desired.hosts, desired.scheduling.pools),
     )

@@ -1,46 +1,35 @@
-"""Find declared versions that don't work together or on a node's kernel. Pure functions.
+"""Find declared drivers that don't work on a node's kernel. Pure functions.
 
-Drivers of declared hosts are checked in `gpu_cluster.hosts.steps.driver`. This module checks
-drivers that a container installs, on nodes that are not declared as hosts of the stack.
+Drivers of declared hosts are checked in `gpu_cluster.hosts.steps.driver`, and declared versions
+with each other in `gpu_cluster.loading.validate_versions`. This module checks drivers that a
+container installs, on nodes that are not declared as hosts of the stack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from gpu_cluster.base.compatibility import kernel_refused
 from gpu_cluster.desired.nodes import DesiredNodes
-from gpu_cluster.desired.validation import DesiredValidation
-from gpu_cluster.hosts.compatibility import (
-    cuda_of,
-    driver_for,
-    kernel_refused,
-    runs,
-    shown,
-    version,
-)
 from gpu_cluster.platforms.base import Platform
 from gpu_cluster.settings.hosts.driver import DriverSettings
 from gpu_rules.facts.parts import operator_part
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable, shortened
 
-NEWEST = ".999.99"
-"""Suffix for a driver branch, such as `580`, so that it compares as the branch's newest driver."""
 NAMED = 8
 """Maximum number of nodes that a fault names; further nodes are only counted."""
 
 
 def misfits(
     platform: Platform,
-    validation: DesiredValidation,
     nodes: DesiredNodes,
     kernels: Mapping[str, str],
 ) -> Iterator[Fault]:
-    """Yield a fault for each pair of versions that is known not to work together.
+    """Yield a fault for each driver whose module is known not to build for a node's kernel.
 
     Args:
         platform: Platform that advertises the GPUs.
-        validation: Pools and tests to validate.
         kernels: Kernel of each node of the GPU pools that is not declared as a host, by node.
     """
     drivers: dict[str, dict[str, str]] = {
@@ -50,7 +39,6 @@ def misfits(
         drivers.setdefault(_in_container(nodes.driver_of(node), platform), {})[node] = kernel
     for driver, booted in drivers.items():
         if driver:
-            yield from _check_cuda(validation, driver)
             yield from _check_kernels(driver, booted)
 
 
@@ -59,24 +47,6 @@ def _in_container(driver: DriverSettings, platform: Platform) -> str:
     if driver.managed_by_operator and not driver.version:
         return operator_part(platform.version, "driver")
     return (driver.version or "") if driver.in_container else ""
-
-
-def _check_cuda(validation: DesiredValidation, driver: str) -> Iterator[Fault]:
-    """Yield a fault if the driver can't run the CUDA programs that the stack file names."""
-    images = {
-        "validation.image": {pool.settings["validation.image"] for pool in validation.pools},
-        "validation.tests": {test.image for test in validation.measuring.tests},
-    }
-    full = driver if len(version(driver)) > 1 else f"{driver}{NEWEST}"
-    for image_place, listed in images.items():
-        for cuda in sorted({cuda_of(image) for image in listed}):
-            if not runs(cuda, full):
-                yield Fault(
-                    "driver.version",
-                    f"driver {driver} for CUDA {cuda} of {image_place}",
-                    f"{shown(driver_for(cuda))} or later",
-                    f"declare that driver, or an older CUDA in {image_place}",
-                )
 
 
 def _check_kernels(driver: str, kernels: Mapping[str, str]) -> Iterator[Fault]:

@@ -19,6 +19,7 @@ from gpu_cluster.loading import (
     validate_namespaces,
     validate_overrides,
     validate_scheduling,
+    validate_versions,
 )
 from gpu_cluster.platforms.discovery import named
 from gpu_cluster.settings.dra import DraSettings
@@ -44,6 +45,7 @@ def _check_sections(sections: ValidSections) -> Iterator[Fault]:
     yield from _check_platform(sections)
     yield from _check_pool_names(sections)
     yield from validate_driver.validate(sections)
+    yield from validate_versions.validate(sections)
     yield from validate_scheduling.validate(sections)
     yield from validate_namespaces.validate(sections)
     yield from _check_maintenance(sections)

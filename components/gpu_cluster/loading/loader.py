@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 from gpu_cluster.base.confidential import in_addresses
 from gpu_cluster.base.explain import explain_all
 from gpu_cluster.base.model import Model
+from gpu_cluster.loading import validation_image
 from gpu_cluster.loading.cross import validate
 from gpu_cluster.loading.inventory import (
     OVERRIDABLE,
@@ -138,6 +139,7 @@ def with_derived_defaults(document: Mapping[str, Any]) -> dict[str, Any]:
     platform = filled.get("platform")
     if isinstance(platform, str) and platform in NAMES:
         filled |= named(platform).defaults(filled)
+    filled |= validation_image.defaults(filled)
     return filled
 
 

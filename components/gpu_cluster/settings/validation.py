@@ -99,7 +99,9 @@ class ValidationSettings(Model):
     The container prints the UUID of its GPU, runs `command`, and must print `Test PASSED`.
     `busy` sets what happens to GPUs that other pods use: a later run validates them (`defer`), this
     run waits up to `timeoutSeconds` for them (`wait`), or this run fails (`fail`). The validation
-    never evicts a pod. `podAnnotations` can prevent the injection of sidecars into validation pods.
+    never evicts a pod. If a declared driver is too old for the default `image`, or with platform
+    gpu-manager, an older sample is the default. `podAnnotations` can prevent the injection of
+    sidecars into validation pods.
     """
 
     image: Image = Field(

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.base.compatibility import runs
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.command import command_line
-from gpu_cluster.hosts.compatibility import runs
 from gpu_cluster.hosts.phases import (
     RUN_LIMIT,
     preparation_seconds,

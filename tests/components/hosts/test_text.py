@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpu_cluster.base.compatibility import OLDEST_KERNEL
 from gpu_cluster.hosts import phases, preflight
 from gpu_cluster.hosts.kubeadm import scripts as cluster_script
 from gpu_cluster.hosts.observed.probe import MARK, probe
 from gpu_cluster.hosts.phases import LOCK_LIMIT, RUN_LIMIT
 from gpu_cluster.hosts.script import FOLDER, header
 from gpu_cluster.hosts.step import RUNTIME_PATH, Phase
-from gpu_cluster.hosts.steps import every, kernel, of_phase
+from gpu_cluster.hosts.steps import every, of_phase
 from gpu_cluster.hosts.steps.kubernetes import APPLY_LIMIT, NODE_LIMIT
 from gpu_cluster.settings.hosts.packages import PackagesSettings
 from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
@@ -124,7 +125,7 @@ def test_preflight_and_script_judge_by_the_same_values() -> None:
     library = "".join(file.read_text() for file in (FOLDER / "library").iterdir())
     defaults = dict(re.findall(r'^: "\$\{GC_(\w+):=(.*?)\}"', library, re.MULTILINE))
     assert defaults["SYSTEMS"].split() == list(preflight.SYSTEMS)
-    assert defaults["KERNEL"] == ".".join(map(str, kernel.OLDEST))
+    assert defaults["KERNEL"] == ".".join(map(str, OLDEST_KERNEL))
     assert defaults["DISK_MIB"] == str(preflight.DISK_MIB)
     assert defaults["RUNTIME_PATH"] == RUNTIME_PATH
     assert defaults["PACKAGE_RUN_LIMIT"] == str(RUN_LIMIT)

@@ -15,7 +15,6 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.discovery import every, named
 from gpu_cluster.platforms.site import Site
 from gpu_cluster.settings.cluster import Cluster
-from gpu_cluster.settings.nodes.pool import Pool
 from gpu_cluster.settings.platform import NAMES
 from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS
@@ -72,12 +71,12 @@ def test_nobody_outside_a_platform_asks_for_its_kind() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_platform_answers_from_its_own_settings_and_its_site(name: str) -> None:
-    pools = (Pool(name="a100", nodes=("gpu-1",), gpus_per_node=8),)
-    settings = get_type_hints(named(name))["settings"]()
-    alone = named(name)(settings, Site(context="test", platform=name, pools=pools))
     declared = platform_of(
         cluster(name, pools=[{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}])
     )
+    pools = declared.site.pools
+    settings = get_type_hints(named(name))["settings"]()
+    alone = named(name)(settings, Site(context="test", platform=name, pools=pools))
     assert alone == declared
     assert alone.values() == declared.values()
     assert alone.offers(pools[0]) == declared.offers(declared.site.pools[0])

@@ -276,12 +276,13 @@ def test_gpu_manager_is_refused_with_the_socket_of_another_engine(
 
 def test_gpu_manager_is_refused_where_its_release_misses_the_cgroups_of_containers() -> None:
     seen = replace(SEEN, engines={"gpu-1": "containerd://1.7.29"})
-    (text,) = gpu_manager(seen)
+    by_systemd = {"runtime": {"systemdCgroup": True}}
+    (text,) = gpu_manager(seen, **by_systemd)
     assert "found containerd with cgroups by systemd" in text
     assert "systemdCgroup: false" in text
-    assert gpu_manager(seen, **CGROUPFS) == []
+    assert gpu_manager(seen, **CGROUPFS) == gpu_manager(seen) == []
     own = f"registry.example.com/gpu-manager@sha256:{'a' * 64}"
-    assert gpu_manager(seen, gpuManager={"image": own}) == []
+    assert gpu_manager(seen, gpuManager={"image": own}, **by_systemd) == []
 
 
 @pytest.mark.promise("gpu-manager is refused on drivers that its library for shares can't use.")
@@ -394,7 +395,7 @@ def test_an_engine_that_cannot_do_what_is_asked_is_refused_by_node() -> None:
 
 
 def test_guests_need_their_licence_server_and_registry() -> None:
-    vgpu = {"hostDriver": "16.4", "licenseSecret": "l", "licenseServer": "licences.example:443"}
+    vgpu = {"hostDriver": "20.1", "licenseSecret": "l", "licenseServer": "licences.example:443"}
     declared = ways.declared(
         "x",
         "gpu-operator-driver",

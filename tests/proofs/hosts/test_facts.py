@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import asyncssh
 import pytest
 
+from gpu_cluster.base.compatibility import kernel_refused, runs
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.host_facts import UNREAD, HostFacts
-from gpu_cluster.hosts.compatibility import kernel_refused, runs
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.hosts.observed.probe import parse
 from gpu_cluster.hosts.observed.table import table

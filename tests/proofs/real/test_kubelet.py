@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from gpu_cluster.hosts.compatibility import version
+from gpu_cluster.base.compatibility import version
 from gpu_cluster.hosts.steps.kubernetes import FAILS_ON_CGROUP_V1
 from gpu_cluster.settings.hosts.kubelet_gates import REMOVED, removed
 from lab.real import build, parts

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from gpu_cluster.base.compatibility import version
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.compatibility import version
 from gpu_rules.faults import Fault, FaultSeverity
 from gpu_rules.printable import shortened
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_cluster.base.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts import disruption
-from gpu_cluster.hosts.compatibility import cuda_of, driver_for, kernel_refused, runs, shown
 from gpu_cluster.hosts.observed.driver import validate_driver
 from gpu_cluster.hosts.step import (
     Given,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_cluster.base.compatibility import OLDEST_KERNEL, version
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.compatibility import version
 from gpu_cluster.hosts.step import Given, Step, fault, repositories, said
 from gpu_rules.faults import Fault
-
-OLDEST = (4, 18)
 
 
 def _given(host: DesiredHost) -> Given | None:
@@ -32,7 +30,7 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     A declared kernel replaces an old running kernel, so only the declared one is checked.
     """
     kernel = host.sections.kernel.release or facts.kernel
-    if version(kernel) < OLDEST:
+    if version(kernel) < OLDEST_KERNEL:
         cure = "upgrade it, or declare kernel.release"
         yield fault(host, f"kernel {kernel}", "4.18 or later", cure)
 

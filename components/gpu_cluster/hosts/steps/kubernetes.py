@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpu_cluster.base.compatibility import version
 from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.desired.host import DesiredHost, Upgrade
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.compatibility import version
 from gpu_cluster.hosts.kubeadm.configuration import SOCKETS, join_configuration
 from gpu_cluster.hosts.step import Given, Step, at_version, fault, repositories, said
 from gpu_cluster.settings.hosts.kubeadm_init import Init

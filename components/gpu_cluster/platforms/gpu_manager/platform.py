@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
-from typing import Final
+from typing import Any, Final
 
 import yaml
 
+from gpu_cluster.base.image import VECTORADD_CUDA_10
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.kubernetes.engine import parse_engine
 from gpu_cluster.kubernetes.labels import LABELS
@@ -166,6 +167,27 @@ class GpuManagerPlatform(Platform):
     def limit(cards: float) -> dict[str, str]:
         """Return the maximum of `tencent.com/vcuda-core` for this number of GPUs."""
         return {VCUDA_CORE: str(cores(cards))}
+
+    @staticmethod
+    def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return sections with default values that gpu-manager can work with.
+
+        Its library for shares knows CUDA up to 11.5, so the validation's image has an older one.
+        The default image of gpu-manager needs containers whose cgroups are not by systemd, if the
+        engine is not Docker (`WITHOUT_SCOPES`).
+        """
+        filled: dict[str, Any] = {}
+        validation, manager = document.get("validation", {}), document.get("gpuManager", {})
+        if isinstance(validation, Mapping):
+            filled["validation"] = {"image": VECTORADD_CUDA_10, **validation}
+        if isinstance(manager, Mapping) and _misses_scopes_by_name(manager.get("image")):
+            filled |= {
+                key: [_without_systemd(each) for each in document[key]]
+                for key in ("pools", "hosts")
+                if isinstance(document.get(key), list)
+            }
+            filled |= _without_systemd({"runtime": document.get("runtime", {})})
+        return filled
 
     @staticmethod
     def validate_settings(sections: ValidSections) -> Iterator[Fault]:
@@ -363,6 +385,20 @@ def _declared_address(
                 address_fault.wanted,
                 address_fault.cure,
             )
+
+
+def _misses_scopes_by_name(image: object) -> bool:
+    """Return whether an image, or else the default one, does not know systemd's cgroup names."""
+    release = release_of(image) if isinstance(image, str) else WITHOUT_SCOPES
+    return release is not None and release <= WITHOUT_SCOPES
+
+
+def _without_systemd(level: Any) -> Any:
+    """Return a level of the document whose section `runtime` has no cgroups by systemd."""
+    runtime = level.get("runtime") if isinstance(level, Mapping) else None
+    if not isinstance(runtime, Mapping):
+        return level
+    return {**level, "runtime": {"systemdCgroup": False, **runtime}}
 
 
 def _misses_scopes(manager: GpuManagerSettings) -> bool:

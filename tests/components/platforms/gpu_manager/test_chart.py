@@ -65,10 +65,10 @@ def test_flags_name_the_runtime_and_the_cgroup_driver(objects: dict[str, Json]) 
     assert environment["EXTRA_FLAGS"] == (
         "--logtostderr=false "
         "--container-runtime-endpoint=/var/run/containerd/containerd.sock "
-        "--cgroup-driver=systemd"
+        "--cgroup-driver=cgroupfs"
     )
-    other = chart.extra_flags(cluster().gpu_manager, systemd_cgroup=False)
-    assert other[-1] == "--cgroup-driver=cgroupfs"
+    other = chart.extra_flags(cluster().gpu_manager, systemd_cgroup=True)
+    assert other[-1] == "--cgroup-driver=systemd"
 
 
 def test_it_mounts_what_it_needs_of_the_host_and_writes_no_more(objects: dict[str, Json]) -> None:

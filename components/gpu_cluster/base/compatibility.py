@@ -35,6 +35,16 @@ NVIDIA ships that driver with CUDA: `cuda_11.0.3_450.51.06_linux.run` contains 1
 table 2, "CUDA Toolkit and Compatible Driver Versions"; "CUDA Compatibility", table 2, repeats 10.x.
 """
 
+OLDEST_KERNEL: Version = (4, 18)
+"""Oldest kernel of hosts: that of RHEL 8, the oldest system that the scripts support."""
+
+VGPU_BRANCH: dict[int, int] = {16: 535, 17: 550, 18: 570, 19: 580}
+"""Driver branch of each release of NVIDIA's vGPU software.
+
+Source: Google Cloud documentation, "NVIDIA driver versions for RTX Virtual Workstations", which
+lists the guest drivers of each release (such as 580.65.06 of 19.0).
+"""
+
 DRIVER_KERNEL: tuple[tuple[Version, Version, Version, str], ...] = (
     ((390,), (391,), (6, 5), "NVIDIA/open-gpu-kernel-modules issue 558"),
     ((390,), (390, 138), (5, 5), "void-linux/void-packages issue 19301"),
@@ -95,6 +105,11 @@ def driver_for(cuda: str) -> Version:
 def runs(cuda: str, driver: str) -> bool:
     """Return whether a driver runs programs of a CUDA version; true if the tables have no entry."""
     return not driver_for(cuda) or version(driver) >= driver_for(cuda)
+
+
+def vgpu_branch(release: str) -> int | None:
+    """Return the driver branch of a vGPU release such as `16.4`; None if it is not in the table."""
+    return VGPU_BRANCH.get((*version(release), 0)[0])
 
 
 def kernel_refused(driver: str, kernel: str) -> str:
