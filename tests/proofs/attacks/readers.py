@@ -1,8 +1,8 @@
 """Readers of outside input, and hostile inputs of any size for each of them.
 
 A reader is each target of the fuzzer, and each program part that reads files, lists or messages
-which somebody else wrote. `ratios` doubles an input three times, and compares the processor time of
-the calls.
+which somebody else wrote. `Reader.slow_steps` doubles an input three times, and compares the
+processor time of the calls.
 """
 
 from __future__ import annotations
@@ -53,6 +53,12 @@ Shape = Callable[[int], Any]
 
 MOST = 2.5
 """Largest ratio of the processor time of a call with twice the input."""
+CERTAIN = 3.3
+"""Ratio that only a call in more than linear time has; input twice as large as a processor's cache
+has one of up to 3.
+"""
+LARGER = 3
+"""How often all inputs are doubled again after ratios between `MOST` and `CERTAIN`."""
 LEAST_SECONDS = 0.04
 """Processor time of the first call that is compared; shorter calls are noise."""
 TIMES = 5
@@ -114,14 +120,26 @@ class Reader:
         """Return how much more time a call takes each time that the input is doubled.
 
         The result is empty if no step is larger than `MOST`, or if calls with the largest input are
-        short, since inputs of its size are refused.
-
-        The time of a call is the least of up to `TIMES` measurements.
+        short, since inputs of its size are refused. An input that does not fit into a cache any
+        more makes one step larger; a call in more than linear time has larger steps with all
+        larger inputs.
         """
         number = 8
         while self.seconds(shape(number)) < LEAST_SECONDS:
             if (number := number * 2) > LARGEST:
                 return []
+        steps = self._steps(shape, number)
+        for doubled in range(1, LARGER + 1):
+            if not steps or max(steps) > CERTAIN:
+                break
+            steps = self._steps(shape, number << doubled)
+        return steps
+
+    def _steps(self, shape: Shape, number: int) -> list[float]:
+        """Return the steps from an input of a size; empty if none is larger than `MOST`.
+
+        The time of a call is the least of up to `TIMES` measurements.
+        """
         least = [inf] * 4
         for _ in range(TIMES):
             for step in range(4):

@@ -5,6 +5,8 @@ Each reader of outside input takes at most 2.5 times as long for twice the input
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import log2
 from typing import Any
 
 import pytest
@@ -26,6 +28,28 @@ def test_a_reader_takes_linear_time(name: str, record_property: Any) -> None:
 
 def test_each_target_of_the_fuzzer_is_a_reader() -> None:
     assert READERS.keys() >= TARGETS.keys()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "is_slow"),
+    [
+        (lambda size: size / 1e4, False),
+        (lambda size: size * log2(size) / 1e5, False),
+        (lambda size: size**1.5 / 1e6, True),
+        (lambda size: size**2 / 1e7, True),
+        (lambda size: size / 1e4 + (size / 5e3) ** 2, True),
+        (lambda size: size / (1e4 if size < 4096 else 6e3), False),  # It leaves a cache.
+        (lambda size: size / 1e4 if size < 4096 else 1e-6, False),  # It is refused.
+    ],
+)
+def test_only_calls_in_more_than_linear_time_are_slow(
+    seconds: Callable[[int], float], is_slow: bool
+) -> None:
+    class Timed(Reader):
+        def seconds(self, value: int) -> float:
+            return seconds(value)
+
+    assert bool(Timed(str, {}).slow_steps(lambda number: number)) is is_slow
 
 
 @pytest.mark.full
