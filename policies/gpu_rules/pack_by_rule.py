@@ -31,10 +31,10 @@ from pulumi_policy import (
 
 from .check.context import ContextError, find_config, settings_of
 from .pack import Judgement, judge_resource_by, judge_stack_by
-from .parameters import PROPERTIES, RULE_FOLDER, context_by
-from .rules import RULES, Context, Rule, Severity, Violation
+from .parameters import PROPERTIES, RULE_FOLDER
+from .rules import RULES, Rule, Severity, Violation
 from .rules.links import link
-from .settings import mark_secrets, receive_stack_configuration
+from .settings import context_for, mark_secrets, receive_stack_configuration
 
 NAME: Final = "gpu-rules-by-rule"
 SETTINGS: Final = "gpu-rules-settings"
@@ -75,7 +75,7 @@ class _Pack:
         self._judged = _Judged()
         # The configurations of stack and engine arrive after the policies are registered. A
         # violation whose severity they raise is reported by the policy for the settings.
-        file_context = context_by(settings, Context())
+        file_context = context_for(settings, with_stack=False)
         self._levels = {rule.id: rule.severity_in(file_context) for rule in RULES.values()}
 
     def policies(self) -> list[Policy]:

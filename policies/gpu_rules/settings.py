@@ -99,14 +99,19 @@ def stack_document() -> str:
     return str(configuration.get(STACK_KEY, ""))
 
 
-def context_for(settings: Mapping[str, Any]) -> Context:
+def context_for(settings: Mapping[str, Any], *, with_stack: bool = True) -> Context:
     """Return the cluster facts from the pack's settings, completed from the stack's configuration.
+
+    Args:
+        settings: Settings of the policy pack.
+        with_stack: False as long as the Pulumi engine has not sent the stack's configuration.
 
     Raises:
         ValueError: The stack's `gpu-cluster:cluster` has faults (the message lists all of them), or
             no function was set to read it.
     """
-    return _cached_context(json.dumps(settings, sort_keys=True), stack_document())
+    document = stack_document() if with_stack else ""
+    return _cached_context(json.dumps(settings, sort_keys=True), document)
 
 
 @functools.lru_cache(maxsize=8)
