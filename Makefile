@@ -346,9 +346,13 @@ bench: $(VENV) ## run the benchmarks, each a ratio: make bench ONLY=B4
 	@$(MODULE) lab.benchmarks $${ONLY:-}
 
 .PHONY: lock
-lock: $(VENV) ## write requirements.lock and requirements-site.lock from requirements*.txt
-	@venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --output-file requirements.lock requirements-dev.txt
-	@venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links --output-file requirements-site.lock requirements-site.txt
+lock: $(VENV) ## write the locks: packages with hashes, from requirements*.txt
+	@for files in requirements.lock:requirements-dev.txt requirements-site.lock:requirements-site.txt \
+	  requirements-audit.lock:requirements-audit.txt lab/benchmarks/requirements.lock:lab/benchmarks/requirements.txt; do \
+	  venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links \
+	    --output-file $${files%:*} $${files#*:} || exit 1; \
+	done
+	@$(MODULE) maintenance.constraints
 
 .PHONY: clean
 clean: ## remove the virtual environment and files that tools left in the working tree

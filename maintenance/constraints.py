@@ -1,7 +1,7 @@
-"""The constraints file of a release: each package that the wheels need, with version and hashes.
+"""Parts of requirements.lock: for the wheels of a release, and for the rules alone.
 
 The versions and hashes are those of requirements.lock, so a site gets what the release was tested
-with. The file is also a complete requirements file: ``pip install --require-hashes -r FILE``.
+with. Each part is a complete requirements file: ``pip install --require-hashes -r FILE``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from gpu_cluster.commands.files import ROOT
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==", re.MULTILINE)
 OWN = ("gpu-cluster", "gpu-rules")
+RULES = "policies/pyproject.toml"
+RULES_LOCK = ROOT / "policies" / "requirements.lock"
 
 
 def constraints(wheels: Iterable[Path]) -> str:
@@ -33,8 +35,18 @@ def constraints(wheels: Iterable[Path]) -> str:
         f"    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
         for wheel in sorted(wheels)
     )
+    return "".join((*own_wheels, _locked(needed("pyproject.toml", RULES))))
+
+
+def rules_lock() -> str:
+    """Return the text of policies/requirements.lock: what the checker needs."""
+    head = "# What gpu-rules needs, from ../requirements.lock. `make lock` writes this file.\n"
+    return head + _locked(needed(RULES))
+
+
+def _locked(names: Iterable[str]) -> str:
     locked = locked_entries((ROOT / "requirements.lock").read_text(encoding="utf-8"))
-    return "".join((*own_wheels, *(locked[name] for name in sorted(needed()))))
+    return "".join(locked[name] for name in sorted(names))
 
 
 def locked_entries(text: str) -> dict[str, str]:
@@ -50,14 +62,17 @@ def locked_entries(text: str) -> dict[str, str]:
     }
 
 
-def needed() -> set[str]:
-    """Return the names of all packages that the wheels need, directly or by others.
+def needed(*files: str) -> set[str]:
+    """Return the names of all packages that projects need, directly or by others.
 
     They are read from the packages that this environment has installed.
+
+    Args:
+        files: The projects' pyproject.toml, relative to the project's folder.
     """
     names: set[str] = set()
     waiting: list[Requirement] = []
-    for file in ("pyproject.toml", "policies/pyproject.toml"):
+    for file in files:
         project = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"]
         waiting += map(Requirement, project["dependencies"])
     visited: set[tuple[str, str]] = set()
@@ -77,3 +92,12 @@ def _requirements_of(name: str, extra: str) -> Iterator[Requirement]:
         requirement = Requirement(line)
         if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
             yield requirement
+
+
+def main() -> None:
+    """Write policies/requirements.lock."""
+    RULES_LOCK.write_text(rules_lock(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -25,7 +25,7 @@ from lab.benchmarks.measure import BenchmarkError, Sample, processor_time
 from lab.benchmarks.measure import timed as _timed
 
 HERE = Path(__file__).parent / "peers"
-REQUIREMENTS = Path(__file__).parent / "requirements.txt"
+REQUIREMENTS = Path(__file__).parent / "requirements.lock"
 INSTALL_LIMIT = 900.0
 """Timeout in seconds for installing the tools."""
 SSH = (
@@ -48,8 +48,8 @@ def environment() -> Path:
         if not (folder / "complete").exists():
             print(f"installing the peers of {REQUIREMENTS.name} (once)", flush=True)
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-            pip = [str(folder / "bin" / "pip"), "install", "--quiet", "-r", str(REQUIREMENTS)]
-            subprocess.run(pip, check=True, timeout=INSTALL_LIMIT)
+            pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--require-hashes", "-r"]
+            subprocess.run([*pip, str(REQUIREMENTS)], check=True, timeout=INSTALL_LIMIT)
             (folder / "complete").touch()
     return folder / "bin"
 

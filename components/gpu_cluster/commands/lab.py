@@ -31,7 +31,7 @@ def embedded_cluster(stack: Stack) -> EmbeddedCluster | None:
                 if not stack.is_fake
                 else "--embedded",
                 "the package gpu-cluster-lab, which has the embedded cluster",
-                "install it in this environment: pip install gpu-cluster-lab",
+                "install its wheel, from the release that gpu-cluster is from, in this environment",
             )
         )
     from gpu_cluster.commands.embedded_cluster import EmbeddedCluster

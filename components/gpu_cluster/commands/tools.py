@@ -18,7 +18,10 @@ ENGINE = "pulumi"
 PLUGINS = ("pulumi-resource-kubernetes", "pulumi-resource-command")
 TOOLS = (ENGINE, "pulumi-language-python", *PLUGINS)
 """Programs of each run of the engine."""
-INSTALL = "install Pulumi (https://www.pulumi.com/docs/install/), or pip install gpu-cluster-lab"
+INSTALL = (
+    "install Pulumi (https://www.pulumi.com/docs/install/), or the wheel gpu-cluster-lab of the "
+    "same release"
+)
 
 
 def has_lab() -> bool:

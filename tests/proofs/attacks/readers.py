@@ -24,9 +24,9 @@ from typing import Any
 
 import httpx
 from command_provider import inputs as plugin_inputs
-from command_provider import values as plugin_values
 from pulumi.runtime.proto import provider_pb2
 
+from gpu_cluster import property_values
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.loading.loader import load
@@ -438,12 +438,12 @@ def _answer(value: Any) -> None:
 
 
 def _message(message: bytes) -> None:
-    news = plugin_values.decode(provider_pb2.CheckRequest.FromString(message).news)
+    news = property_values.decode(provider_pb2.CheckRequest.FromString(message).news)
     plugin_inputs.check("command:local:Command", news)
 
 
 def _serialized(shape: Shape, number: int) -> bytes:
-    news = plugin_values.encode(shape(number))
+    news = property_values.encode(shape(number))
     return bytes(provider_pb2.CheckRequest(news=news).SerializeToString())
 
 

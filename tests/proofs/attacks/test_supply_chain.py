@@ -9,7 +9,6 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -56,23 +55,6 @@ def test_the_bill_of_materials_is_well_formed_and_always_the_same() -> None:
         if component["purl"].startswith("pkg:pypi/"):
             assert component["hashes"]
     assert json.dumps(document) == json.dumps(sbom.bom())
-
-
-def requirements(file: Path) -> Iterator[str]:
-    """Yield the requirements of a file for pip, with those of the files that it includes."""
-    for line in file.read_text().replace("\\\n", " ").splitlines():
-        if line.startswith("-r "):
-            yield from requirements(file.parent / line.removeprefix("-r ").strip())
-        elif line.strip() and not line.lstrip().startswith(("#", "--")):
-            yield line
-
-
-@pytest.mark.promise("`pulumi package add` installs the packages of the lock, by their hashes.")
-def test_the_component_package_installs_what_the_lock_has() -> None:
-    file = ROOT / "package" / "requirements.txt"
-    assert "--require-hashes" in file.read_text().splitlines()
-    assert [*requirements(file)] == [*requirements(ROOT / "requirements.lock")]
-    assert all("--hash=sha256:" in line for line in requirements(file))
 
 
 LOOKS = {
