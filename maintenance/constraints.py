@@ -21,7 +21,7 @@ from gpu_cluster.commands.files import ROOT
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==", re.MULTILINE)
 OWN = ("gpu-cluster", "gpu-rules")
 RULES = "policies/pyproject.toml"
-RULES_LOCK = ROOT / "policies" / "requirements.lock"
+RULES_LOCK = ROOT / "policies" / "gpu_rules" / "requirements.lock"
 
 
 def constraints(wheels: Iterable[Path]) -> str:
@@ -39,8 +39,8 @@ def constraints(wheels: Iterable[Path]) -> str:
 
 
 def rules_lock() -> str:
-    """Return the text of policies/requirements.lock: what the checker needs."""
-    head = "# What gpu-rules needs, from ../requirements.lock. `make lock` writes this file.\n"
+    """Return the text of policies/gpu_rules/requirements.lock: what the checker needs."""
+    head = "# What gpu-rules needs, from the project's lock. `make lock` writes this.\n"
     return head + _locked(needed(RULES))
 
 
@@ -95,7 +95,7 @@ def _requirements_of(name: str, extra: str) -> Iterator[Requirement]:
 
 
 def main() -> None:
-    """Write policies/requirements.lock."""
+    """Write policies/gpu_rules/requirements.lock."""
     RULES_LOCK.write_text(rules_lock(), encoding="utf-8")
 
 
