@@ -13,6 +13,7 @@ from gpu_cluster.commands.node_table import WIDTH
 from gpu_cluster.commands.usage import Listed, PodDevices, Usage, Utilization, usage
 from gpu_cluster.commands.utilization import Measured, merge
 from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.hami import ALLOCATED, REGISTERED
 from gpu_cluster.loading.loader import load
 from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.usages import CREATED, claim, node, pod, slices
@@ -42,6 +43,19 @@ def test_each_pod_has_a_line_with_its_gpus_and_its_age() -> None:
     text = shown(seen(nodes=[node("gpu-1")], pods=[pod("team-a/train", "gpu-1")]))
     assert f"team-a/train: 2 {GPU}, 2 d" in text
     assert text.splitlines()[-1] == f"who: {GPU}: 2 of 8 held, 6 free"
+
+
+@pytest.mark.promise("With HAMi, `gpu-cluster who` shows the memory and the cores of each pod.")
+def test_shares_are_shown_by_memory_and_cores() -> None:
+    shared = node("gpu-1", {GPU: "80"})
+    shared["metadata"]["annotations"] = {
+        REGISTERED: '[{"id": "GPU-1", "devmem": 81920, "devcore": 100, "health": true}]'
+    }
+    asked = pod("team-a/train", "gpu-1", {GPU: "1", "nvidia.com/gpumem": "3000"})
+    asked["metadata"]["annotations"] = {ALLOCATED: "GPU-1,NVIDIA,3000,30:;"}
+    text = shown(seen(nodes=[shared], pods=[asked]))
+    assert "who: nvidia.com/gpucores: 30 of 100 held, 70 free" in text
+    assert "who: nvidia.com/gpumem: 3000 of 81920 held, 78920 free" in text
 
 
 @pytest.mark.promise(

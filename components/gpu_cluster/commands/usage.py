@@ -17,6 +17,7 @@ from gpu_cluster.base.model import Freeze, FrozenDict, Model
 from gpu_cluster.desired.pool import Members
 from gpu_cluster.desired.validation import Advertised
 from gpu_cluster.kubernetes.api import Client, Json, Refused
+from gpu_cluster.kubernetes.hami import shares_of_node, shares_of_pod, with_shares
 from gpu_cluster.kubernetes.resources import DRA_DRIVER, counts_gpus
 from gpu_cluster.nodes.drain import ready
 from gpu_cluster.nodes.gpu_holders import FINISHED, allocated
@@ -173,7 +174,7 @@ class PodDevices:
             phase=str(status.get("phase") or "Unknown"),
             is_deleted=bool(pod["metadata"].get("deletionTimestamp")),
             created=_metadata_text(pod, "creationTimestamp"),
-            requests=device_requests(pod),
+            requests={**device_requests(pod), **shares_of_pod(pod)},
             by_claim=_by_claim(status),
         )
 
@@ -256,7 +257,8 @@ def usage(
             waiting.append(holder)
     for node, claim in held_claims:
         by_node.setdefault(node, []).append(claim)
-    counted = count_devices(list(cluster_objects.nodes), list(cluster_objects.slices), DRA_DRIVER)
+    all_nodes = list(map(with_shares, cluster_objects.nodes))
+    counted = count_devices(all_nodes, list(cluster_objects.slices), DRA_DRIVER)
     objects = {str(node["metadata"]["name"]): node for node in counted}
     nodes = [
         _node_usage(objects.get(name, {}), name, pools, resources, by_node.get(name, []), declared)
@@ -284,6 +286,7 @@ def _gpu_resources(objects: Listed) -> Iterator[str]:
     """Yield those of a node's or pod's resource names that are GPU resources."""
     for node in objects.nodes:
         yield from filter(counts_gpus, (node.get("status") or {}).get("allocatable") or {})
+        yield from shares_of_node(node)
     for pod in objects.pods:
         yield from filter(counts_gpus, pod.requests)
 

@@ -164,13 +164,19 @@ def _table_row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tu
         f"{names} ({notes})" if notes else names,
         printable(first.pool, LONGEST),
         amounts(total(node.gpus for node in group)),
-        str(sum(sum(node.free.values()) for node in group)),
+        _free_text(group),
         "\n".join(
             _line_per_holder(first.holders, now, first.gpus)
             if single
             else _line_per_namespace(first.holders, now)
         ),
     )
+
+
+def _free_text(group: Iterable[NodeUsage]) -> str:
+    """Return the free devices of some nodes; resources are named if there are several."""
+    free = total(node.free for node in group)
+    return amounts(free) if len(free) > 1 else str(sum(free.values()))
 
 
 def _line_per_holder(

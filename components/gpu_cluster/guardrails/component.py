@@ -16,6 +16,7 @@ from gpu_cluster.manifest import Manifest
 from gpu_cluster.settings.guardrails import GuardrailsSettings, Quota
 from gpu_rules.admission import ACTIONS, Enforcement, manifests
 from gpu_rules.context import Context
+from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
 from gpu_rules.rules.claims import OF_A_CLASS
 
 QUOTA: Final = "gpu-cluster"
@@ -68,11 +69,26 @@ def quota(declared: Quota) -> dict[str, Any]:
         },
         "spec": {
             "hard": {
-                name if name.endswith(OF_A_CLASS) else f"requests.{name}": str(count)
+                key: str(count)
                 for name, count in sorted(declared.resources.items())
+                for key in _quota_keys(name)
             }
         },
     }
+
+
+def _quota_keys(resource: str) -> tuple[str, ...]:
+    """Return the names of a resource in a ResourceQuota.
+
+    The API server counts what containers request. HAMi counts what they get, under a name of its
+    own: a container without a share gets the whole memory of its GPUs (Project-HAMi/HAMi v2.10.0,
+    pkg/device/quota.go, managedQuotaName). Its webhook and its scheduler enforce that.
+    """
+    if resource.endswith(OF_A_CLASS):
+        return (resource,)
+    if resource in (HAMI_MEMORY, HAMI_CORES):
+        return (f"limits.{resource}", f"requests.{resource}")
+    return (f"requests.{resource}",)
 
 
 class Guardrails(pulumi.ComponentResource):

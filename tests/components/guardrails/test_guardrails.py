@@ -49,6 +49,16 @@ def test_a_quota_counts_under_requests() -> None:
     assert made.inputs["spec"]["hard"] == {"requests.nvidia.com/gpu": "16"}
 
 
+@pytest.mark.promise("A quota on HAMi's memory or cores counts for the API server and for HAMi.")
+def test_a_quota_on_shares_has_the_name_that_hami_counts_too() -> None:
+    quotas = [{"namespace": "team-a", "resources": {"nvidia.com/gpumem": 80_000}}]
+    (made,) = build(guarding(quotas=quotas)).of("kubernetes:core/v1:ResourceQuota")
+    assert made.inputs["spec"]["hard"] == {
+        "limits.nvidia.com/gpumem": "80000",
+        "requests.nvidia.com/gpumem": "80000",
+    }
+
+
 def test_a_quota_on_devices_of_a_class_has_the_name_that_kubernetes_counts() -> None:
     name = "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"
     quotas = [{"namespace": "team-a", "resources": {name: 4}}]

@@ -49,6 +49,34 @@ _WORDS = (
         "compare the claim with `kubectl get resourceslices -o yaml`, and wait until claims with "
         "these devices are deleted",
     ),
+    # The words of HAMi's scheduler (Project-HAMi/HAMi v2.10.0, pkg/device/common/common.go).
+    (
+        r"ResourceQuotaNotFit",
+        Kind.SCHEDULING,
+        "raise the namespace's quota of nvidia.com/gpumem or nvidia.com/gpucores, or request less",
+    ),
+    (
+        r"NodeInsufficientDevice",
+        Kind.SCHEDULING,
+        "request at most as many GPUs as one node has",
+    ),
+    (
+        r"Card(Type|Uuid)Mismatch",
+        Kind.AFFINITY,
+        "correct the pod's annotations nvidia.com/use-gputype, use-gpuuuid and their opposites",
+    ),
+    (
+        r"CardInsufficient|CardTimeSlicingExhausted|CardComputeUnitsExhausted"
+        r"|ExclusiveDeviceAllocateConflict|AllocatedCardsInsufficientRequest",
+        Kind.SCHEDULING,
+        "wait for pods that use these GPUs to end, or request a smaller share of fewer GPUs",
+    ),
+    (
+        r"CardNotHealth|CardCordoned",
+        Kind.SCHEDULING,
+        "see `gpu-cluster report` for GPUs that are not well, and the node's annotation "
+        "hami.io/device-cordon",
+    ),
     (
         r"Insufficient \S+/",
         Kind.SCHEDULING,

@@ -195,6 +195,24 @@ def test_the_newest_event_counts_whichever_clock_its_reporter_uses() -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "cure"),
+    [
+        ("8/8 CardInsufficientMemory", "smaller share"),
+        ("NodeInsufficientDevice", "as one node has"),
+        ("8/8 ResourceQuotaNotFit", "quota"),
+        ("8/8 CardUuidMismatch", "annotations"),
+    ],
+)
+def test_the_words_of_hamis_scheduler_have_a_cure(reason: str, cure: str) -> None:
+    message = f"0/4 nodes are available: 4 {reason}."
+    given = pod({GPU: "1"}, spec={"schedulerName": "hami-scheduler"})
+    given["status"] = {"phase": "Pending", "conditions": unscheduled(message)}
+    found = known(cause_of(given, Around(nodes=nodes(4, gpus=80))))
+    assert f"reported by hami-scheduler: “{message}”" in found.text
+    assert cure in found.cure
+
+
+@pytest.mark.parametrize(
     ("message", "cure"),
     [
         ('failed to pull "nvcr.io/x": 401 Unauthorized', "pull secret"),
