@@ -21,7 +21,7 @@ SHOWN = "/proc/driver/nvidia/version"
 V100, H100 = "0x1db1", "0x2330"
 LIST = "/etc/apt/sources.list.d/cuda-ubuntu2404-x86_64.list"
 MARK = "/run/gpu-cluster/reboot-required"
-VPD = "/sys/class/infiniband/mlx5_0/device/vpd"
+BRIDGE = "/sys/bus/pci/devices/0000:05:00.0"
 
 
 def declared(tools: dict[str, Any], drivers: dict[str, Any], **driver: Any) -> dict[str, Any]:
@@ -37,8 +37,14 @@ def switches(host: Running) -> None:
 
 
 def fourth_generation(host: Running) -> None:
-    """Make the host an HGX B200, whose NVSwitches are reached through InfiniBand devices."""
-    host.run(f"mkdir -p {VPD.rpartition('/')[0]}; printf 'V0SW_MNG\\0' >{VPD}")
+    """Make the host an HGX B200, whose NVSwitches are behind network devices of the PCI bus.
+
+    Nothing is in /sys/class/infiniband, as long as mlx5_ib isn't loaded (NVIDIA/gpu-operator#2781).
+    """
+    host.run(
+        f"mkdir -p {BRIDGE}; echo 0x15b3 >{BRIDGE}/vendor; echo 0x020700 >{BRIDGE}/class; "
+        f"printf 'V0SW_MNG\\0' >{BRIDGE}/vpd"
+    )
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ ROOT = "/etc/containerd/config.toml"
 KOPS = "/etc/containerd/config-kops.toml"
 UNIT = "/etc/systemd/system/containerd.service"
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
-NEWER = "2.4"
+DEBIAN, NEWER = "1.6", "2.4"
 STARTS = "systemctl daemon-reload; systemctl restart containerd"
 
 
@@ -45,7 +45,7 @@ def host(shared: Running) -> Iterator[Running]:
     root = shared.read(ROOT)
     yield shared
     shared.undo(SCRIPT)
-    shared.run(f"rm -rf {UNIT} {KOPS} /etc/containerd/config.d /usr/local/bin/containerd")
+    shared.run(f"rm -rf {UNIT} {KOPS} {WRAPPER} /etc/containerd/config.d /usr/local/bin/containerd")
     shared.write(ROOT, root)
     assert shared.run(STARTS).status == 0
 
@@ -156,3 +156,139 @@ def test_a_change_of_what_the_drop_in_repeats_is_drift_and_comes_in(host: Runnin
     registry = cri.runtime_config(host.root / "run/containerd/containerd.sock")["registry"]
     assert registry["configPath"] == "/etc/containerd/mirrors.d"
     assert software.drift(host, "runtime") == ()
+
+
+IMPORTS = (
+    "/etc/containerd/conf.d/*",
+    "/etc/containerd/*.d/*.toml",
+    "/etc/containerd/conf.d/[0-9]*.toml",
+)
+RELATIVE_GLOBS = ("conf.d/*.toml", "./conf.d/99-*")
+
+
+@pytest.mark.parametrize(
+    ("imported", "release"),
+    [
+        *((imported, DEBIAN) for imported in IMPORTS),
+        *((imported, NEWER) for imported in RELATIVE_GLOBS),
+    ],
+)
+def test_an_import_that_loads_the_drop_in_already_is_the_only_one(
+    host: Running, imported: str, release: str
+) -> None:
+    if release == NEWER:
+        with_program(host, release)
+    text = f'version = 2\nimports = ["{imported}"]\n'
+    host.write(ROOT, text)
+    before = host.tree()
+    first = host.apply(SCRIPT)
+    assert (first.errors, first.status) == ("", 0)
+    assert host.read(ROOT) == text
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert software.drift(host, "runtime") == ()
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+@pytest.mark.parametrize("imported", RELATIVE_GLOBS)
+def test_a_relative_glob_that_an_old_containerd_does_not_resolve_gets_another_import(
+    host: Running, imported: str
+) -> None:
+    """Containerd 1.6.20 looks for it in its working directory (containerd/containerd#9745)."""
+    host.write(ROOT, f'version = 2\nimports = ["{imported}"]\n')
+    before = host.tree()
+    first = host.apply(SCRIPT)
+    assert (first.errors, first.status) == ("", 0)
+    assert f'imports = ["{imported}", "/etc/containerd/conf.d/*.toml"]' in host.read(ROOT)
+    assert host.apply(SCRIPT).output == "changed=0\n"
+    assert software.drift(host, "runtime") == ()
+    assert host.undo(SCRIPT).status == 0
+    assert differences(before, host.tree()) == {}
+
+
+SITE = "/etc/containerd/conf.d/zz-site.toml"
+SECTION = {DEBIAN: CRI, NEWER: "plugins.'io.containerd.cri.v1.runtime'"}
+
+
+@pytest.mark.parametrize("release", SECTION)
+def test_a_later_file_with_another_default_runtime_is_named_with_its_key(
+    host: Running, release: str
+) -> None:
+    if release == NEWER:
+        with_program(host, release)
+    version = 2 if release == DEBIAN else 3
+    host.write(ROOT, f'version = {version}\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+    host.write(
+        SITE,
+        f"version = {version}\n[{SECTION[release]}.containerd]\n  default_runtime_name = 'runc'\n",
+    )
+    before = host.tree()
+    refused = host.apply(SCRIPT)
+    after = host.tree()
+    host.run(f"rm -rf {SITE}")
+    assert refused.status == 1
+    assert lines_before(rf"as {SITE} has it, which is read after", refused.errors) == 0
+    if release == NEWER:
+        assert 'default_runtime_name = "runc", as' in refused.errors
+    assert differences(before, after) == {}
+
+
+def with_program(host: Running, release: str) -> None:
+    """Make the unit start a newer containerd."""
+    newer = toolchain.ensure(f"containerd-{release}")[f"containerd-{release}"]
+    shutil.copyfile(newer.path, host.root / "usr/local/bin/containerd")
+    host.run("chmod 755 /usr/local/bin/containerd")
+    command = "ExecStart=/usr/local/bin/containerd"
+    host.write(UNIT, f"[Service]\n{command}\n[Install]\nWantedBy=multi-user.target\n")
+    assert host.run(STARTS).status == 0
+
+
+def test_an_undo_after_a_refused_first_run_prints_no_error(host: Running) -> None:
+    host.write(ROOT, f"version = 2\n[{CRI}\n")
+    assert host.apply(SCRIPT).status == 1
+    host.run("mkdir -p /var/lib/gpu-cluster/runtime")
+    undone = host.undo(SCRIPT)
+    assert (undone.errors, undone.status) == ("", 0)
+
+
+WRAPPER = "/usr/local/bin/start-engine"
+
+
+WRAPPERS = {
+    "exec": f"exec /usr/bin/containerd --config {KOPS}",
+    "child": f"/usr/bin/containerd --config {KOPS} &\ntrap 'kill $!; wait' TERM\nwait",
+}
+
+
+def wraps(host: Running, kind: str) -> None:
+    """Make the unit start a script that starts containerd with a root file of its own."""
+    host.write(WRAPPER, f"#!/bin/sh\n{WRAPPERS[kind]}\n")
+    host.write(KOPS, "version = 2\n")
+    host.run(f"chmod 755 {WRAPPER}")
+    host.write(UNIT, f"[Service]\nExecStart={WRAPPER}\n[Install]\nWantedBy=multi-user.target\n")
+    assert host.run(STARTS).status == 0
+
+
+@pytest.mark.parametrize("kind", WRAPPERS)
+def test_an_engine_that_a_script_starts_is_configured_in_its_own_file(
+    host: Running, kind: str
+) -> None:
+    untouched = host.read(ROOT)
+    wraps(host, kind)
+    done = host.apply(SCRIPT)
+    assert (done.errors, done.status) == ("", 0)
+    assert host.read(ROOT) == untouched
+    assert host.read(KOPS).startswith("imports = ")
+    assert host.undo(SCRIPT).status == 0
+
+
+@pytest.mark.logins("message", "containerd of a script")
+def test_a_stopped_engine_that_a_script_starts_is_to_be_started_first(host: Running) -> None:
+    wraps(host, "exec")
+    host.run("systemctl stop containerd")
+    before = host.tree()
+    refused = host.apply(SCRIPT)
+    assert refused.status == 1
+    assert lines_before(f"does not run, and whose program {WRAPPER} starts", refused.errors) == 0
+    assert "systemctl start containerd" in refused.errors
+    assert differences(before, host.tree()) == {}

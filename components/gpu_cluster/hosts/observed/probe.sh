@@ -30,9 +30,6 @@ unquoted() {
 
 nvidia_devices() {
     count_nvidia_devices
-    for device in "$root"/sys/class/infiniband/*; do
-        ! is_switch_manager "$device" || switches=$((switches + 1))
-    done
     say nvidia_devices "$count"
     say nvswitches "$switches"
 }
@@ -110,7 +107,7 @@ count_redirecting() {
 rdma() {
     for device in "$root"/sys/class/infiniband/*; do
         [ -d "$device/ports" ] || continue
-        ! is_switch_manager "$device" || continue
+        ! is_switch_manager "$device/device" || continue
         set --
         for port in "$device"/ports/*; do
             first "$port/state"

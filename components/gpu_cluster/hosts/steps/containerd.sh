@@ -32,6 +32,7 @@ find_engine() {
 
 require_engine() {
     find_engine
+    require_known "$unit"
     if [ -z "$engine_program" ]; then
         problem "no containerd" "containerd 1.6 or later" "install containerd"
         return 0

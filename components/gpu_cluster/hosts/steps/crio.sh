@@ -38,6 +38,7 @@ find_engine() {
 
 require_engine() {
     find_engine
+    require_known "$unit"
     if [ -z "$engine_program" ]; then
         problem "no crio" "CRI-O 1.24 or later" "install CRI-O"
         return 0

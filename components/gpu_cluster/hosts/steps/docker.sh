@@ -24,6 +24,7 @@ find_engine() {
 
 require_engine() {
     find_engine
+    require_known "$unit"
     if [ -z "$engine_program" ] || ! have docker; then
         problem "no dockerd or no docker command" "Docker 20.10 or later" "install Docker"
         return 0

@@ -114,6 +114,23 @@ def test_ports_of_rdma_devices_are_told_and_those_of_nvswitches_are_not(machine:
     assert facts.peermem
 
 
+def test_nvswitches_are_counted_on_the_bus_whatever_modules_are_loaded(machine: Machine) -> None:
+    for number, (vendor, kind, data) in enumerate(
+        (
+            ("0x10de", "0x068000", ""),
+            ("0x15b3", "0x020700", "SMDL=SW_MNG"),
+            ("0x15b3", "0x020000", "SMDL=SW_MNG"),
+            ("0x15b3", "0x020700", "MCX75310AAS-NEAT"),
+        )
+    ):
+        device = f"sys/bus/pci/devices/0000:0{number}:00.0"
+        machine.file(f"{device}/vendor", f"{vendor}\n")
+        machine.file(f"{device}/class", f"{kind}\n")
+        machine.file(f"{device}/vpd", data)
+    facts = parse(machine.lines())
+    assert (facts.nvswitches, facts.fabric.split()) == (3, ["absent"])
+
+
 def facts(**changes: Any) -> HostFacts:
     healthy = HostFacts(nvidia_devices=1, driver="580.1", kernel="6.8.0", numa="0-1", gpus=(GOOD,))
     return dataclasses.replace(healthy, **changes)

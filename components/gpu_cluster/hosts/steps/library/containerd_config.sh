@@ -13,7 +13,8 @@ format_of() {
 dump() {
     verb=dump
     [ "$major.$minor" != 2.0 ] || [ "$(format_of "$1")" != 2 ] || verb=migrate
-    ask 90 "$engine_program" --config "$1" config $verb >"$scratch/dump" 2>"$scratch/dump-error" ||
+    # Old releases look for relative globs in the working directory, which is / for a daemon.
+    (cd / && ask 90 "$engine_program" --config "$1" config $verb) >"$scratch/dump" 2>"$scratch/dump-error" ||
         return 1
     awk '
         /^[[:space:]]*($|#)/ { next }
@@ -28,19 +29,32 @@ dump() {
     ' "$scratch/dump" >"$2"
 }
 
-# top_level SOURCE RESULT FOLDER IMPORT ...: copies a root file, with changes of its top-level arrays,
-# which are read as TOML has them: strings of both kinds, comments, arrays over lines (TOML 1.0.0,
-# "Array", "String"). Everything else stays as it is.
-# - The first two words are the names of a file. FOLDER is empty, or relative imports are resolved
-#   against it, as containerd does (cmd/containerd/server/config/config.go, resolveImports).
-# - IMPORT is empty, or the import that is added, if the array has neither it nor one of the words
-#   after it.
-# - The words after it that have the form FROM=TO are imports that are replaced.
+# find_glob_folder: sets `glob_folder` to the folder of imports that are relative and a glob: that of the
+# root file, or, in releases of 1.x before the backports of containerd/containerd#9746, the daemon's
+# working directory. Releases of distributions differ, so the program itself is asked.
+find_glob_folder() {
+    glob_folder=${config%/*}
+    [ "$major" = 1 ] || return 0
+    mkdir -p "$scratch/globs/conf.d" && printf 'version = 2\nimports = ["conf.d/*.toml"]\n' >"$scratch/globs/config.toml" &&
+        printf 'version = 2\noom_score = -7\n' >"$scratch/globs/conf.d/glob.toml" || fail "can't write in $scratch"
+    dump "$scratch/globs/config.toml" "$scratch/globs/view"
+    grep -Fqx 'oom_score = -7' "$scratch/globs/view" || glob_folder=
+}
+
+# top_level SOURCE RESULT TRIAL IMPORT [FROM=TO]...: copies a root file, with changes of its top-level
+# arrays, which are read as TOML has them: strings of both kinds, comments, arrays over lines (TOML
+# 1.0.0, "Array", "String"). Everything else stays as it is. Imports are compared as containerd
+# resolves them (cmd/containerd/server/config/config.go, resolveImports).
+# - The first two words are the names of a file.
+# - TRIAL is empty, or a folder that replaces that of the drop-ins; then all imports are absolute.
+# - IMPORT is empty, or the import that is added if no import loads the drop-in.
+# - The words after it are imports that are replaced.
 # Creates $scratch/otherwise if CRI is taken off disabled_plugins, or a version is added.
 top_level() {
     source=$1 result=$2
     shift 2
-    printf '%s\n' "$@" >"$scratch/words-of-imports"
+    find_glob_folder
+    printf '%s\n' "${config%/*}" "$glob_folder" "$dropin" "$@" >"$scratch/words-of-imports"
     LC_ALL=C awk -v words="$scratch/words-of-imports" -v format="$format" -v otherwise="$scratch/otherwise" '
         function letter() { return substr(text, at, 1) }
         function to_line_end() { while (at <= size && letter() != "\n") at++ }
@@ -75,15 +89,33 @@ top_level() {
                 }
             }
         }
-        function path(name) {
-            if (name in target) return target[name]
-            return folder == "" || name ~ /^\// ? name : folder "/" name
+        function whole(name) {
+            sub(/^(\.\/+)+/, "", name)
+            return name ~ /^\// ? name : (name ~ /\*/ ? globs : base) "/" name
+        }
+        function folder_of(path) { sub(/\/[^\/]*$/, "", path); return path }
+        function path(name,   full) {
+            full = whole(name)
+            if (full in target) return target[full]
+            if (trial == "") return name
+            if (folder_of(full) == folder_of(dropin)) return trial substr(full, length(folder_of(full)) + 1)
+            # A wider glob does not load the drop-in of the trial.
+            return loads(name) ? full "\", \"" target[dropin] : full
+        }
+        # loads: returns whether an import loads the drop-in; it is a glob (path/filepath, Match) only with a *.
+        function loads(name) {
+            name = whole(name)
+            if (name !~ /\*/) return name == dropin
+            gsub(/[.+(){}^$|]/, "\\\\&", name)
+            gsub(/\*/, "[^/]*", name)
+            gsub(/\?/, "[^/]", name)
+            return dropin ~ "^" name "$"
         }
         # imports: returns the statement `imports = [...]` with its changes.
         function imports(begin,   n, out, last, there) {
             last = begin
             for (n = 1; n <= count; n++) {
-                if (item[n] == import || item[n] in known) there = 1
+                if (loads(item[n])) there = 1
                 if (path(item[n]) == item[n]) out = out substr(text, last, till[n] - last + 1)
                 else out = out substr(text, last, from[n] - last) "\"" path(item[n]) "\""
                 last = till[n] + 1
@@ -106,12 +138,14 @@ top_level() {
             return "disabled_plugins = [" out "]"
         }
         BEGIN {
-            getline folder <words
+            getline base <words
+            getline globs <words
+            getline dropin <words
+            getline trial <words
             getline import <words
             while ((getline line <words) > 0) {
                 n = index(line, "=")
-                if (n) target[substr(line, 1, n - 1)] = substr(line, n + 1)
-                else known[line] = 1
+                target[substr(line, 1, n - 1)] = substr(line, n + 1)
             }
         }
         { text = text $0 "\n" }
@@ -154,7 +188,7 @@ make_root() {
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || import=$dropin
     done
     if [ -f "$root$config" ]; then
-        top_level "$root$config" "$1" '' "$import" "$dropins/*.toml" "$dropin"
+        top_level "$root$config" "$1" '' "$import"
     else
         printf 'version = %s\nimports = ["%s"]\n' "$format" "$import" >"$1"
     fi
@@ -216,15 +250,15 @@ make_texts() {
 # in $scratch/conf.d instead of the host's, and of DROPIN instead of the nvidia drop-in. A root file
 # that imports itself, as operators leave it, imports the trial.
 trial() {
-    top_level "$scratch/drafts$config" "$scratch/trial.toml" "${config%/*}" '' \
-        "$dropins/*.toml=$scratch/conf.d/*.toml" "$dropin=$2" "$config=$scratch/trial.toml"
+    top_level "$scratch/drafts$config" "$scratch/trial.toml" "$scratch/conf.d" '' \
+        "$dropin=$2" "$config=$scratch/trial.toml"
     dump "$scratch/trial.toml" "$scratch/$1"
 }
 
 # view_without: writes containerd's view of the desired root file without the nvidia drop-in to
 # $scratch/without; reports a problem and fails if it has none.
 view_without() {
-    for file in "$root$dropins"/*.toml; do
+    for file in "$root$dropins"/*; do
         [ ! -f "$file" ] || [ "$file" = "$root$dropin" ] || cp -- "$file" "$scratch/conf.d/"
     done
     ! trial without "$scratch/none/*.toml" || return 0
@@ -257,7 +291,7 @@ choose_source() {
 # files that it has loaded.
 find_repeated() {
     for file in $(sed -n 's/^imports = \[\(.*\)\]$/\1/p' "$scratch/dump" | tr -d '"' | tr ',' ' '); do
-        [ "$file" != "$scratch/trial.toml" ] && grep -q 'io\.containerd\.grpc\.v1\.cri' "$file" || continue
+        [ "$file" != "$scratch/trial.toml" ] && [ "$file" != "$root$dropin" ] && grep -q 'io\.containerd\.grpc\.v1\.cri' "$file" || continue
         repeated="$repeated $file"
     done
 }
@@ -271,8 +305,7 @@ check_texts() {
             "one that loads" "compare the versions of $config and of the files it imports"
         return 0
     fi
-    judge "$scratch/after" || problem "no nvidia runtime in the merged configuration" \
-        "runtimes.nvidia" "look at the other files that $config imports: one replaces the section"
+    judge "$scratch/after" || refuse_later
     # A missing key with an empty value means the same as its absence.
     lost=$(awk '
         { key = $0; sub(/ = .*/, "", key); value = substr($0, length(key) + 4) }
@@ -287,15 +320,34 @@ check_texts() {
     cure="move them into $config from the files that it imports after $dropin, and run again"
     # containerd 2.0 to 2.2 take these settings as soon as any file has a runtime.
     case $major-${root_format-}-$lost in
-        2-2-*.cri.v1.images.*)
+        2-2-*.cri.v1.images*)
             cure="replace $config, whose settings this containerd ignores as long as it has no runtimes, by what containerd prints of it ($engine_program --config $config config migrate), and run again"
             ;;
     esac
     problem "settings that the new drop-in would change: $lost" "all earlier settings kept" "$cure"
 }
 
+# refuse_later: names the setting that is not as the drop-in has it, and the file that is read after
+# the drop-in and has the last word on it: with containerd 1.x any file with a section of CRI.
+refuse_later() {
+    IFS='	' read -r key value there <"$scratch/unmet"
+    case $major in 1) word='io\.containerd\.grpc\.v1\.cri' ;; *) word=${key##*.} ;; esac
+    other=
+    for file in "$scratch/conf.d"/*; do
+        ! after "${file##*/}" "${dropin##*/}" || ! grep -q "$word" "$file" || other=$dropins/${file##*/}
+    done
+    if [ -n "$other" ]; then
+        problem "$key = ${there:-nothing}, as $other has it, which is read after $dropin" "$value" \
+            "take it out of that file, or give the file a name that sorts before ${dropin##*/}"
+    else
+        problem "$key = ${there:-nothing} in the merged configuration" "$value" \
+            "look at the other files that $config imports: one has the last word on it"
+    fi
+}
+
 # judge DUMP: returns true if the nvidia runtime is configured as declared, in the section that this
-# containerd reads.
+# containerd reads. Writes the settings that differ to the file `unmet`, as key, wanted and present value,
+# the runtime's own type first.
 judge() {
     awk -v cri="$cri." -v path="$GC_RUNTIME_PATH" -v cgroup="$GC_SYSTEMD_CGROUP" -v runtime="$GC_DEFAULT_RUNTIME" '
         BEGIN {
@@ -309,10 +361,17 @@ judge() {
         {
             at = index($0, " = ")
             key = substr($0, 1, at - 1)
-            if (key in wanted && substr($0, at + 3) == wanted[key]) delete wanted[key]
+            if (key in wanted) there[key] = substr($0, at + 3)
         }
         END {
-            for (key in wanted) exit 1
-            exit !runc
-        }' "$1"
+            if (!runc) wanted[cri "runtimes.runc.runtime_type"] = "\"io.containerd.runc.v2\""
+            for (key in wanted) if (there[key] != wanted[key]) {
+                print key "\t" wanted[key] "\t" there[key]
+                differs = 1
+            }
+            exit differs
+        }' "$1" >"$scratch/unmet-now"
+    its_status=$?
+    LC_ALL=C sort -r "$scratch/unmet-now" >"$scratch/unmet"
+    return $its_status
 }

@@ -8,7 +8,7 @@ umad_file=/etc/modules-load.d/gpu-cluster-fabric.conf
 
 # Returns true for NVSwitches of the fourth generation (HGX B200, B300).
 fourth_generation() {
-    for device in "$root"/sys/class/infiniband/*; do
+    for device in "$root"/sys/bus/pci/devices/*; do
         ! is_switch_manager "$device" || return 0
     done
     return 1
@@ -108,8 +108,10 @@ offered() {
 
 # --- found later: the probe has this part too ---
 
-# Sets $count and $switches to the numbers of GPUs and of NVSwitches up to the third generation,
-# which are NVIDIA's display controllers and bridges on the PCI bus.
+# Sets $count and $switches to the numbers of GPUs and of NVSwitches: NVIDIA's display controllers and
+# bridges on the PCI bus, and the devices in front of NVSwitches of the fourth generation. These are
+# found on the bus, because they are no InfiniBand devices until mlx5_ib is loaded
+# (NVIDIA/gpu-operator#2781).
 # shellcheck disable=SC2034 # the probe reads $count
 count_nvidia_devices() {
     count=0
@@ -121,12 +123,14 @@ count_nvidia_devices() {
         case $vendor-$class in
             0x10de-0x0300* | 0x10de-0x0302*) count=$((count + 1)) ;;
             0x10de-0x0680*) switches=$((switches + 1)) ;;
+            # The second number of a network controller's class may be Ethernet or InfiniBand.
+            0x15b3-0x02*) ! is_switch_manager "$device" || switches=$((switches + 1)) ;;
         esac
     done
 }
 
-# is_switch_manager DEVICE: returns true for an InfiniBand device with the mark of NVSwitches of the
-# fourth generation in its product data: they are behind it.
+# is_switch_manager DEVICE: returns true for a PCI device with the mark of NVSwitches of the fourth
+# generation in its product data: they are behind it.
 is_switch_manager() {
-    [ -r "$1/device/vpd" ] && grep -q SW_MNG "$1/device/vpd"
+    [ -r "$1/vpd" ] && grep -q SW_MNG "$1/vpd"
 }

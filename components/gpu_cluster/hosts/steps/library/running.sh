@@ -2,43 +2,63 @@
 # alone does not show whether the running program has read it. Sources: systemctl(1), show;
 # systemd.service(5), "Command lines"; systemd.exec(5), Environment and EnvironmentFile; proc(5).
 
-# find_running UNIT DAEMON: sets `pid` to the service's process, or to nothing, and `running_program`
-# to the path of the daemon that runs, or that the unit starts. Writes the daemon's arguments to the
+# find_running UNIT DAEMON: sets `pid` to the daemon's process, or to nothing, and `running_program`
+# to the path of the daemon that runs, or that the unit starts; `wrapper` to another program that the
+# unit starts, if the daemon does not run. Writes the daemon's arguments to the
 # file `words` and its variables to the file `environment`, one per line: the process's, or the unit's
 # if the daemon does not run.
 # shellcheck disable=SC2034 # callers read these variables
 find_running() {
-    pid='' running_program=
+    pid='' running_program='' wrapper=
     : >"$scratch/words" && : >"$scratch/environment"
-    pid=$(main_process "$1")
     systemctl show --property=ExecStart "$1" >"$scratch/shown" 2>/dev/null || return 0
-    path=$(readlink "$root/proc/$pid/exe" 2>/dev/null)
-    path=${path% (deleted)} # An upgrade has replaced the program that still runs.
-    if [ -n "$pid" ] && [ "${path##*/}" = "$2" ]; then
-        running_program=$path
+    pid=$(daemon_process "$1" "$2")
+    if [ -n "$pid" ]; then
+        running_program=$(program_of "$pid")
         tr '\000' '\n' <"$root/proc/$pid/cmdline" | sed 1d >"$scratch/words"
         tr '\000' '\n' <"$root/proc/$pid/environ" >"$scratch/environment"
         return 0
     fi
-    pid=
     path=$(sed -n 's/^ExecStart={ path=\([^ ;]*\) ;.*/\1/p' "$scratch/shown" | tail -n 1)
-    [ "${path##*/}" != "$2" ] || running_program=$path
+    if [ "${path##*/}" = "$2" ]; then running_program=$path; else wrapper=$path; fi
     words_of_unit "$1" >"$scratch/words"
+}
+
+# require_known UNIT: adds a problem if the unit's daemon does not run and another program starts it,
+# because only the running daemon shows which configuration file that program names.
+require_known() {
+    [ -z "$wrapper" ] ||
+        problem "unit $1 that does not run, and whose program $wrapper starts the daemon, so its configuration file is unknown" \
+            "a running daemon" "start it (\`systemctl start $1\`), and run again"
 }
 
 # child_words UNIT DAEMON: writes the arguments of a daemon that the service has started; fails if
 # the service has not started the daemon.
 child_words() {
+    child=$(daemon_process "$1" "$2")
+    [ -n "$child" ] && tr '\000' '\n' <"$root/proc/$child/cmdline" | sed 1d >"$scratch/words"
+}
+
+# daemon_process UNIT DAEMON: prints the number of the service's main process, or of a child of it, if
+# that is the daemon.
+daemon_process() {
     main=$(main_process "$1")
+    [ -n "$main" ] || return 0
     # shellcheck disable=SC2013 # paths without spaces
-    for status in $(grep -l "^PPid:[[:space:]]*${main:-0}\$" "$root"/proc/[0-9]*/status 2>/dev/null); do
-        path=$(readlink "${status%/status}/exe" 2>/dev/null)
-        path=${path% (deleted)}
-        [ "${path##*/}" = "$2" ] || continue
-        tr '\000' '\n' <"${status%/status}/cmdline" | sed 1d >"$scratch/words"
-        return 0
+    for status in "$root/proc/$main/status" $(grep -l "^PPid:[[:space:]]*$main\$" "$root"/proc/[0-9]*/status 2>/dev/null); do
+        process=${status%/status}
+        process=${process##*/}
+        program=$(program_of "$process")
+        [ "${program##*/}" != "$2" ] || {
+            echo "$process"
+            return 0
+        }
     done
-    return 1
+}
+
+# program_of PROCESS: prints the path of a process's program, also if an upgrade has replaced it.
+program_of() {
+    readlink "$root/proc/$1/exe" 2>/dev/null | sed 's/ (deleted)$//'
 }
 
 # words_of_unit UNIT: prints the arguments of the unit's last command, one per line, without the

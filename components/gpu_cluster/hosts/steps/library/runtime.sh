@@ -240,7 +240,8 @@ why() {
 }
 
 service_back() {
-    read -r active enabled <"$state/service" || return 0
+    # An apply that was refused early has no earlier state of the unit.
+    [ -f "$state/service" ] && read -r active enabled <"$state/service" || return 0
     if [ "$active" != active ]; then
         systemctl is-active --quiet "$unit" && timeout 120 systemctl stop "$unit" &&
             undid "$unit stopped"
