@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpu_cluster.commands.adoption.draft import (
     UNKNOWN,
@@ -202,3 +203,56 @@ def test_machines_of_an_inventory_are_matched_by_address_if_names_differ(tmp_pat
     draft = from_cluster(there, propose(there, "prod"), found, every_key(found))
     (host,) = loaded(draft.text, tmp_path).hosts
     assert (host.node, host.address) == ("ip-10-0-0-1", "192.0.2.1")
+
+
+WAYS: dict[str, tuple[str, str, str]] = {
+    "two jump hosts": ("-J ops@jump1,ops@jump2", "", "more than one jump host"),
+    "two as ProxyJump": ("-o ProxyJump=jump1,jump2", "", "more than one jump host"),
+    "none": ("-o ProxyJump=none", "", ""),
+    "no command": ("-o ProxyCommand=none", "", ""),
+    "a file": ("-F ./ssh.cfg", "", r"reads \./ssh\.cfg"),
+    "a file and a jump host": ("-F ./ssh.cfg -J ops@jump1", "jump1", ""),
+    "a blank": ('-o "ProxyJump ops@jump1"', "jump1", ""),
+    "blanks around": ('-o "ProxyJump = ops@jump1"', "jump1", ""),
+    "in one word": ("-oProxyJump=ops@jump1", "jump1", ""),
+    "-J in one word": ("-Jops@jump1", "jump1", ""),
+    "a session of AWS": (
+        "-o ProxyCommand=\"sh -c 'aws ssm start-session --target %h'\"",
+        "",
+        "by the command `sh -c 'aws ssm start-session --target %h'`",
+    ),
+    "cloudflared": (
+        "-o ProxyCommand='cloudflared access ssh --hostname %h'",
+        "",
+        "by the command `cloudflared access",
+    ),
+    "an expression": ("-J {{bastion}}", "", "can't be read: declare it as bastion"),
+    "line ends": ("-J 'a\nb: c'", "", "can't be read"),
+}
+
+
+@pytest.mark.promise(
+    "Two jump hosts, or a ProxyCommand, of an inventory are named in a comment of the new file."
+)
+@pytest.mark.parametrize("name", WAYS)
+def test_a_way_to_a_host_becomes_a_bastion_or_a_note(name: str, tmp_path: Path) -> None:
+    arguments, jump, note = WAYS[name]
+    inventory = {
+        "all": {
+            "children": {
+                "kube_node": {"hosts": {"gpu-a100-1": {"ansible_host": "192.0.2.2"}}},
+                "kube_control_plane": {"hosts": {"cp-1": {"ansible_host": "192.0.2.1"}}},
+            },
+            "vars": {"ansible_ssh_common_args": arguments},
+        }
+    }
+    case = Case(files={"hosts.yml": yaml.safe_dump(inventory)}, pools={}, hosts=())
+    found = found_in(case, tmp_path)
+    text = from_inventory(found, Wanted(), "new", every_key(found)).text
+    (host,) = loaded(text, tmp_path).hosts
+    assert (host.bastion.address if host.bastion else "") == jump
+    if note:
+        assert re.search(note, comments_of(text)), text
+    else:
+        assert "jump" not in comments_of(text)
+        assert "ProxyCommand" not in comments_of(text)

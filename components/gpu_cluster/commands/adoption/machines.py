@@ -32,6 +32,7 @@ from gpu_cluster.settings.hosts.user import User
 from gpu_cluster.settings.nodes.devices import GPU_LIMIT
 from gpu_cluster.settings.nodes.taint import Taint
 from gpu_rules.kube.names import LABEL_LIMIT, is_dns_subdomain
+from gpu_rules.printable import printable
 
 # Words in names of Ansible groups. The name of a group of nodes, such as `kube_node`, has words of
 # one of the other sets, and may have the name of a Kubernetes product.
@@ -65,6 +66,8 @@ _JUMP = re.compile(
 _IP = re.compile(r"[0-9.]+|(?=[^:]*:)[0-9a-fA-F:.]+")
 _MOST = 32
 """Maximum number of labels and of taints that are read from one variable."""
+_SHOWN = 80
+"""Maximum number of characters of a foreign text that a note shows."""
 _LOOPBACK = re.compile(r"127\.[0-9.]+|::1|localhost")
 
 
@@ -305,12 +308,14 @@ def _read_machine(inventory: Inventory, name: str, bastion: Jump | None) -> Mach
     variables = inventory.variables(name)
     groups = inventory.groups_of(name)
     address, why_not = _ssh_address(name, variables)
+    way = _read_way(variables)
     words = set().union(*map(_name_words, (name, *groups)))
     dgx = {"dgx", "hgx"} & (words | _name_words(name, letters=True))
     notes = [
         *why_not,
         *_node_notes(name),
         *_login_notes(variables),
+        *([way.note] if way and way.note else []),
     ]
     return Machine(
         name=name,
@@ -329,7 +334,7 @@ def _read_machine(inventory: Inventory, name: str, bastion: Jump | None) -> Mach
         },
         taints=_read_taints(variables.get("node_taints")),
         engine=_container_engine(variables, groups),
-        jump=_jump_host(variables) or (None if "bastion" in groups else bastion),
+        jump=way.jump if way else (None if "bastion" in groups else bastion),
         notes=tuple(notes),
     )
 
@@ -443,12 +448,25 @@ def _bastion_of_group(inventory: Inventory) -> Jump | None:
     return Jump(address=address, port=_ssh_port(variables) or 22, user=user) if address else None
 
 
-def _jump_host(variables: Variables) -> Jump | None:
-    """Return the jump host in a host's SSH arguments: ProxyJump, or ProxyCommand with `ssh -W`."""
+@dataclass(frozen=True)
+class _Way:
+    """How SSH arguments say that a host is reached.
+
+    Attributes:
+        jump: Jump host to connect through. None: directly, or in a way that a stack file has not.
+        note: What the user must know about a way that a stack file has not.
+    """
+
+    jump: Jump | None = None
+    note: str = ""
+
+
+def _read_way(variables: Variables) -> _Way | None:
+    """Return how a host's SSH arguments say that it is reached; None if they don't say it."""
     for name in _ARGUMENTS:
         value = variables.get(name)
-        if isinstance(value, str) and len(value) < 4096 and (jump := _jump_of(value)):
-            return jump
+        if isinstance(value, str) and len(value) < 4096 and (way := _parse_way(value)):
+            return way
     return None
 
 
@@ -460,17 +478,51 @@ def _split(line: str) -> list[str]:
         return []
 
 
-def _jump_of(arguments: str) -> Jump | None:
-    words = _split(arguments)
-    for before, word in zip(["", *words], [*words, ""], strict=True):
-        option, _, value = word.removeprefix("-o").strip().partition("=")
-        if option.lower() == "proxyjump":
-            return _parse_jump(value.strip("'\""))
-        if before == "-J":
-            return _parse_jump(word)
-        if option.lower() == "proxycommand":
-            return _from_command(value)
-    return None
+def _parse_way(arguments: str) -> _Way | None:
+    """Return the way to a host in arguments of ssh(1); an option's value may be its next word."""
+    words = iter(_split(arguments))
+    file: _Way | None = None
+    for word in words:
+        letter = word[:2]
+        if letter not in ("-J", "-o", "-F"):
+            continue
+        value = word[2:] or next(words, "")
+        if letter == "-J":
+            return _way_by_jump(value)
+        if letter == "-F":
+            note = f"Ansible's SSH reads {printable(value, _SHOWN)}, which this program does not"
+            file = _Way(note=f"{note}: if a ProxyJump stands there, declare it as bastion")
+            continue
+        # ssh_config(5): keyword and value are separated by blanks or by one `=`.
+        keyword, _, value = re.sub(r"\s*[=\s]\s*", "=", value.strip(), count=1).partition("=")
+        if keyword.lower() == "proxyjump":
+            return _way_by_jump(value.strip("'\""))
+        if keyword.lower() == "proxycommand":
+            return _way_by_command(value)
+    return file
+
+
+def _way_by_jump(written: str) -> _Way:
+    """Return the way of a ProxyJump: jump hosts, separated by commas."""
+    if written.lower() == "none":
+        return _Way()
+    shown = printable(written, _SHOWN)
+    if "," in written:
+        note = f"Ansible reaches it through more than one jump host ({shown})"
+        return _Way(note=f"{note}; a host has one bastion: declare one that reaches it")
+    if jump := _parse_jump(written):
+        return _Way(jump)
+    return _Way(note=f"its jump host {shown} can't be read: declare it as bastion")
+
+
+def _way_by_command(command: str) -> _Way:
+    """Return the way of a ProxyCommand, which a stack file has only for `ssh -W`."""
+    if command.lower() == "none":
+        return _Way()
+    if jump := _from_command(command):
+        return _Way(jump)
+    note = f"Ansible reaches it by the command `{printable(command, _SHOWN)}`"
+    return _Way(note=f"{note}, which this program does not run: declare a bastion")
 
 
 def _from_command(command: str) -> Jump | None:
@@ -494,7 +546,7 @@ def _from_command(command: str) -> Jump | None:
 
 
 def _parse_jump(written: str) -> Jump | None:
-    match = _JUMP.fullmatch(written.partition(",")[0])
+    match = _JUMP.fullmatch(written)
     if match is None:
         return None
     address, user = match["host"].strip("[]"), match["user"] or ""
