@@ -56,6 +56,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "logins": (
             "tests/proofs/e2e/test_adopt.py",
             "tests/proofs/logins",
+            "tests/proofs/hosts/test_driver_packages.py",
             "tests/proofs/hosts/test_running_engine.py",
         ),
         "platform": (

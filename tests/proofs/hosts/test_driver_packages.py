@@ -14,6 +14,7 @@ from gpu_cluster_lab.simulator.hosts.packages import Package, build, served
 from tests.fixtures.clusters import INSTALLERS
 from tests.proofs.hosts import software
 from tests.proofs.hosts.machine import Running
+from tests.proofs.logins.lines import lines_before
 
 pytestmark = pytest.mark.slow
 
@@ -431,3 +432,21 @@ def test_old_cuda_packages_go_by_nvidias_list_and_the_declared_ones_stay(
     assert not left & {*OLD_CUDA}
     assert set(OTHERS) <= left
     assert left & {*NEW_CUDA, *UNVERSIONED} == ({*NEW_CUDA, *UNVERSIONED} if kept else set())
+
+
+@pytest.mark.logins("message", "a pin of apt")
+@pytest.mark.promise("If apt's preferences keep a declared package away, the message names them.")
+@pytest.mark.parametrize("pattern", ["nvidia-*", "/^nvidia-open-[0-9]+$/", "gcc nvidia-open-580"])
+def test_preferences_that_keep_a_package_away_are_named(
+    cluster: str, namespaces: None, pattern: str
+) -> None:
+    host = software.start(cluster, "ubuntu")
+    other = "Package: *\nPin: origin example.com\nPin-Priority: 9\n\n"
+    pin = f"{other}Package: {pattern}\nPin: version *\nPin-Priority: -1\n"
+    host.write("/etc/apt/preferences.d/00-site", pin)
+    version = "580.65.06"
+    with software.tools("ubuntu") as tools, software.drivers("ubuntu", version) as drivers:
+        refused = host.apply(software.script(declared(tools, drivers, version=version)))
+    assert refused.status == 1
+    named = r"apt name these packages: /etc/apt/preferences\.d/00-site \(Pin-Priority -1\);"
+    assert lines_before(named, refused.errors) <= 3

@@ -11,7 +11,7 @@ fetch_packages() {
     set_exact $missing
     # shellcheck disable=SC2086 # a list of words, split on purpose
     transaction download $exact ||
-        fail "packages can't be had ($exact); nothing was removed: $(log_end)$(grep -q 'provides dkms' "$scratch/log" && epel_cure dkms)"
+        fail "packages can't be had ($exact); nothing was removed: $(log_end)$(grep -q 'provides dkms' "$scratch/log" && epel_cure dkms)$(pin_cure "$@")"
 }
 
 install_exact() {
@@ -21,11 +21,46 @@ install_exact() {
     # shellcheck disable=SC2086 # a list of words, split on purpose
     [ -z "$own" ] || bounded 60 apt-mark unhold $own || fail "the holds of $own can't be removed: $(log_end)"
     transaction install "$@" || {
-        why=$(log_end)
+        why="$(log_end)$(pin_cure "$@")"
         hold_again
         fail "packages can't be installed ($*): $why"
     }
     hold_again
+}
+
+# pin_cure NAME[=VERSION]...: prints which preferences of apt name these packages, or others that apt
+# misses for them; these decide which versions apt takes (apt_preferences(5)).
+pin_cure() {
+    [ "$manager" = apt ] || return 0
+    set -- "$(printf '%s\n' "$@" | sed 's/=.*//')" "$(sed -n 's/.*Depends: \([^ ]*\).*/\1/p' "$scratch/log")"
+    printf '%s\n' "$@" >"$scratch/names"
+    set --
+    for file in "$root/etc/apt/preferences" "$root"/etc/apt/preferences.d/*; do
+        case $file in */gpu-cluster-*) continue ;; esac # the step's own pin
+        [ ! -f "$file" ] || set -- "$@" "$file"
+    done
+    [ $# -gt 0 ] || return 0
+    deciding=$(awk -v under="$root" '
+        function matches(name, pattern) {
+            if (pattern ~ /^\/.*\/$/) return name ~ substr(pattern, 2, length(pattern) - 2)
+            sub(/:[a-z0-9]+$/, "", pattern)
+            gsub(/[.+]/, "\\\\&", pattern)
+            gsub(/\*/, ".*", pattern)
+            gsub(/\?/, ".", pattern)
+            return name ~ "^" pattern "$"
+        }
+        FILENAME == ARGV[1] { if ($0 != "") names[$0]; next }
+        FNR == 1 || /^[[:space:]]*$/ { count = 0 }
+        tolower($1) == "package:" { count = NF; for (i = 2; i <= NF; i++) word[i] = $i }
+        tolower($1) == "pin-priority:" {
+            for (name in names) for (i = 2; i <= count; i++) if (word[i] != "*" && matches(name, word[i])) {
+                line = substr(FILENAME, length(under) + 1) " (Pin-Priority " $2 ")"
+                if (!seen[line]++ && ++shown <= 3) print line
+                next
+            }
+        }' "$scratch/names" "$@" | paste -s -d ' ' -)
+    [ -z "$deciding" ] ||
+        echo "; preferences of apt name these packages: $deciding; remove them there, or declare a version that they allow"
 }
 
 # own_holds: sets `own` to the packages that this step has held with apt, which must not keep them
