@@ -204,6 +204,16 @@ def test_a_wait_names_what_it_waits_for_and_the_last_that_it_said() -> None:
     assert display.waits_for()[1] == 0.0
 
 
+def test_the_engines_own_words_do_not_stand_around_a_cause() -> None:
+    lines: list[str] = []
+    display = Display(lines.append)
+    hook = 'before hook "gpu-cluster-steps" failed:\n  host gpu-3: no answer; cure: look at it'
+    display.show(message(hook, severity="error"))
+    display.show(message("failed to run remediation: context canceled", severity="error"))
+    assert lines == ["error: host gpu-3: no answer; cure: look at it"]
+    assert len(display.errors) == 1
+
+
 def test_nothing_waits_for_an_inspection_whose_result_is_printed() -> None:
     display = Display([].append)
     display.show(message("GPUs 32 as before"))

@@ -171,10 +171,23 @@ def headline(cluster: ClusterChange) -> str:
     total = cluster.gpus
     text = f"GPUs {numbers(total)}"
     if total.before == total.after and not details:
-        text += " as before"
+        text += as_before([cluster])
     if details:
         text += f" ({'; '.join(details)})"
     return "; ".join(filter(None, (text, validated(cluster), drained(cluster))))
+
+
+def as_before(
+    clusters: Iterable[ClusterChange], names: Callable[[Iterable[str]], str] = listed
+) -> str:
+    """Return the words for an unchanged number of GPUs, which leaves out nodes in maintenance.
+
+    Args:
+        clusters: Changes of each `GpuCluster`.
+        names: Function that returns names of nodes as text.
+    """
+    resting = [name for cluster in clusters for name in cluster.maintenance]
+    return f" as before, without {names(resting)} in maintenance" if resting else " as before"
 
 
 def pool_details(cluster: ClusterChange) -> Iterator[str]:

@@ -15,7 +15,7 @@ from pulumi.automation.events import StepEventMetadata
 
 from gpu_cluster.change.document import Operation, Problem, Resource
 from gpu_cluster.commands.difference import differences
-from gpu_cluster.commands.failure import condensed
+from gpu_cluster.commands.failure import condensed, without_hook
 from gpu_cluster.commands.waiting import FIRST
 from gpu_rules.printable import printable, printable_lines, shortened
 
@@ -28,9 +28,11 @@ MOST_LINES = 30
 # Maximum number of resources that a line "waiting … for" names.
 MOST_NAMED = 3
 
-# Engine messages that a plugin of the toolchain was found on PATH; they are not shown, because
-# users don't need them.
-NOISE = re.compile(r"using pulumi-\S+ from \$PATH at ")
+# Engine messages that are not shown, because users don't need them: that a plugin of the toolchain
+# was found on PATH, and that policies were not asked after the program had failed.
+NOISE = re.compile(
+    r"using pulumi-\S+ from \$PATH at |^(error: )?failed to run remediation: context canceled$"
+)
 RULE = re.compile(r"\bGPU\d{3}\b")
 OBJECTS = "kubernetes:"
 """Prefix of the resource types whose changed properties a change document lists."""
@@ -236,7 +238,7 @@ class Display:
             return
         self.messages.append({"severity": severity, "text": text})
         self._is_inspected |= severity == "info"
-        message_text = condensed(text)
+        message_text = without_hook(condensed(text))
         lines = (message_text if severity == "info" else f"{severity}: {message_text}").splitlines()
         if severity == "info" and len(lines) > MOST_LINES:
             more = f"… and {len(lines) - MOST_LINES} more lines; --verbose shows them"

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import sys
+import textwrap
 from types import TracebackType
 from typing import NoReturn
 
@@ -183,6 +184,14 @@ def _cause_in(lines: list[str]) -> tuple[str, bool]:
     if ANNOUNCED.fullmatch(head):
         return _join_error_lines(lines), True
     return head, False
+
+
+def without_hook(text: str) -> str:
+    """Return a message without the line that only says that a hook failed, if others follow."""
+    head, _, cause_lines = text.partition("\n")
+    if not cause_lines.strip() or not HOOK.fullmatch(head.removeprefix("error: ")):
+        return text
+    return textwrap.dedent(cause_lines)
 
 
 def condensed(text: str) -> str:

@@ -13,6 +13,9 @@ from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.nodes import record
 from gpu_cluster.nodes.inspect import advertised, gpus, simulated
 
+NEW = "not set up by a run yet"
+"""Why GPUs of a node that no run has validated are not usable: they are due, not missing."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeHealth:
@@ -56,6 +59,8 @@ def health(node: Json, pool: PoolValidation, *, is_edited: bool) -> NodeHealth:
         for kind in ("allocatable", "capacity")
     )
     reason = "not advertised" if present < declared else "unhealthy or withdrawn"
+    if validation is None and present < declared:
+        reason = NEW
     if not is_ready(node):
         usable, reason = 0, "on a node that is not ready"
     return NodeHealth(

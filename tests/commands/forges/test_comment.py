@@ -420,3 +420,13 @@ def test_what_speaks_against_approving_is_not_folded() -> None:
     noted = cluster.model_copy(update={"warnings": (warning,)})
     text = rendered(document.model_copy(update={"clusters": (noted,)}))
     assert "**Warnings**\n\n- `driver 550.1 has a security hole`" in text
+
+
+def test_nodes_in_maintenance_are_not_said_to_be_as_before() -> None:
+    document = document_of("nothing")
+    (cluster,) = document.clusters
+    resting = cluster.model_copy(update={"maintenance": ("gpu-3", "@team **x**")})
+    text = rendered(
+        document.model_copy(update={"outcome": Outcome.CHANGED, "clusters": (resting,)})
+    )
+    assert "32 GPUs, as before, without `@team **x**`, `gpu-3` in maintenance" in text

@@ -86,7 +86,13 @@ def ran(project: Project) -> subprocess.CompletedProcess[str]:
 
 def measured(project: Project, before: Json, after: Json) -> tuple[Quantities, str]:
     """Run an edited stack file, and return what happened, with the run's output."""
-    was, pods = claims.advertised(project, nodes(before)), claims.running(project)
+    # A document counts no node that is in maintenance after the run, neither before nor after.
+    resting = load(after).nodes_in_maintenance
+    counted = {
+        pool: [name for name in names if name not in resting]
+        for pool, names in nodes(before).items()
+    }
+    was, pods = claims.advertised(project, counted), claims.running(project)
     validated, files = claims.records(project), claims.files(project, HOSTS)
     with claims.cordons(project) as cordoned:
         done = ran(project)

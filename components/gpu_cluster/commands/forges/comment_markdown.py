@@ -33,6 +33,7 @@ from gpu_cluster.change.names import and_more, counted, ranges
 from gpu_cluster.change.text import (
     ABSENT,
     EDITS,
+    as_before,
     at_a_time,
     consequences,
     edit_text,
@@ -242,7 +243,8 @@ def _title(document: Document) -> str:
     if total.before != total.after:
         return f"### Stack {stack}: {numbers(total)} GPUs{outage}"
     requested = "".join(f"; {text}" for text in _requested(document))
-    return f"### Stack {stack}: {total.after} GPUs, as before{requested}{outage}"
+    unchanged = as_before(document.clusters, _names)
+    return f"### Stack {stack}: {total.after} GPUs,{unchanged}{requested}{outage}"
 
 
 def _requested(document: Document) -> Iterator[str]:
