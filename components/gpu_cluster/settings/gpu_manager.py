@@ -1,7 +1,7 @@
 """Section `gpuManager` of the stack file: TKEStack's gpu-manager, which shares GPUs between pods.
 
 Sources: tkestack/gpu-manager 8cd842e (gpu-manager.yaml, cmd/manager/options/options.go) and
-tkestack/gpu-admission 47d56ae (README); reserved resources: reference document 002, "TKEStack GPU".
+tkestack/gpu-admission 47d56ae (README); reserved resources: TKEStack documentation, "GPU".
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _validate_socket_path(text: str) -> str:
 class GpuManagerSettings(Model):
     """Settings of the DaemonSet `gpu-manager-daemonset` and the Deployment `gpu-quota-admission`.
 
-    Both request 1 CPU and 1 GiB of memory, as reference document 002 reserves. The program writes
+    Both request 1 CPU and 1 GiB of memory, as TKEStack's documentation does. The program writes
     `extraFlags` into the container's variable `EXTRA_FLAGS`, together with the flags that the
     image's version needs: the runtime's endpoint and the cgroup driver, which gpu-manager does not
     detect, or `--incluster-mode` for versions before 1.1.0. The tags of the released images have no

@@ -1,7 +1,7 @@
 """DaemonSets of the device plugin for nodes with unhealthy GPUs; the plugin sees only healthy GPUs.
 
 NVIDIA's plugin has no list of devices to exclude. `unhealthyDevices.json` and
-`CHECKPOINT_DEVICE_ID_STRATEGY` of reference document 001 belong to the plugin of Alibaba Cloud's
+`CHECKPOINT_DEVICE_ID_STRATEGY` belong to the plugin of Alibaba Cloud's
 Container Service (its page "GPU Device Plugin-related operations"); k8s-device-plugin v0.20.0 reads
 neither.
 A plugin advertises the GPUs that it sees, and its container runtime injects the GPUs in

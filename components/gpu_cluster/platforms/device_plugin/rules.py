@@ -18,7 +18,7 @@ from gpu_rules.faults import Fault, Location, fault, show
 
 _SECTION = "devicePlugin"
 
-# Environment variable of reference document 001 that no plugin of NVIDIA reads. It belongs to the
+# Environment variable that no plugin of NVIDIA reads. It belongs to the
 # plugin of Alibaba Cloud's Container Service (its page "GPU Device Plugin-related operations").
 _FOREIGN = "CHECKPOINT_DEVICE_ID_STRATEGY"
 

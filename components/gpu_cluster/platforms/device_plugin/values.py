@@ -121,8 +121,8 @@ def exclusions(pools: tuple[Pool, ...]) -> dict[str, tuple[Pool, tuple[int, ...]
 def resources(plugin: DevicePluginSettings, memory: str | None) -> dict[str, Any]:
     """Return the resource requests and limits of the plugin; empty if there are none.
 
-    With a driver installer, the memory is `driverInstaller.pluginMemory` (reference document 003;
-    kubespray's nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` sets memory.
+    With a driver installer, the memory is `driverInstaller.pluginMemory` (kubespray's
+    nvidia_gpu_device_plugin_memory), unless `devicePlugin.resources` sets memory.
     """
     declared = plain(plugin.resources or {})
     if memory is None or any("memory" in amounts for amounts in declared.values()):

@@ -84,7 +84,7 @@ def scheduler_data(service: Json) -> dict[str, str]:
 
 
 class GpuManagerPlatform(Platform):
-    """The Helm release `gpu-manager` in namespace kube-system (reference document 002)."""
+    """The Helm release `gpu-manager` in namespace kube-system, where TKEStack installs it."""
 
     settings: GpuManagerSettings
 

@@ -28,7 +28,7 @@ METRICS = (
     "container_gpu_memory_total",
     "container_request_gpu_memory",
 )
-# Requests and limits of gpu-manager and of the extender, each as in reference document 002.
+# Requests and limits of gpu-manager and of the extender, each as in TKEStack's documentation.
 RESOURCES = {"cpu": "1", "memory": "1Gi"}
 
 
