@@ -49,19 +49,19 @@ def prove_operator(report: Report) -> None:
 
     Also check that the real operator upgrades a driver as expected.
     """
-    shown: set[str] = set()
+    shown_names: set[str] = set()
     for verdict in operator.verdicts():
         if isinstance(verdict, upgrade.Fact):
             report.fact(verdict.name, verdict.problem)
             continue
         report.operands += verdict.agrees or bool(verdict.problems)
         report.operands_agreed += verdict.agrees
-        shown |= verdict.listed
+        shown_names |= verdict.listed
         word = "agrees" if verdict.agrees else "WRONG" if verdict.problems else "differs as listed"
         report.say(f"operator: {verdict.setting}: {verdict.operand}: {word}")
         report.problems += verdict.problems
-    report.operators_differ += len(shown)
-    report.problems += compare.unshown(shown)
+    report.operators_differ += len(shown_names)
+    report.problems += compare.unshown(shown_names)
 
 
 def prove(lab: Lab, report: Report) -> int:
@@ -108,8 +108,12 @@ def prove_stack(lab: Lab, report: Report) -> None:
                 report.judged(verdict)
             if step is stack_cases.STEPS[0]:
                 again = project.command("up")
-                wanted = ", 0 resources changed"
-                problem = "" if wanted in again else f"second up: found {again[-300:]}; {wanted}"
+                expected_end = ", 0 resources changed"
+                problem = (
+                    ""
+                    if expected_end in again
+                    else f"second up: found {again[-300:]}; {expected_end}"
+                )
                 report.say("stack: a second run changes nothing", problem)
 
 
@@ -151,14 +155,16 @@ class Report:
 
     def end(self) -> int:
         """Print all problems and the summary; return the exit status."""
-        wanted = len(REAL) * GPUS
-        if self.allocated != wanted:
-            self.problems.append(f"found {self.allocated} GPUs allocated by UUID; wanted: {wanted}")
+        all_gpus = len(REAL) * GPUS
+        if self.allocated != all_gpus:
+            self.problems.append(
+                f"found {self.allocated} GPUs allocated by UUID; wanted: {all_gpus}"
+            )
         for line in self.problems:
             print(line, file=sys.stderr)
         cases = self.judged_cases - self.differ
         print(
-            f"real: {len(REAL)} nodes, {self.allocated} of {wanted} GPUs allocated by UUID, "
+            f"real: {len(REAL)} nodes, {self.allocated} of {all_gpus} GPUs allocated by UUID, "
             f"{self.agreed} of {cases} cases agree with the simulator, "
             f"operator {self.operands_agreed} of {self.operands} operands agree, "
             f"{self.held} facts hold on real parts alone, "

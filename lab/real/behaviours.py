@@ -30,20 +30,20 @@ def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
     """Return the phase of a node's device plugin pod, and whether the pod is ready."""
     pods = lab.pods(node, **objects.LABELS)
     status = pods[0]["status"] if pods else {}
-    ready = any(each["ready"] for each in status.get("containerStatuses") or [])
+    ready = any(container["ready"] for container in status.get("containerStatuses") or [])
     return status.get("phase", ""), ready
 
 
-def pod_name(node: str, what: str) -> str:
-    """Return the name of the test pod `what` on a node."""
-    return f"{what}-{node}"
+def pod_name(node: str, purpose: str) -> str:
+    """Return the name of the test pod `purpose` on a node."""
+    return f"{purpose}-{node}"
 
 
-def make(what: str, *gpus_each: int, **fields: Any) -> Act:
+def make(purpose: str, *gpus_each: int, **fields: Any) -> Act:
     """Return a function that creates a pod with one container for each number in `gpus_each`.
 
     Args:
-        what: Short name of the pod.
+        purpose: Short name of the pod.
         gpus_each: Number of GPUs that each container requests.
         fields: `resource`: name of the resource for all containers; `resources`: a name for each
             container; `bound`: true to bind the pod to the node without the scheduler.
@@ -51,11 +51,11 @@ def make(what: str, *gpus_each: int, **fields: Any) -> Act:
 
     def act(lab: Lab, node: str) -> None:
         name = fields.get("resource", marks.GPU)
-        pod = objects.gpu_pod(pod_name(node, what), node, gpus_each, "hold", name)
+        pod = objects.gpu_pod(pod_name(node, purpose), node, gpus_each, "hold", name)
         names = fields.get("resources", ())
-        for container, own in zip(pod["spec"]["containers"], names, strict=False):
+        for container, resource_name in zip(pod["spec"]["containers"], names, strict=False):
             limits = container["resources"]["limits"]
-            container["resources"]["limits"] = {own: limits[name]}
+            container["resources"]["limits"] = {resource_name: limits[name]}
         # Bind the pod without the scheduler, like static pods and old clients do.
         if fields.get("bound"):
             pod["spec"]["nodeName"] = node
@@ -68,38 +68,40 @@ def unmake(*whats: str) -> Act:
     """Return a function that deletes the test pods `whats` of a node."""
 
     def act(lab: Lab, node: str) -> None:
-        for what in whats:
-            lab.delete(pod_name(node, what))
+        for purpose in whats:
+            lab.delete(pod_name(node, purpose))
 
     return act
 
 
-def running(what: str) -> Inspect:
+def running(purpose: str) -> Inspect:
     """Return a function that reads a pod's phase and its number of ready containers."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, int]:
-        status = lab.pod(pod_name(node, what))["status"]
-        ready = [each for each in status.get("containerStatuses") or [] if each["ready"]]
+        status = lab.pod(pod_name(node, purpose))["status"]
+        ready = [
+            container for container in status.get("containerStatuses") or [] if container["ready"]
+        ]
         return status.get("phase", ""), len(ready)
 
     return inspect
 
 
-def refused(what: str) -> Inspect:
+def refused(purpose: str) -> Inspect:
     """Return a function that reads phase and reason of a pod that the kubelet rejects."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, str]:
-        status = lab.pod(pod_name(node, what))["status"]
+        status = lab.pod(pod_name(node, purpose))["status"]
         return status.get("phase", ""), status.get("reason", "")
 
     return inspect
 
 
-def waits(what: str) -> Inspect:
+def waits(purpose: str) -> Inspect:
     """Return a function that reads why a pod isn't scheduled."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, str, bool]:
-        status = lab.pod(pod_name(node, what))["status"]
+        status = lab.pod(pod_name(node, purpose))["status"]
         conditions: list[Json] = status.get("conditions") or [{}]
         first = conditions[0]
         short = f"Insufficient {marks.GPU}" in first.get("message", "")
@@ -196,8 +198,8 @@ def names_nvml(lab: Lab, node: str) -> bool:
 
 def ended_by(lab: Lab, node: str) -> str:
     """Return the reason that the kubelet reports for the end of the device plugin's container."""
-    for each in _container_statuses(lab, node):
-        for state in (each.get("lastState") or {}, each.get("state") or {}):
+    for container in _container_statuses(lab, node):
+        for state in (container.get("lastState") or {}, container.get("state") or {}):
             if reason := (state.get("terminated") or {}).get("reason"):
                 return str(reason)
     return ""
@@ -205,7 +207,7 @@ def ended_by(lab: Lab, node: str) -> str:
 
 def _container_statuses(lab: Lab, node: str) -> list[Json]:
     pods = lab.pods(node, **objects.LABELS)
-    return [each for pod in pods for each in pod["status"].get("containerStatuses") or []]
+    return [container for pod in pods for container in pod["status"].get("containerStatuses") or []]
 
 
 def resource(name: str) -> Inspect:

@@ -75,11 +75,11 @@ def build(*modules: str) -> dict[str, Path]:
     """
     if problem := missing():
         raise BuildError(f"real parts: {problem}; cure: run where it is there")
-    found: dict[str, Path] = {}
-    for part in (*PARTS, MOCK):
-        if not modules or part.module in modules:
-            found |= _build_part(part)
-    return found
+    programs: dict[str, Path] = {}
+    for real_part in (*PARTS, MOCK):
+        if not modules or real_part.module in modules:
+            programs |= _build_part(real_part)
+    return programs
 
 
 def charts() -> Path:
@@ -92,8 +92,8 @@ def operator_files() -> Path:
     return _module_files("operator", OPERATOR_MODULE)
 
 
-def _module_files(part: str, module: str) -> Path:
-    line = _run(ROOT / part, golang.find_go(print), "mod", "download", "-json", module)
+def _module_files(folder: str, module: str) -> Path:
+    line = _run(ROOT / folder, golang.find_go(print), "mod", "download", "-json", module)
     return Path(json.loads(line)["Dir"])
 
 
@@ -117,33 +117,37 @@ def build_kubernetes(version: str) -> dict[str, Path]:
     return _build_part(kubernetes(version))
 
 
-def _build_part(part: RealPart) -> dict[str, Path]:
+def _build_part(real_part: RealPart) -> dict[str, Path]:
     store = Store(cache_dir() / "real")
-    source = part.folder
+    source = real_part.folder
     texts = {
         str(file.relative_to(source)): file.read_bytes()
         for file in sorted(source.rglob("*"))
         if file.is_file()
     }
-    settings = " ".join((*FLAGS, SHARED, *part.packages, *part.stamps, *part.stamps.values()))
-    settings += part.tags
-    entry = store.entry(part.module, part.version, digest({**texts, "settings": settings}))
+    settings = " ".join(
+        (*FLAGS, SHARED, *real_part.packages, *real_part.stamps, *real_part.stamps.values())
+    )
+    settings += real_part.tags
+    entry = store.entry(
+        real_part.module, real_part.version, digest({**texts, "settings": settings})
+    )
     if store.read(entry) is None:
         with store.lock(print):
             if store.read(entry) is None:
-                _publish(part, store, entry)
+                _publish(real_part, store, entry)
     return {path.name: path for path in entry.iterdir() if path.suffix != ".json"}
 
 
-def _publish(part: RealPart, store: Store, entry: Path) -> None:
-    print(f"real parts: building {part.module} {part.version}", flush=True)
+def _publish(real_part: RealPart, store: Store, entry: Path) -> None:
+    print(f"real parts: building {real_part.module} {real_part.version}", flush=True)
     staged = store.stage()
-    if part is MOCK:
+    if real_part is MOCK:
         _build_mock(store.stage(), staged)
     else:
-        _run_go(part, part.folder, "-o", f"{staged}/", *part.packages)
+        _run_go(real_part, real_part.folder, "-o", f"{staged}/", *real_part.packages)
     first = min(path.name for path in staged.iterdir())
-    store.publish(staged, Tool(first, part.version, "go module", staged / first), entry)
+    store.publish(staged, Tool(first, real_part.version, "go module", staged / first), entry)
 
 
 def _build_mock(work: Path, staged: Path) -> None:
@@ -152,8 +156,8 @@ def _build_mock(work: Path, staged: Path) -> None:
     (work / "stubs.c").write_text(stubs(header))
     _run_go(MOCK, work, "-buildmode=c-shared", "-o", str(staged / LIBRARY), ".")
     staged.joinpath("libnvidia-ml.so.h").unlink(missing_ok=True)
-    for made in staged.glob("*.h"):
-        made.unlink()
+    for header_file in staged.glob("*.h"):
+        header_file.unlink()
     _run_go(MOCK, work, "-o", str(staged / "probe"), "./probe")
 
 
@@ -169,12 +173,12 @@ def stubs(header: str) -> str:
     return "\n".join(("// Functions of nvml.h that the mock does not have.", *lines, ""))
 
 
-def _run_go(part: RealPart, folder: Path, *arguments: str) -> None:
-    stamped = (f"-X {name}={value}" for name, value in part.stamps.items())
-    extern = (f"'-extldflags={_LAZY}'",) if part.native else ()
-    tags = (f"-tags={part.tags}",) if part.tags else ()
+def _run_go(real_part: RealPart, folder: Path, *arguments: str) -> None:
+    stamped = (f"-X {name}={value}" for name, value in real_part.stamps.items())
+    extern = (f"'-extldflags={_LAZY}'",) if real_part.native else ()
+    tags = (f"-tags={real_part.tags}",) if real_part.tags else ()
     flags = ("-ldflags=" + " ".join(("-s", "-w", *extern, *stamped)), *tags, *FLAGS)
-    _run(folder, golang.find_go(print), "build", *flags, *arguments, native=part.native)
+    _run(folder, golang.find_go(print), "build", *flags, *arguments, native=real_part.native)
 
 
 def _run(folder: Path, go: Path, *arguments: str, native: bool = False) -> str:

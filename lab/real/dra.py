@@ -97,11 +97,11 @@ def prepare(lab: Lab) -> None:
     rules = [{"apiGroups": g, "resources": r, "verbs": v} for g, r, v in _RULES]
     subject = {"kind": "ServiceAccount", "name": NAME, "namespace": "default"}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": NAME}
-    named: dict[str, Any] = {"metadata": {"name": NAME}}
+    metadata: dict[str, Any] = {"metadata": {"name": NAME}}
     accounts = "/api/v1/namespaces/default/serviceaccounts"
-    lab.request("POST", accounts, named)
-    lab.request("POST", f"{access}/clusterroles", {**named, "rules": rules})
-    bound = {**named, "roleRef": role, "subjects": [subject]}
+    lab.request("POST", accounts, metadata)
+    lab.request("POST", f"{access}/clusterroles", {**metadata, "rules": rules})
+    bound = {**metadata, "roleRef": role, "subjects": [subject]}
     lab.request("POST", f"{access}/clusterrolebindings", bound)
     choice = (
         "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
@@ -123,14 +123,14 @@ def prepare(lab: Lab) -> None:
         lab.request("POST", path, template)
 
 
-def claims(what: str, template: str, count: int = 1) -> Act:
+def claims(purpose: str, template: str, count: int = 1) -> Act:
     """Return a function that creates a pod with `count` containers, each with its own claim.
 
     The claims are made from the ResourceClaimTemplate `template`.
     """
 
     def act(lab: Lab, node: str) -> None:
-        pod = gpu_pod(pod_name(node, what), node, (0,) * count, "hold")
+        pod = gpu_pod(pod_name(node, purpose), node, (0,) * count, "hold")
         names = [container["name"] for container in pod["spec"]["containers"]]
         pod["spec"]["resourceClaims"] = [
             {"name": name, "resourceClaimTemplateName": template} for name in names
@@ -144,39 +144,48 @@ def claims(what: str, template: str, count: int = 1) -> Act:
 
 def devices(lab: Lab, node: str) -> list[Json]:
     """Return the GPUs in a node's ResourceSlices."""
-    found = lab.request("GET", f"{_RESOURCES}/resourceslices")["items"]
-    own = [each["spec"] for each in found if each["spec"].get("nodeName") == node]
+    slices = lab.request("GET", f"{_RESOURCES}/resourceslices")["items"]
+    node_slices = [
+        resource_slice["spec"]
+        for resource_slice in slices
+        if resource_slice["spec"].get("nodeName") == node
+    ]
     return [
         {**device, "pool": plain(lab, node, spec["pool"]["name"]), "driver": spec["driver"]}
-        for spec in own
+        for spec in node_slices
         for device in spec.get("devices") or []
     ]
 
 
 def published(lab: Lab, node: str) -> list[tuple[str, str, str]]:
     """Return the driver, the pool and the device name of each GPU in a node's ResourceSlices."""
-    return sorted((each["driver"], each["pool"], each["name"]) for each in devices(lab, node))
+    return sorted(
+        (device["driver"], device["pool"], device["name"]) for device in devices(lab, node)
+    )
 
 
 def uuids(lab: Lab, node: str) -> dict[str, str]:
     """Return the UUID of each GPU in a node's ResourceSlices, by device name."""
     return {
-        each["name"]: plain(lab, node, each["attributes"]["uuid"]["string"])
-        for each in devices(lab, node)
+        device["name"]: plain(lab, node, device["attributes"]["uuid"]["string"])
+        for device in devices(lab, node)
     }
 
 
 def kinds(lab: Lab, node: str) -> set[tuple[str, str]]:
     """Return the types and architectures of the GPUs in a node's ResourceSlices."""
-    own = [each["attributes"] for each in devices(lab, node)]
-    return {(each["type"]["string"], each["architecture"]["string"]) for each in own}
+    attributes = [device["attributes"] for device in devices(lab, node)]
+    return {
+        (device_attributes["type"]["string"], device_attributes["architecture"]["string"])
+        for device_attributes in attributes
+    }
 
 
-def waits(what: str) -> Any:
+def waits(purpose: str) -> Any:
     """Return a function that reads why a pod with ResourceClaims isn't scheduled."""
 
     def inspect(lab: Lab, node: str) -> tuple[str, bool]:
-        status = lab.pod(pod_name(node, what))["status"]
+        status = lab.pod(pod_name(node, purpose))["status"]
         message = (status.get("conditions") or [{}])[0].get("message", "")
         return status.get("phase", ""), "cannot allocate all claims" in message
 

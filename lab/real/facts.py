@@ -33,7 +33,7 @@ class Fact:
     key: str = "default"
 
 
-def require(what: str, found: Any, wanted: Any) -> None:
+def require(subject: str, found: Any, wanted: Any) -> None:
     """Raise an error if two values differ.
 
     Raises:
@@ -41,7 +41,7 @@ def require(what: str, found: Any, wanted: Any) -> None:
     """
     if found != wanted:
         cure = "see docs/explanation/real-parts.md"
-        raise RealError(f"{what}: found {found}; wanted: {wanted}; cure: {cure}")
+        raise RealError(f"{subject}: found {found}; wanted: {wanted}; cure: {cure}")
 
 
 def sights(lab: Lab, pod: Json) -> list[Json]:
@@ -52,8 +52,10 @@ def sights(lab: Lab, pod: Json) -> list[Json]:
         texts = [node.pod_log(pod, container["name"]) for container in pod["spec"]["containers"]]
         return [json.loads(text.splitlines()[0]) for text in texts if text]
 
-    wanted = len(pod["spec"]["containers"])
-    return lab.until(f"pod {pod['metadata']['name']}", inspect, lambda seen: len(seen) == wanted)
+    containers = len(pod["spec"]["containers"])
+    return lab.until(
+        f"pod {pod['metadata']['name']}", inspect, lambda sight_list: len(sight_list) == containers
+    )
 
 
 def seen_by(lab: Lab, pod: Json) -> list[Json]:
@@ -70,30 +72,30 @@ def allocate(lab: Lab) -> int:
     count = 0
     for name in REAL:
         mock = lab.nodes[name].mock
-        seen = seen_by(lab, objects.gpu_pod(f"all-{name}", name, (1,) * GPUS, "hold"))
-        for container in seen:
+        sight_list = seen_by(lab, objects.gpu_pod(f"all-{name}", name, (1,) * GPUS, "hold"))
+        for container in sight_list:
             require(f"{name}: GPUs in a container", len(container["uuids"]), 1)
             index = mock.uuids.index(container["uuids"][0])
             require(
                 f"{name}: device nodes in a container", container["nodes"], [f"/dev/nvidia{index}"]
             )
-        count += len({container["uuids"][0] for container in seen})
+        count += len({container["uuids"][0] for container in sight_list})
         lab.delete(f"all-{name}")
     return count
 
 
 def _mock_is_named(lab: Lab) -> None:
-    (seen,) = seen_by(lab, objects.gpu_pod("named", REAL[0], (1,), "hold"))
+    (sight,) = seen_by(lab, objects.gpu_pod("named", REAL[0], (1,), "hold"))
     lab.delete("named")
-    require("name of a GPU", seen["names"][0].startswith("Mock "), True)
-    require("version of NVML", seen["version"].endswith("-mock"), True)
-    require("UUID of a GPU", seen["uuids"][0].startswith("GPU-6d6f636b-"), True)
+    require("name of a GPU", sight["names"][0].startswith("Mock "), True)
+    require("version of NVML", sight["version"].endswith("-mock"), True)
+    require("UUID of a GPU", sight["uuids"][0].startswith("GPU-6d6f636b-"), True)
 
 
 def _none_without_request(lab: Lab) -> None:
-    (seen,) = seen_by(lab, objects.gpu_pod("none", REAL[0], (0,), "hold"))
+    (sight,) = seen_by(lab, objects.gpu_pod("none", REAL[0], (0,), "hold"))
     lab.delete("none")
-    require("device nodes of a pod without a request", seen["nodes"], [])
+    require("device nodes of a pod without a request", sight["nodes"], [])
 
 
 def _several_see_several(lab: Lab) -> None:
@@ -109,7 +111,11 @@ def _passed_over(kind: str, xid: int, words: str) -> Callable[[Lab], None]:
         node.mock.fault(1, kind, xid)
         node.mock.write(node.state)
         (pod,) = lab.pods(node.name, **objects.LABELS)
-        lab.until(f"log of the plugin: {words}", lambda: node.pod_log(pod), lambda it: words in it)
+        lab.until(
+            f"log of the plugin: {words}",
+            lambda: node.pod_log(pod),
+            lambda log_text: words in log_text,
+        )
         node.mock.heal()
         node.mock.write(node.state)
         require("GPUs", lab.offered(node.name)[marks.GPU], (GPUS, GPUS))
@@ -125,12 +131,12 @@ def _restart_keeps(restart: Callable[[Lab, str], None]) -> Callable[[Lab], None]
 
     def check(lab: Lab) -> None:
         name = REAL[0]
-        (held,) = seen_by(lab, objects.gpu_pod("holder", name, (5,), "hold"))
+        (holder_sight,) = seen_by(lab, objects.gpu_pod("holder", name, (5,), "hold"))
         restart(lab, name)
         lab.wait_offered(name, marks.GPU, (GPUS, GPUS))
         require("phase of the holder", lab.pod("holder")["status"]["phase"], "Running")
-        (others,) = seen_by(lab, objects.gpu_pod("others", name, (GPUS - 5,), "hold"))
-        require("GPUs given twice", set(held["uuids"]) & set(others["uuids"]), set())
+        (other_sight,) = seen_by(lab, objects.gpu_pod("others", name, (GPUS - 5,), "hold"))
+        require("GPUs given twice", set(holder_sight["uuids"]) & set(other_sight["uuids"]), set())
         lab.delete("holder")
         lab.delete("others")
 
@@ -141,7 +147,9 @@ def _restart_kubelet(lab: Lab, name: str) -> None:
     lab.nodes[name].stop_kubelet()
     lab.nodes[name].start_kubelet()
     # After its restart the kubelet advertises no GPUs until the device plugin has registered again.
-    lab.until("plugin's pod", lambda: plugin_pod(lab, name), lambda it: it == ("Running", True))
+    lab.until(
+        "plugin's pod", lambda: plugin_pod(lab, name), lambda phase: phase == ("Running", True)
+    )
 
 
 def _admission_message(lab: Lab) -> None:
@@ -150,8 +158,8 @@ def _admission_message(lab: Lab) -> None:
     lab.create(pod)
     message = lab.wait_phase("bound", "Failed")["status"]["message"]
     lab.delete("bound")
-    wanted = rf"Requested: {GPUS + 1}, Available: {GPUS}, which is unexpected"
-    require("message of UnexpectedAdmissionError", bool(re.search(wanted, message)), True)
+    pattern = rf"Requested: {GPUS + 1}, Available: {GPUS}, which is unexpected"
+    require("message of UnexpectedAdmissionError", bool(re.search(pattern, message)), True)
 
 
 def _by_environment(accepted: bool | None, count: int) -> Callable[[Lab], None]:
@@ -173,9 +181,9 @@ def _by_environment(accepted: bool | None, count: int) -> Callable[[Lab], None]:
             node.run(f"sed -i '{change}' {CONFIG}; grep -x '{setting}' {CONFIG}")
         pod = objects.gpu_pod("thief", node.name, (0,), "hold")
         pod["spec"]["containers"][0]["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
-        (seen,) = seen_by(lab, pod)
+        (sight,) = seen_by(lab, pod)
         lab.delete("thief")
-        require("GPUs named by an environment variable", len(seen["nodes"]), count)
+        require("GPUs named by an environment variable", len(sight["nodes"]), count)
 
     return check
 
@@ -196,9 +204,9 @@ def _check_discovery(lab: Lab) -> None:
 
 
 def _shared_twice(lab: Lab) -> None:
-    seen = seen_by(lab, objects.gpu_pod("twice", REAL[0], (1,) * (2 * GPUS), "hold"))
+    sight_list = seen_by(lab, objects.gpu_pod("twice", REAL[0], (1,) * (2 * GPUS), "hold"))
     lab.delete("twice")
-    uuids = [container["uuids"][0] for container in seen]
+    uuids = [container["uuids"][0] for container in sight_list]
     require("GPUs of 16 containers", sorted({uuids.count(uuid) for uuid in uuids}), [2])
 
 

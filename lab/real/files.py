@@ -32,26 +32,26 @@ ON_PATH = ("containerd", "ctr", "nvidia-ctk", "nvidia-container-runtime", "nvidi
 
 
 def write(
-    work: Path, parts: Mapping[str, Path], gpus: Mock | HostGpus, texts: Mapping[str, str]
+    work: Path, built_parts: Mapping[str, Path], gpus: Mock | HostGpus, texts: Mapping[str, str]
 ) -> None:
     """Write the initial files of a node into the upper folder of its overlay file system.
 
     Args:
         work: Folder of the node.
-        parts: Paths of the executables and of the image archive, by name.
+        built_parts: Paths of the executables and of the image archive, by name.
         gpus: GPUs of the node.
         texts: Texts of configuration files, by path.
     """
     shutil.rmtree(work, ignore_errors=True)
     upper = work / "upper"
-    for name, path in parts.items():
+    for name, path in built_parts.items():
         link(path, work / "bin" / name)
     for name in ON_PATH:
         _write_symlink(upper / "usr/bin" / name, f"/opt/real/{name}")
     if isinstance(gpus, HostGpus):
         _copy_program(upper / "usr/bin/nvidia-smi", gpus.nvidia_smi)
     else:
-        driver(gpus, parts, upper)
+        driver(gpus, built_parts, upper)
     for name, text in texts.items():
         path = upper / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,14 +86,14 @@ def texts(name: str, port: int, access: Access) -> dict[str, str]:
     }
 
 
-def driver(mock: Mock, parts: Mapping[str, Path], upper: Path) -> None:
+def driver(mock: Mock, built_parts: Mapping[str, Path], upper: Path) -> None:
     """Install the mock NVML library at the paths that NVIDIA's driver packages use."""
     state = upper / mock.state_path.relative_to("/")
     state.parent.mkdir(parents=True)
-    shutil.copy2(parts[LIBRARY], state.with_name(f"libnvidia-ml.so.{mock.driver}"))
+    shutil.copy2(built_parts[LIBRARY], state.with_name(f"libnvidia-ml.so.{mock.driver}"))
     _write_symlink(state.with_name(LIBRARY), f"libnvidia-ml.so.{mock.driver}")
     for name in ("nvidia-smi", "nvidia-cuda-mps-control"):
-        _copy_program(upper / "usr/bin" / name, parts["probe"])
+        _copy_program(upper / "usr/bin" / name, built_parts["probe"])
     mock.write(state)
 
 

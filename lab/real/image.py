@@ -87,12 +87,12 @@ class LayeredImage:
     manifest: str
 
     @classmethod
-    def of(cls, layer: bytes, own: Mapping[str, object]) -> LayeredImage:
+    def of(cls, layer: bytes, settings: Mapping[str, object]) -> LayeredImage:
         """Return an image with one layer.
 
-        `own` has additional fields of the image configuration.
+        `settings` has additional fields of the image configuration.
         """
-        config = _image_config(layer, own)
+        config = _image_config(layer, settings)
         manifest = _image_manifest(config, layer)
         return cls(
             {_digest_of(blob): blob for blob in (layer, config, manifest)}, _digest_of(manifest)
@@ -114,25 +114,27 @@ def parts(programs: Mapping[str, Path]) -> bytes:
 
 def system(*names: str) -> dict[str, Path]:
     """Return a shell and further programs of this machine, by their paths in an image."""
-    found = {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in names}
-    return {f"usr/bin/{name}": path for name, path in {**found, "sh": _find_shell()}.items()}
+    programs = {name: Path(shutil.which(name) or f"/bin/{name}").resolve() for name in names}
+    return {f"usr/bin/{name}": path for name, path in {**programs, "sh": _find_shell()}.items()}
 
 
 def write(
-    target: Path, programs: Mapping[str, Path], others: Mapping[str, LayeredImage] | None = None
+    target: Path,
+    programs: Mapping[str, Path],
+    other_images: Mapping[str, LayeredImage] | None = None,
 ) -> None:
     """Write the OCI archive of the tests' image, under all image names in `NAMES`.
 
     A program named `SAMPLE` is installed at the paths of CUDA programs; without such a program,
     `probe` is installed there. A program named `nvidia-smi` is not added, but the C libraries that
-    it needs are: the driver's libraries need the same, and the image has no others. `others` are
-    further images of the archive, by name.
+    it needs are: the driver's libraries need the same, and the image has no others. `other_images`
+    are further images of the archive, by name.
     """
     layer = parts(programs)
     blobs: dict[str, bytes] = {}
     entries = []
-    images = {name: LayeredImage.of(layer, own) for name, own in NAMES.items()}
-    for name, image in {**images, **(others or {})}.items():
+    images = {name: LayeredImage.of(layer, settings) for name, settings in NAMES.items()}
+    for name, image in {**images, **(other_images or {})}.items():
         blobs |= image.blobs
         described = _describe_blob(MANIFEST, image.blobs[image.manifest])
         entries.append({**described, "annotations": {"io.containerd.image.name": name}})
@@ -147,7 +149,7 @@ def write(
             archive.addfile(_tar_entry(name, len(content), 0o644), io.BytesIO(content))
 
 
-def _image_config(layer: bytes, own: Mapping[str, object]) -> bytes:
+def _image_config(layer: bytes, settings: Mapping[str, object]) -> bytes:
     return _json_bytes(
         {
             "architecture": "amd64",
@@ -155,7 +157,7 @@ def _image_config(layer: bytes, own: Mapping[str, object]) -> bytes:
             "config": {
                 "Entrypoint": ["/usr/bin/probe", "pause"],
                 "Env": list(PATHS),
-                **own,
+                **settings,
             },
             "rootfs": {"type": "layers", "diff_ids": [_digest_of(layer)]},
         }
@@ -183,7 +185,7 @@ def _shared_libraries(programs: Iterable[Path]) -> dict[str, Path]:
     The image has all of them in `LIBRARIES`, also those from another folder of this machine, such
     as the folder of a compiler. Only the dynamic loader keeps its path, which the programs name.
     """
-    found: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     for program in programs:
         done = subprocess.run(
             ["ldd", str(program)], capture_output=True, text=True, timeout=30, check=False
@@ -192,8 +194,8 @@ def _shared_libraries(programs: Iterable[Path]) -> dict[str, Path]:
         for searched, name in _LIBRARY.findall(done.stdout):
             path = Path(name)
             place = LIBRARIES / path.name if searched else path.relative_to("/")
-            found[str(place)] = path.resolve()
-    return found
+            libraries[str(place)] = path.resolve()
+    return libraries
 
 
 def _pack_layer(files: Mapping[str, Path]) -> bytes:

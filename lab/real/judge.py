@@ -42,17 +42,16 @@ class Verdict:
 
         There is no error if both nodes agree, or differ as listed in `DIFFERENCES`.
         """
-        name, wanted = self.case.name, self.case.wanted
-        if self.real != wanted:
+        name, expected = self.case.name, self.case.wanted
+        if self.real != expected:
+            on_real = f"{self.real} on the real node"
+            return f"{name}: found {on_real}; wanted: {expected}; cure: mend the case"
+        if self.simulated != expected and name not in DIFFERENCES:
             return (
-                f"{name}: found {self.real} on the real node; wanted: {wanted}; cure: mend the case"
-            )
-        if self.simulated != wanted and name not in DIFFERENCES:
-            return (
-                f"{name}: found {self.simulated} on the simulated node; wanted: {wanted} "
+                f"{name}: found {self.simulated} on the simulated node; wanted: {expected} "
                 f"({self.case.source}); cure: mend the simulator, or list the difference"
             )
-        if self.simulated == wanted and name in DIFFERENCES:
+        if self.simulated == expected and name in DIFFERENCES:
             return f"{name}: both agree; wanted: the listed difference; cure: take it off the list"
         return ""
 
@@ -75,8 +74,8 @@ def judge(lab: Lab, cases: Iterable[Case]) -> Iterator[Verdict]:
     """
     for case in cases:
         with ThreadPoolExecutor(len(NODES)) as pool:
-            seen = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
-        yield Verdict(case, *seen)
+            observations = list(pool.map(lambda node, case=case: _watch(lab, node, case), NODES))
+        yield Verdict(case, *observations)
 
 
 def use(lab: Lab, key: str) -> None:
@@ -93,12 +92,14 @@ def use(lab: Lab, key: str) -> None:
         path = f"{sets}/{name}"
         if lab.exists(path):
             lab.request("DELETE", path, propagationPolicy="Foreground")
-            lab.until(f"DaemonSet {name}: deletion", partial(lab.exists, path), lambda it: not it)
+            lab.until(
+                f"DaemonSet {name}: deletion", partial(lab.exists, path), lambda exists: not exists
+            )
     if key == nfd.KEY:
         nfd.install(lab)
     elif key:
-        made = dra.daemon_set() if key == dra.KEY else objects.plugin_pods(key)
-        lab.request("POST", sets, made)
+        manifest = dra.daemon_set() if key == dra.KEY else objects.plugin_pods(key)
+        lab.request("POST", sets, manifest)
     if key in objects.SHARED_BY_MPS:
         lab.request("POST", sets, objects.mps_pods(key))
 
@@ -122,8 +123,8 @@ def _watch(lab: Lab, node: str, case: Case) -> Any:
         case.act(lab, node)
     except (ApiError, RealError) as error:
         return str(error).splitlines()[0]
-    known = node in SIMULATED and case.name in DIFFERENCES
-    deadline = time.monotonic() + (KNOWN if known else LIMIT)
-    while (seen := case.inspect(lab, node)) != case.wanted and time.monotonic() < deadline:
+    is_known = node in SIMULATED and case.name in DIFFERENCES
+    deadline = time.monotonic() + (KNOWN if is_known else LIMIT)
+    while (observation := case.inspect(lab, node)) != case.wanted and time.monotonic() < deadline:
         time.sleep(0.3)
-    return seen
+    return observation

@@ -108,12 +108,12 @@ class Lab:
             if resource.startswith("nvidia.com/")
         }
 
-    def wait_offered(self, name: str, resource: str, wanted: tuple[int, int]) -> None:
-        """Wait until a resource of a node has the capacity and allocatable amount `wanted`."""
+    def wait_offered(self, name: str, resource: str, amounts: tuple[int, int]) -> None:
+        """Wait until a resource of a node has the capacity and allocatable amount `amounts`."""
         self.until(
             f"node {name}: {resource}",
             lambda: self.offered(name),
-            lambda offered: offered.get(resource) == wanted,
+            lambda offered: offered.get(resource) == amounts,
         )
 
     def wait_ready(self, name: str) -> None:
@@ -127,8 +127,8 @@ class Lab:
         address = {"type": "InternalIP", "address": "127.0.0.1"}
         self.request("PATCH", f"{path}/status", {"status": {"addresses": [address]}})
         taints = self.node(name)["spec"].get("taints") or []
-        kept = [each for each in taints if each["key"] != UNINITIALIZED]
-        self.request("PATCH", path, {"spec": {"taints": kept}})
+        other_taints = [taint for taint in taints if taint["key"] != UNINITIALIZED]
+        self.request("PATCH", path, {"spec": {"taints": other_taints}})
 
     def _ready(self, name: str) -> bool:
         try:
@@ -136,9 +136,9 @@ class Lab:
         except api.ApiError:
             return False
         taints = node["spec"].get("taints") or []
-        return not any(each["effect"] == "NoSchedule" for each in taints) and any(
-            each["type"] == "Ready" and each["status"] == "True"
-            for each in node["status"].get("conditions") or []
+        return not any(taint["effect"] == "NoSchedule" for taint in taints) and any(
+            condition["type"] == "Ready" and condition["status"] == "True"
+            for condition in node["status"].get("conditions") or []
         )
 
     def pod(self, name: str) -> Json:
@@ -148,15 +148,15 @@ class Lab:
 
     def create(self, pod: Json) -> Json:
         """Create a pod in the namespace `default`."""
-        made: Json = self.request("POST", "/api/v1/namespaces/default/pods", pod)
-        return made
+        created: Json = self.request("POST", "/api/v1/namespaces/default/pods", pod)
+        return created
 
     def delete(self, name: str) -> None:
         """Delete a pod and wait until it no longer exists."""
         path = f"/api/v1/namespaces/default/pods/{name}"
         with contextlib.suppress(api.ApiError):
             self.request("DELETE", path, gracePeriodSeconds="1")
-        self.until(f"pod {name}: deletion", lambda: self.exists(path), lambda it: not it)
+        self.until(f"pod {name}: deletion", lambda: self.exists(path), lambda exists: not exists)
 
     def exists(self, path: str) -> bool:
         """Check that an object exists on the API server."""
@@ -177,15 +177,19 @@ class Lab:
     def pods(self, node: str, **labels: str) -> list[Json]:
         """Return the pods on a node that have some labels; omit pods that are being deleted."""
         selector = ",".join(f"{key}={value}" for key, value in labels.items())
-        answer = self.request("GET", "/api/v1/pods", labelSelector=selector)
+        response = self.request("GET", "/api/v1/pods", labelSelector=selector)
         return [
             pod
-            for pod in answer["items"]
+            for pod in response["items"]
             if pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
         ]
 
     def until(
-        self, what: str, inspect: Callable[[], T], holds: Callable[[T], bool], limit: float = LIMIT
+        self,
+        subject: str,
+        inspect: Callable[[], T],
+        holds: Callable[[T], bool],
+        limit: float = LIMIT,
     ) -> T:
         """Call `inspect` repeatedly until `holds` accepts its result; return that result.
 
@@ -194,18 +198,18 @@ class Lab:
                 last log lines.
         """
         deadline = time.monotonic() + limit
-        while not holds(found := inspect()):
+        while not holds(state := inspect()):
             if time.monotonic() > deadline:
-                shown = json.dumps(found, default=str)[-600:]
+                state_text = json.dumps(state, default=str)[-600:]
                 logs = "\n".join(
-                    f"{each.name}: {each.log('kubelet')}" for each in self.nodes.values()
+                    f"{node.name}: {node.log('kubelet')}" for node in self.nodes.values()
                 )
                 raise RealError(
-                    f"{what}: found {shown}; wanted: another state within {limit:.0f} s; "
+                    f"{subject}: found {state_text}; wanted: another state within {limit:.0f} s; "
                     f"cure: see the kubelets' last lines\n{logs}"
                 )
             time.sleep(0.2)
-        return found
+        return state
 
 
 @contextlib.contextmanager
@@ -228,13 +232,13 @@ def running(
 
 
 def _run_lab(without: Collection[str], images: Images | None) -> Iterator[Lab]:
-    modules = (part.module for part in (*PARTS, MOCK) if part.module not in without)
-    parts = build.build(*modules)
+    modules = (real_part.module for real_part in (*PARTS, MOCK) if real_part.module not in without)
+    built_parts = build.build(*modules)
     lower = rootfs.debian_root(lambda line: print(line, flush=True))
     work = cache_dir() / "real" / "nodes"
     work.mkdir(parents=True, exist_ok=True)
     archive = work / "image.tar"
-    image.write(archive, parts, images(parts) if images else {})
+    image.write(archive, built_parts, images(built_parts) if images else {})
     real, simulated = declared()
     lab = Lab(ControlPlane(NAME), {})
     try:
@@ -249,9 +253,13 @@ def _run_lab(without: Collection[str], images: Images | None) -> Iterator[Lab]:
             lab.request("PATCH", f"/api/v1/nodes/{name}", labels)
         for name in REAL:
             (port,) = free_ports(1)
-            node = Node(name, work / name, lower, parts, Mock(name), port)
+            node = Node(name, work / name, lower, built_parts, Mock(name), port)
             lab.nodes[name] = node
-            host = next(each for each in resolve(real, NAME).hosts if each.node == name)
+            host = next(
+                host_of_node
+                for host_of_node in resolve(real, NAME).hosts
+                if host_of_node.node == name
+            )
             node.start(host, lab.plane.access(), archive)
         for name in REAL:
             lab.adopt(name)

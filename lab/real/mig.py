@@ -42,7 +42,7 @@ def flags(strategy: str) -> Json:
 
 def parts(entry: Json) -> tuple[int, list[int]]:
     """Return the number of simulated GPUs in a validation result, and the MIG devices per GPU."""
-    return entry["simulated"], [len(found) for found in entry["devices"].values()]
+    return entry["simulated"], [len(instances) for instances in entry["devices"].values()]
 
 
 def refuses(words: str) -> Inspect:
@@ -50,7 +50,9 @@ def refuses(words: str) -> Inspect:
 
     def inspect(lab: Lab, node: str) -> bool:
         pods = lab.pods(node, **objects.LABELS)
-        statuses = [each for pod in pods for each in pod["status"].get("containerStatuses") or []]
+        statuses = [
+            container for pod in pods for container in pod["status"].get("containerStatuses") or []
+        ]
         return words in json.dumps(statuses)
 
     return inspect

@@ -32,11 +32,11 @@ def _wait_for_log(lab: Lab, labels: dict[str, str], words: str) -> None:
 
 def _check_daemon_settings(lab: Lab) -> None:
     lab.wait_offered(NODE, marks.GPU, (2 * GPUS, 2 * GPUS))
-    first, *others = lab.nodes[NODE].run(f"cat {_TOLD}").splitlines()
+    first, *further_lines = lab.nodes[NODE].run(f"cat {_TOLD}").splitlines()
     require("start of the daemon", first, f"-d {_PIPE} /mps/{marks.GPU}/log")
     limits = [f"set_default_device_pinned_mem_limit {index} 20480M" for index in range(GPUS)]
-    wanted = [*limits, "set_default_active_thread_percentage 50"]
-    require("what the daemon is told", sorted(others), sorted(wanted))
+    expected = [*limits, "set_default_active_thread_percentage 50"]
+    require("what the daemon is told", sorted(further_lines), sorted(expected))
 
 
 def _check_client_folders(lab: Lab) -> None:

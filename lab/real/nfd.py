@@ -84,10 +84,10 @@ def rendered() -> tuple[Json, ...]:
     with tempfile.TemporaryDirectory(prefix="gpu-cluster-helm-") as folder:
         helm = Helm(Path(folder))
         try:
-            made = helm.render(chart, resolve(cluster, "test").platform.values(), NAMESPACE)
+            manifests = helm.render(chart, resolve(cluster, "test").platform.values(), NAMESPACE)
         finally:
             helm.close()
-    return (*_read_definitions(chart), *made)
+    return (*_read_definitions(chart), *manifests)
 
 
 def _read_definitions(chart: Path) -> list[Json]:
@@ -116,7 +116,11 @@ def ensure(lab: Lab, item: Json, path: str = "") -> None:
 def named(name: str) -> Json:
     """Return the DaemonSet or Deployment of the rendered chart that has this name."""
     kinds = ("DaemonSet", "Deployment")
-    return next(it for it in rendered() if it["kind"] in kinds and it["metadata"]["name"] == name)
+    return next(
+        manifest
+        for manifest in rendered()
+        if manifest["kind"] in kinds and manifest["metadata"]["name"] == name
+    )
 
 
 def drop(lab: Lab, path: str) -> None:
@@ -190,8 +194,8 @@ def _remove_marks(lab: Lab) -> None:
         lab.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": body})
 
 
-def _null_values(found: Json, *prefixes: str) -> Json:
-    return {key: None for key in found if key.startswith(prefixes)}
+def _null_values(marks: Json, *prefixes: str) -> Json:
+    return {key: None for key in marks if key.startswith(prefixes)}
 
 
 def _mark(lab: Lab, value: str | None) -> None:

@@ -29,10 +29,10 @@ def label(name: str) -> Inspect:
 
 def rule(pool: str, labels: Json) -> Json:
     """Return the NodeFeatureRule that this project renders for a pool selected by its GPUs."""
-    found = {"name": pool, "selector": {PCI: "true"}, "count": 1, "gpusPerNode": 8}
+    pool_section = {"name": pool, "selector": {PCI: "true"}, "count": 1, "gpusPerNode": 8}
     document = nfd.declared() | {
         "scheduling": {"nodeFeatures": "rule"},
-        "pools": [{**found, "labels": labels}],
+        "pools": [{**pool_section, "labels": labels}],
     }
     cluster = load(document)
     return resolve(cluster, "real").scheduling.objects[f"rule-{pool}"]
@@ -44,12 +44,12 @@ def _others_rule() -> Json:
     NFD adds its own prefix to label keys without a prefix. It ignores labels with Kubernetes'
     prefixes, and ignores taints with either kind of key.
     """
-    made = rule("a", {"example.com/team": "a"})
-    (own,) = made["spec"]["rules"]
-    own["labels"] |= {"team": "a", "node-role.kubernetes.io/team": "a"}
+    rule_object = rule("a", {"example.com/team": "a"})
+    (rule_entry,) = rule_object["spec"]["rules"]
+    rule_entry["labels"] |= {"team": "a", "node-role.kubernetes.io/team": "a"}
     keys = ("team", "node.kubernetes.io/team", "example.com/team")
-    own["taints"] = [{"key": key, "effect": "NoSchedule"} for key in keys]
-    return made
+    rule_entry["taints"] = [{"key": key, "effect": "NoSchedule"} for key in keys]
+    return rule_object
 
 
 def _seen_elsewhere(lab: Lab, node: str) -> None:
@@ -57,8 +57,12 @@ def _seen_elsewhere(lab: Lab, node: str) -> None:
 
     This shows that Node Feature Discovery runs.
     """
-    other = (REAL if node in REAL else SIMULATED)[1]
-    lab.until(f"node {other}: {PCI}", lambda: label(PCI)(lab, other), lambda it: it == "true")
+    other_node = (REAL if node in REAL else SIMULATED)[1]
+    lab.until(
+        f"node {other_node}: {PCI}",
+        lambda: label(PCI)(lab, other_node),
+        lambda label_value: label_value == "true",
+    )
 
 
 def _untaint(lab: Lab, node: str) -> None:
@@ -71,11 +75,11 @@ def _restart_worker(lab: Lab, node: str) -> None:
     lab.request("DELETE", path)
     uid = pod["metadata"]["uid"]
 
-    def others() -> list[str]:
-        pods = [it for it in lab.pods(node, **nfd.WORKER) if it["metadata"]["uid"] != uid]
-        return [str(it["status"].get("phase")) for it in pods]
+    def other_workers() -> list[str]:
+        pods = [pod for pod in lab.pods(node, **nfd.WORKER) if pod["metadata"]["uid"] != uid]
+        return [str(pod["status"].get("phase")) for pod in pods]
 
-    lab.until("another worker", others, lambda phases: phases == ["Running"])
+    lab.until("another worker", other_workers, lambda phases: phases == ["Running"])
 
 
 def _by_rules(lab: Lab, node: str) -> tuple[dict[str, str], list[str]]:

@@ -25,36 +25,40 @@ def _node_labels(lab: Lab) -> dict[str, str]:
 
 
 def _wait(lab: Lab, name: str, value: str | None) -> None:
-    lab.until(f"node {NODE}: {name}", partial(label(name), lab, NODE), lambda it: it == value)
+    lab.until(
+        f"node {NODE}: {name}",
+        partial(label(name), lab, NODE),
+        lambda label_value: label_value == value,
+    )
 
 
 def _check_system_labels(lab: Lab) -> None:
     _wait(lab, PCI, "true")
     node, labels = lab.nodes[NODE], _node_labels(lab)
-    own = node.run('. /etc/os-release; echo "$ID $VERSION_ID"; uname -r').split()
+    system_words = node.run('. /etc/os-release; echo "$ID $VERSION_ID"; uname -r').split()
     names = ("system-os_release.ID", "system-os_release.VERSION_ID", "kernel-version.full")
-    require("system and kernel", [labels[f"{FEATURE}{name}"] for name in names], own)
+    require("system and kernel", [labels[f"{FEATURE}{name}"] for name in names], system_words)
 
 
 def _found_by_each(lab: Lab) -> None:
     labels = {key: value for key, value in _node_labels(lab).items() if key.startswith(FEATURE)}
-    known = {key: value for key, value in labels.items() if features({key: value})}
-    for part in ("pci-", "cpu-model.", "kernel-version.", "system-os_release."):
-        require(part, any(key.startswith(f"{FEATURE}{part}") for key in known), True)
-    made = rule("all", {_TEAM: "all"})
-    made["spec"]["rules"][0] |= {"matchFeatures": features(known), "taints": []}
-    lab.request("POST", RULES, made)
+    feature_labels = {key: value for key, value in labels.items() if features({key: value})}
+    for prefix in ("pci-", "cpu-model.", "kernel-version.", "system-os_release."):
+        require(prefix, any(key.startswith(f"{FEATURE}{prefix}") for key in feature_labels), True)
+    rule_object = rule("all", {_TEAM: "all"})
+    rule_object["spec"]["rules"][0] |= {"matchFeatures": features(feature_labels), "taints": []}
+    lab.request("POST", RULES, rule_object)
     _wait(lab, _TEAM, "all")
-    nfd.drop(lab, f"{RULES}/{made['metadata']['name']}")
+    nfd.drop(lab, f"{RULES}/{rule_object['metadata']['name']}")
     _wait(lab, _TEAM, None)
 
 
-def _check_discovery(choice: str, *kept: str) -> Callable[[Lab], None]:
+def _check_discovery(choice: str, *expected_names: str) -> Callable[[Lab], None]:
     """Return a check of which NodeFeature objects a feature discovery configuration leaves.
 
     Args:
         choice: Name of the device plugin configuration that the node's label selects.
-        kept: Expected names of NodeFeature objects.
+        expected_names: Expected names of NodeFeature objects.
     """
 
     def check(lab: Lab) -> None:
@@ -63,7 +67,11 @@ def _check_discovery(choice: str, *kept: str) -> Callable[[Lab], None]:
         _wait(lab, _COUNT, str(GPUS))
         # NodeFeatures of earlier pods are deleted only after the garbage collector has noticed that
         # the pods are gone.
-        lab.until("NodeFeatures", partial(_list_features, lab), lambda names: names == sorted(kept))
+        lab.until(
+            "NodeFeatures",
+            partial(_list_features, lab),
+            lambda names: names == sorted(expected_names),
+        )
         nfd.drop(lab, nfd.place(nfd.named(nfd.DISCOVERY)))
         _wait(lab, _COUNT, None)
         _choose(lab, None)
@@ -89,20 +97,22 @@ def _check_unplugged(lab: Lab) -> None:
 
 
 def _gone_node(lab: Lab) -> None:
-    made = {"metadata": {"name": "gone", "labels": {f"{_MARKS}node-name": "gone"}}}
+    feature = {"metadata": {"name": "gone", "labels": {f"{_MARKS}node-name": "gone"}}}
     lab.request("POST", "/api/v1/nodes", {"metadata": {"name": "gone"}})
-    body = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "spec": {}, **made}
+    body = {"apiVersion": "nfd.k8s-sigs.io/v1alpha1", "kind": "NodeFeature", "spec": {}, **feature}
     lab.request("POST", nfd.FEATURES, body)
     lab.request("DELETE", "/api/v1/nodes/gone")
     path = f"{nfd.FEATURES}/gone"
-    lab.until("NodeFeature of a node that is gone", partial(lab.exists, path), lambda it: not it)
+    lab.until(
+        "NodeFeature of a node that is gone", partial(lab.exists, path), lambda exists: not exists
+    )
 
 
 def _left_behind(lab: Lab) -> None:
     for name in (f"{nfd.NAME}-master", f"{nfd.NAME}-worker"):
         nfd.drop(lab, nfd.place(nfd.named(name)))
     path = f"{nfd.FEATURES}/{NODE}"
-    lab.until("NodeFeature without a worker", partial(lab.exists, path), lambda it: not it)
+    lab.until("NodeFeature without a worker", partial(lab.exists, path), lambda exists: not exists)
     require("label without a master", _node_labels(lab).get(PCI), "true")
     for item in copy.deepcopy(nfd.hooks()):
         # Select the real node, because on a simulated node no program would run.
@@ -113,7 +123,7 @@ def _left_behind(lab: Lab) -> None:
     lab.until(
         "annotations of discovery",
         lambda: [key for key in lab.node(NODE)["metadata"]["annotations"] if _MARKS in key],
-        lambda found: not found,
+        lambda labels_found: not labels_found,
     )
 
 

@@ -133,8 +133,8 @@ class Node:
         Raises:
             RealError: A component failed; the message has its last lines.
         """
-        parts = {**self.parts, "image.tar": archive}
-        files.write(self.work, parts, self.gpus, files.texts(self.name, self.port, access))
+        built_parts = {**self.parts, "image.tar": archive}
+        files.write(self.work, built_parts, self.gpus, files.texts(self.name, self.port, access))
         self.spawn()
         self._connect(int(access.server.rpartition(":")[2]))
         self.run("systemctl start containerd")
@@ -187,11 +187,13 @@ class Node:
         self.mock.write(self.state)
         numbers = self.mock.capabilities
         lines = "".join(f"{name} {number}\n" for name, number in numbers.items())
-        made = "".join(f"mknod -m 444 nvidia-cap{it} c 508 {it}; " for it in numbers.values())
+        device_commands = "".join(
+            f"mknod -m 444 nvidia-cap{minor} c 508 {minor}; " for minor in numbers.values()
+        )
         self.run(
             "rm -rf /dev/nvidia-caps /proc/driver/*; "
             "mkdir -p /dev/nvidia-caps /proc/driver/nvidia-caps; cd /dev/nvidia-caps; "
-            f"{made}printf '{lines}' >/proc/driver/nvidia-caps/mig-minors"
+            f"{device_commands}printf '{lines}' >/proc/driver/nvidia-caps/mig-minors"
         )
 
     def stop_kubelet(self) -> None:
@@ -223,10 +225,10 @@ class Node:
         lines = "".join(file.read_text(errors="replace") for file in files).splitlines()
         return "\n".join(line.split(" ", 3)[-1] for line in lines)
 
-    def log(self, part: str, lines: int = 15) -> str:
+    def log(self, program: str, lines: int = 15) -> str:
         """Return the last lines of the log of `kubelet` or `containerd`."""
         with contextlib.suppress(OSError):
-            text = (self.work / "upper/var/log" / f"{part}.log").read_text(errors="replace")
+            text = (self.work / "upper/var/log" / f"{program}.log").read_text(errors="replace")
             return "\n".join(text.splitlines()[-lines:])
         return ""
 

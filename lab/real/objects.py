@@ -31,8 +31,8 @@ def configuration(sharing: Json | None = None, strategy: str = "none", **plugin:
 
     Devices are passed to containers by volume mounts, as on hosts that this project prepares.
     """
-    own = {"deviceListStrategy": ["volume-mounts"], **plugin}
-    flags = {"migStrategy": strategy, "plugin": own}
+    plugin_flags = {"deviceListStrategy": ["volume-mounts"], **plugin}
+    flags = {"migStrategy": strategy, "plugin": plugin_flags}
     return yaml.safe_dump(
         {"version": "v1", "flags": flags, **({"sharing": sharing} if sharing else {})}
     )

@@ -34,20 +34,20 @@ def main(arguments: list[str] | None = None) -> int:
 
     Return 1 if the command fails, or if `status` finds a stopped component.
     """
-    asked = parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     try:
-        if asked.command == "up":
-            path = asked.hardware or Path("lab", "hardware", f"{asked.name}.yaml")
-            embedded = simulator.start(asked.name, load_hardware(path))
+        if options.command == "up":
+            path = options.hardware or Path("lab", "hardware", f"{options.name}.yaml")
+            embedded = simulator.start(options.name, load_hardware(path))
             print(f"KUBECONFIG={embedded.kubeconfig}")
             print(f"context {embedded.context}, {embedded.nodes} simulated nodes")
-        elif asked.command == "down":
-            simulator.down(asked.name)
-            hosts.down(asked.name)
-        elif asked.command == "fault":
-            simulator.set_fault(asked.name, asked.node, *asked.fault)
+        elif options.command == "down":
+            simulator.down(options.name)
+            hosts.down(options.name)
+        elif options.command == "fault":
+            simulator.set_fault(options.name, options.node, *options.fault)
         else:
-            return _print_status(simulator.status(asked.name))
+            return _print_status(simulator.status(options.name))
     except (simulator.SimulatorError, hosts.HostError, ConfigError, OSError) as error:
         print(error, file=sys.stderr)
         return 1

@@ -82,15 +82,15 @@ class Api:
         ) as response:
             text = await response.text()
             if response.status >= 400:
-                raise ApiError(response.status, f"{method} {path}: {_message(text)}")
+                raise ApiError(response.status, f"{method} {path}: {_error_message(text)}")
             if response.content_type == "application/json":
                 return json.loads(text)
             return text
 
     async def list(self, path: str, **params: str) -> tuple[list[Json], str]:
         """Return all items of a list request and the resource version of the list."""
-        answer = await self.request("GET", path, None, "application/json", **params)
-        return answer["items"], answer["metadata"]["resourceVersion"]
+        response = await self.request("GET", path, None, "application/json", **params)
+        return response["items"], response["metadata"]["resourceVersion"]
 
     async def watch(self, path: str, version: str, **params: str) -> AsyncIterator[Json]:
         """Yield watch events after resource version `version` until the server ends the watch.
@@ -99,7 +99,7 @@ class Api:
             ApiError: The server rejected the watch. Status 410 means that `version` is too old and
                 that the caller must list the objects again.
         """
-        asked = {
+        query = {
             "watch": "1",
             "resourceVersion": version,
             "allowWatchBookmarks": "true",
@@ -107,12 +107,12 @@ class Api:
             **params,
         }
         timeout = aiohttp.ClientTimeout(total=WATCH_SECONDS + 20)
-        async with self._session.get(path, params=asked, timeout=timeout) as response:
+        async with self._session.get(path, params=query, timeout=timeout) as response:
             if response.status >= 400:
-                raise ApiError(response.status, _message(await response.text()))
-            rest = b""
+                raise ApiError(response.status, _error_message(await response.text()))
+            unfinished = b""
             async for chunk in response.content.iter_any():
-                *lines, rest = (rest + chunk).split(b"\n")
+                *lines, unfinished = (unfinished + chunk).split(b"\n")
                 for line in lines:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
@@ -120,7 +120,7 @@ class Api:
                     yield event
 
 
-def _message(text: str) -> str:
+def _error_message(text: str) -> str:
     try:
         return str(json.loads(text).get("message", text))
     except (ValueError, AttributeError):

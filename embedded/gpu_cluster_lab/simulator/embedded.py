@@ -89,10 +89,10 @@ def start(name: str, hardware: Hardware) -> Embedded:
         SimulatorError: A part failed to start; the message has the cause and the remedy.
     """
     plane = ControlPlane(name)
-    with _locked(name), _explained(plane):
+    with _lock_cluster(name), _explain_errors(plane):
         started = plane.start()
         started |= _start_controller(plane)
-        changed, count = asyncio.run(_settle(plane, nodes.node_specs(hardware)))
+        changed, count = asyncio.run(_settle_nodes(plane, nodes.node_specs(hardware)))
         _wait_controller(plane)
     return Embedded(
         name=name,
@@ -111,7 +111,7 @@ def down(name: str) -> None:
     plane = ControlPlane(name)
     if not plane.directory.exists():
         return
-    with _locked(name):
+    with _lock_cluster(name):
         processes.stop(processes.pid_in(plane.controller_pid), CONTROLLER)
         plane.stop()
         for path in (plane.controller_pid, plane.controller_ready, plane.controller_log):
@@ -166,7 +166,7 @@ def set_fault(name: str, node: str, *words: str) -> None:
 
 
 @contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
+def _lock_cluster(name: str) -> Iterator[None]:
     """Let only one run at a time change the cluster.
 
     The lock file is never removed: removing it would let two runs hold the lock.
@@ -178,7 +178,7 @@ def _locked(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained(plane: ControlPlane) -> Iterator[None]:
+def _explain_errors(plane: ControlPlane) -> Iterator[None]:
     """Convert errors of the system or the API server to a `SimulatorError` of one line."""
     try:
         yield
@@ -240,50 +240,50 @@ async def _count(plane: ControlPlane) -> int:
     return len(nodes)
 
 
-async def _settle(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tuple[int, int]:
+async def _settle_nodes(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) -> tuple[int, int]:
     """Create, change and delete nodes, and wait until all nodes are Ready.
 
     Returns:
         The number of changes and the number of nodes.
     """
-    wanted = {spec.name: nodes.manifest(spec) for spec in specs}
+    node_manifests = {spec.name: nodes.manifest(spec) for spec in specs}
     async with api.connect(plane.access()) as client:
         listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
         present = {node["metadata"]["name"]: node for node in listed}
         tasks: list[Any] = []
-        for name, node in wanted.items():
+        for name, node in node_manifests.items():
             if name not in present:
                 tasks.append(client.request("POST", "/api/v1/nodes", node))
             elif patch := nodes.difference(node, present[name]):
                 tasks.append(client.request("PATCH", f"/api/v1/nodes/{name}", patch, api.MERGE))
         for name, node in present.items():
             fake = marks.FAKE_NODE in (node["metadata"].get("annotations") or {})
-            if fake and name not in wanted:
+            if fake and name not in node_manifests:
                 tasks.append(client.request("DELETE", f"/api/v1/nodes/{name}"))
         await api.gather(*tasks)
         if tasks or not all(map(_is_ready, listed)):
-            await _wait_ready(plane, client, set(wanted))
-    return len(tasks), len(wanted)
+            await _wait_ready(plane, client, set(node_manifests))
+    return len(tasks), len(node_manifests)
 
 
-async def _wait_ready(plane: ControlPlane, client: api.Api, wanted: set[str]) -> None:
-    limit = READY_SECONDS + EACH_READY * len(wanted)
+async def _wait_ready(plane: ControlPlane, client: api.Api, names: set[str]) -> None:
+    limit = READY_SECONDS + EACH_READY * len(names)
     deadline = time.monotonic() + limit
     while True:
         listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
         ready = {node["metadata"]["name"] for node in listed if _is_ready(node)}
-        if wanted <= ready:
+        if names <= ready:
             return
         if reason := plane.ended():
             raise plane.failure(reason)
         if time.monotonic() > deadline:
-            late = sorted(wanted - ready)
+            late = sorted(names - ready)
             raise SimulatorError(
                 f"nodes {', '.join(late[:10])}: not Ready after {limit:.0f} s; wanted: "
-                f"{len(wanted)} Ready nodes; cure: see kwok-controller.log of the cluster"
+                f"{len(names)} Ready nodes; cure: see kwok-controller.log of the cluster"
             )
         # Wait longer between requests for large clusters: a list of 1,000 nodes is 3 MB.
-        await asyncio.sleep(0.1 + len(wanted) / 1000)
+        await asyncio.sleep(0.1 + len(names) / 1000)
 
 
 def _is_ready(node: dict[str, Any]) -> bool:

@@ -42,16 +42,19 @@ def patches(options: Mapping[str, Any], pki: Path) -> list[dict[str, Any]]:
     }
     logging_in = {"etcd-cafile": authority, "etcd-certfile": certificate, "etcd-keyfile": key}
     return [
-        {"name": "etcd", "extraArgs": _arguments(replaced, override=True) + _arguments(added)},
+        {
+            "name": "etcd",
+            "extraArgs": _extra_arguments(replaced, override=True) + _extra_arguments(added),
+        },
         {
             "name": "kube-apiserver",
-            "extraArgs": _arguments({"etcd-servers": client}, override=True)
-            + _arguments(logging_in),
+            "extraArgs": _extra_arguments({"etcd-servers": client}, override=True)
+            + _extra_arguments(logging_in),
         },
     ]
 
 
-def _arguments(values: Mapping[str, Any], *, override: bool = False) -> list[dict[str, Any]]:
+def _extra_arguments(values: Mapping[str, Any], *, override: bool = False) -> list[dict[str, Any]]:
     return [
         {"key": name, "value": str(value), "override": override} for name, value in values.items()
     ]

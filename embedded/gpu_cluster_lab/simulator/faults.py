@@ -130,7 +130,7 @@ def parse(text: str) -> Faults:
         SimulatorFaultError: A name is unknown, or its required number is missing or too small.
     """
     values: dict[str, bool | int] = {}
-    for word in (part.strip() for part in text.split(",")):
+    for word in (word_text.strip() for word_text in text.split(",")):
         if not word:
             continue
         name, equals, value = word.partition("=")

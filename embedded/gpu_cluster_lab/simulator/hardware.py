@@ -41,7 +41,7 @@ HEAD = """\
 M = TypeVar("M", bound=Model)
 
 
-def _known(word: str) -> str:
+def _validate_fault(word: str) -> str:
     try:
         faults.parse(word)
     except faults.SimulatorFaultError:
@@ -74,7 +74,7 @@ class NodeHardware(Model):
     labels: Annotated[dict[LabelKey, LabelValue], Freeze] = Field(
         default=FrozenDict(), description="a mapping of label keys to values"
     )
-    faults: tuple[Annotated[StrictStr, AfterValidator(_known)], ...] = Field(
+    faults: tuple[Annotated[StrictStr, AfterValidator(_validate_fault)], ...] = Field(
         default=(), description="a list of faults", examples=["[unhealthy-gpus=2]"]
     )
 
@@ -179,7 +179,7 @@ def load_hardware(path: Path) -> Hardware:
             hardware = Hardware.model_validate(document.value, by_alias=True, by_name=False)
         except ValidationError as error:
             problems += explain_all(Hardware, error.errors(include_url=False))
-        problems += _between(document.value)
+        problems += _check_entries(document.value)
     else:
         wanted = "a mapping with version, nodes and hosts"
         problems.append(fault((), show(document.value), wanted, "see lab/hardware/dev.yaml"))
@@ -188,24 +188,24 @@ def load_hardware(path: Path) -> Hardware:
     return hardware
 
 
-def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
+def _check_entries(document: Mapping[str, Any]) -> Iterator[Fault]:
     """Check rules between several entries of the hardware file.
 
     Entries that are invalid by themselves are skipped.
     """
-    seen: dict[tuple[str, object], Location] = {}
+    first_places: dict[tuple[str, object], Location] = {}
 
     def once(kind: str, value: object, at: Location) -> Iterator[Fault]:
-        if seen.setdefault((kind, value), at) != at:
+        if first_places.setdefault((kind, value), at) != at:
             text = f"{kind} {value}, which another entry has, too"
             yield fault(at, text, f"each {kind} once", "correct or remove one of them")
 
     nodes: set[str] = set()
-    for at, kind in _valid(NodeHardware, document, "nodes"):
+    for at, kind in _valid_entries(NodeHardware, document, "nodes"):
         for name in written_out(kind.names):
             nodes.add(name)
             yield from once("node", name, (*at, "names"))
-    for at, host in _valid(HostHardware, document, "hosts"):
+    for at, host in _valid_entries(HostHardware, document, "hosts"):
         yield from once("host", host.name, (*at, "name"))
         yield from once("node of a host", host.of_node, (*at, "node"))
         yield from once("port", f"{host.port} of {host.address}", (*at, "port"))
@@ -219,7 +219,9 @@ def _between(document: Mapping[str, Any]) -> Iterator[Fault]:
             yield fault((*at, "address"), show(host.address), wanted, "write 127.0.0.1")
 
 
-def _valid(model: type[M], document: Mapping[str, Any], key: str) -> Iterator[tuple[Location, M]]:
+def _valid_entries(
+    model: type[M], document: Mapping[str, Any], key: str
+) -> Iterator[tuple[Location, M]]:
     listed = document.get(key)
     for index, item in enumerate(listed if isinstance(listed, list) else ()):
         try:
@@ -271,17 +273,17 @@ def hardware_of(
             kinds[host.node] = NodeHardware(names=(host.node,), control_plane=control_plane)
     if not any(kind.control_plane for kind in kinds.values()):
         kinds[CONTROL_PLANE] = NodeHardware(names=(CONTROL_PLANE,), control_plane=True)
-    machines = [_host(host, kinds[host.node]) for host in hosts if with_hosts]
-    return Hardware(version="v1", nodes=tuple(_joined(kinds)), hosts=tuple(machines))
+    machines = [_host_hardware(host, kinds[host.node]) for host in hosts if with_hosts]
+    return Hardware(version="v1", nodes=tuple(_join_nodes(kinds)), hosts=tuple(machines))
 
 
 def absent(hardware: Hardware, pools: Iterable[Pool], hosts: Iterable[Host]) -> tuple[str, ...]:
     """Return the names of declared nodes and hosts that the hardware doesn't contain."""
-    there = {name for kind in hardware.nodes for name in written_out(kind.names)}
-    there |= {host.name for host in hardware.hosts}
+    simulated = {name for kind in hardware.nodes for name in written_out(kind.names)}
+    simulated |= {host.name for host in hardware.hosts}
     declared = [name for pool in pools if pool.nodes is not None for name in pool.node_names]
     declared += [host.name for host in hosts]
-    return tuple(name for name in dict.fromkeys(declared) if name not in there)
+    return tuple(name for name in dict.fromkeys(declared) if name not in simulated)
 
 
 def pool_nodes(pool: Pool) -> tuple[str, ...]:
@@ -294,19 +296,19 @@ def pool_nodes(pool: Pool) -> tuple[str, ...]:
     return tuple(f"{pool.name}-{index}" for index in range(1, pool.size + 1))
 
 
-def _host(host: Host, kind: NodeHardware) -> HostHardware:
-    shown = (kind.gpus or GPUS) if host.role.has_gpus else 0
+def _host_hardware(host: Host, kind: NodeHardware) -> HostHardware:
+    host_gpus = (kind.gpus or GPUS) if host.role.has_gpus else 0
     return HostHardware(
         name=host.name,
         node=None if host.node == host.name else host.node,
         address=host.address,
         port=host.port,
         user=host.user,
-        gpus=None if shown == kind.gpus else shown,
+        gpus=None if host_gpus == kind.gpus else host_gpus,
     )
 
 
-def _joined(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
+def _join_nodes(kinds: Mapping[str, NodeHardware]) -> Iterator[NodeHardware]:
     """Merge adjacent nodes that differ only in their names into one entry each."""
 
     def alike(item: tuple[str, NodeHardware]) -> NodeHardware:

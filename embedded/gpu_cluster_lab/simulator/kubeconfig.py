@@ -12,10 +12,10 @@ from gpu_cluster_lab.simulator.api import Access
 
 def text(access: Access, context: str) -> str:
     """Return the text of the kubeconfig; `context` also names its cluster and its user."""
-    cluster = {"server": access.server, "certificate-authority-data": _inline(access.ca)}
+    cluster = {"server": access.server, "certificate-authority-data": _encode_file(access.ca)}
     user = {
-        "client-certificate-data": _inline(access.certificate),
-        "client-key-data": _inline(access.key),
+        "client-certificate-data": _encode_file(access.certificate),
+        "client-key-data": _encode_file(access.key),
     }
     document = {
         "apiVersion": "v1",
@@ -28,5 +28,5 @@ def text(access: Access, context: str) -> str:
     return yaml.safe_dump(document, sort_keys=False)
 
 
-def _inline(path: Path) -> str:
+def _encode_file(path: Path) -> str:
     return base64.b64encode(path.read_bytes()).decode()

@@ -23,20 +23,20 @@ def last_line(log: Path) -> str:
             lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return ""
-    line = _reason([line.strip() for line in lines if line.strip()])
+    line = _last_reason([line.strip() for line in lines if line.strip()])
     return f", its log ends with: {printable(line, CHARACTERS)}" if line else ""
 
 
-def _reason(lines: list[str]) -> str:
+def _last_reason(lines: list[str]) -> str:
     stack = next((at for at, line in enumerate(lines) if line.startswith("goroutine ")), None)
     lines = lines[:stack]
-    if len(lines) > 1 and lines[-1].startswith("panic: ") and _message(lines[-2]):
+    if len(lines) > 1 and lines[-1].startswith("panic: ") and _log_message(lines[-2]):
         # The Go library zap logs a message with its error, then panics with the same message.
         del lines[-1]
-    return (_message(lines[-1]) or lines[-1]) if lines else ""
+    return (_log_message(lines[-1]) or lines[-1]) if lines else ""
 
 
-def _message(line: str) -> str:
+def _log_message(line: str) -> str:
     """Return the message and the error of a log line in JSON; "" for any other line."""
     try:
         record = json.loads(line)

@@ -101,7 +101,7 @@ def difference(wanted: Json, present: Json) -> Json | None:
     Only labels and annotations of the simulator are changed. Labels of other clients are kept.
     Faults that a person set are kept until the faults in the hardware file change.
     """
-    labels = _changed(wanted["metadata"]["labels"], present["metadata"].get("labels") or {})
+    labels = _changed_values(wanted["metadata"]["labels"], present["metadata"].get("labels") or {})
     annotations = present["metadata"].get("annotations") or {}
     before: dict[str, str] = json.loads(annotations.get(marks.DECLARED, "{}"))
     labels |= {key: None for key in before if key not in wanted["metadata"]["labels"]}
@@ -114,7 +114,7 @@ def difference(wanted: Json, present: Json) -> Json | None:
     )
     declared: dict[str, str] = dict(wanted["metadata"]["annotations"])
     fault = declared.pop(marks.FAULT, None)
-    notes = _changed(declared, annotations)
+    notes = _changed_values(declared, annotations)
     notes |= {key: None for key in ours if key in annotations and key not in declared}
     if marks.DECLARED_FAULT in notes:
         notes[marks.FAULT] = fault
@@ -123,5 +123,5 @@ def difference(wanted: Json, present: Json) -> Json | None:
     return {"metadata": {"labels": labels, "annotations": notes}}
 
 
-def _changed(wanted: dict[str, str], present: dict[str, str]) -> dict[str, str | None]:
+def _changed_values(wanted: dict[str, str], present: dict[str, str]) -> dict[str, str | None]:
     return {key: value for key, value in wanted.items() if present.get(key) != value}

@@ -234,7 +234,7 @@ def _match(key: str, operator: str, *values: str) -> Json:
 _ALIVE = _match(".metadata.deletionTimestamp", "DoesNotExist")
 
 
-def _stage(kind: str, name: str, matches: list[Json], action: Json, **extra: Any) -> Json:
+def _stage_object(kind: str, name: str, matches: list[Json], action: Json, **extra: Any) -> Json:
     return {
         "apiVersion": "kwok.x-k8s.io/v1alpha1",
         "kind": "Stage",
@@ -248,11 +248,11 @@ def _stage(kind: str, name: str, matches: list[Json], action: Json, **extra: Any
     }
 
 
-def _pod(name: str, template: str, *matches: Json) -> Json:
-    return _stage("Pod", name, [_ALIVE, *matches], {"statusTemplate": template})
+def _pod_stage(name: str, template: str, *matches: Json) -> Json:
+    return _stage_object("Pod", name, [_ALIVE, *matches], {"statusTemplate": template})
 
 
-def _ended(phase: str, code: int) -> str:
+def _ended_status(phase: str, code: int) -> str:
     condition = "PodCompleted" if phase == "Succeeded" else "PodFailed"
     reason = "Completed" if code == 0 else "Error"
     return _ENDS.format(phase=phase, code=code, condition=condition, reason=reason)
@@ -272,15 +272,15 @@ def stages(log_port: int) -> list[Json]:
     ends = _match(".spec.restartPolicy", "In", "Never", "OnFailure")
     message_old = _match(f'(.status.message // "") == ({_MESSAGE} // "")', "In", "false")
     return [
-        _stage("Node", "node-ready", [unready], {"statusTemplate": node_ready + NODE_INFO}),
-        _stage(
+        _stage_object("Node", "node-ready", [unready], {"statusTemplate": node_ready + NODE_INFO}),
+        _stage_object(
             "Node",
             "node-heartbeat",
             [running, _match(_READY, "In", "True")],
             {"statusTemplate": node_ready},
             delay={"durationMilliseconds": 600_000, "jitterDurationMilliseconds": 610_000},
         ),
-        _pod(
+        _pod_stage(
             "pod-runs",
             POD_RUNS,
             pending,
@@ -292,22 +292,22 @@ def stages(log_port: int) -> list[Json]:
             _match(f'.metadata.labels["{HAMI_KEY}"]', "NotIn", HAMI),
             _match(f'.metadata.labels["{INSTALLER}"]', "DoesNotExist"),
         ),
-        _pod("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),
-        _pod("plugin-crashes", POD_CRASHES, message_old, _match(_OUTCOME, "In", CRASHING)),
-        _pod(
+        _pod_stage("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),
+        _pod_stage("plugin-crashes", POD_CRASHES, message_old, _match(_OUTCOME, "In", CRASHING)),
+        _pod_stage(
             "pod-completes",
-            _ended("Succeeded", 0),
+            _ended_status("Succeeded", 0),
             running,
             ends,
             _match(_VALIDATION, "DoesNotExist"),
         ),
-        _stage(
+        _stage_object(
             "Pod",
             "pod-is-killed",
             [*deleted, _match(_FINALIZERS, "In", "true"), _match(_ENDED, "In", "false")],
             {"statusTemplate": POD_KILLED},
         ),
-        _stage(
+        _stage_object(
             "Pod",
             "pod-goes",
             [*deleted, _match(f"({_FINALIZERS} | not) or ({_ENDED})", "In", "true")],

@@ -55,23 +55,27 @@ def images(
         kubernetes: Paths of Kubernetes programs, by version and name.
     """
     layer = image.parts(programs)
-    found = {name: image.LayeredImage.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
-    for version, own in kubernetes.items():
-        tagged = tags(own["kubeadm"], version)
-        found[f"{PAUSE}:{tagged[PAUSE]}"] = found[SANDBOX]
+    by_name = {name: image.LayeredImage.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
+    for version, version_programs in kubernetes.items():
+        tagged = tags(version_programs["kubeadm"], version)
+        by_name[f"{PAUSE}:{tagged[PAUSE]}"] = by_name[SANDBOX]
         for name in STATIC_PODS:
             path = f"usr/bin/{name}"
-            layer = image.layer_of({path: own[name]})
-            found[f"{name}:{tagged[name]}"] = image.LayeredImage.of(
+            layer = image.layer_of({path: version_programs[name]})
+            by_name[f"{name}:{tagged[name]}"] = image.LayeredImage.of(
                 layer, {"Entrypoint": [f"/{path}"]}
             )
-    return found
+    return by_name
 
 
 @contextlib.contextmanager
-def served(held: Mapping[str, image.LayeredImage]) -> Iterator[int]:
+def served(images_by_name: Mapping[str, image.LayeredImage]) -> Iterator[int]:
     """Serve container images over HTTP; yield the server's port."""
-    blobs = {digest: blob for each in held.values() for digest, blob in each.blobs.items()}
+    blobs = {
+        digest: blob
+        for image_held in images_by_name.values()
+        for digest, blob in image_held.blobs.items()
+    }
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -83,15 +87,15 @@ def served(held: Mapping[str, image.LayeredImage]) -> Iterator[int]:
             self._answer(body=False)
 
         def _answer(self, body: bool) -> None:
-            asked = _ASKED.fullmatch(self.path.partition("?")[0])
-            digest = asked["which"] if asked else ""
+            request_match = _ASKED.fullmatch(self.path.partition("?")[0])
+            digest = request_match["which"] if request_match else ""
             kind = "application/octet-stream"
-            if asked and asked["kind"] == "manifests":
-                tagged = held.get(f"{asked['name']}:{digest}")
+            if request_match and request_match["kind"] == "manifests":
+                tagged = images_by_name.get(f"{request_match['name']}:{digest}")
                 digest, kind = tagged.manifest if tagged else digest, image.MANIFEST
             blob = blobs.get(digest, b"")
-            there = bool(blob) or self.path == "/v2/"
-            self.send_response(HTTPStatus.OK if there else HTTPStatus.NOT_FOUND)
+            exists = bool(blob) or self.path == "/v2/"
+            self.send_response(HTTPStatus.OK if exists else HTTPStatus.NOT_FOUND)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(blob)))
             self.send_header("Docker-Content-Digest", digest)

@@ -74,11 +74,11 @@ class Machine:
             f"host {self.name}: found no sshd; wanted one; cure: see {self.folder / 'log'}"
         )
 
-    def start(self, parts: Mapping[str, Path], authorized_key: str) -> None:
+    def start(self, built: Mapping[str, Path], authorized_key: str) -> None:
         """Boot the host with the NVIDIA driver's library and devices, but without other software.
 
         Args:
-            parts: Paths of the mock NVML library and of the test program `probe`, by file name.
+            built: Paths of the mock NVML library and of the test program `probe`, by file name.
             authorized_key: Public key that may log in as root.
         """
         ssh = self.folder / "ssh"
@@ -86,7 +86,7 @@ class Machine:
         (ssh / "host_key").touch(mode=0o600)
         (ssh / "host_key").write_text(keys.host_private_key(self.name))
         (ssh / "authorized_keys").write_text(f"{authorized_key.strip()}\n")
-        files.driver(self.mock, parts, self.folder / "upper")
+        files.driver(self.mock, built, self.folder / "upper")
         spec = Spec(
             name=self.name,
             address="0.0.0.0",  # noqa: S104 - in the network of the site alone

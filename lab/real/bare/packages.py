@@ -45,9 +45,9 @@ def packages(
             Package(
                 name,
                 f"{version}-1.1",
-                _package_programs(own, name) | (units if name == NODE[0] else {}),
+                _package_programs(version_programs, name) | (units if name == NODE[0] else {}),
             )
-            for version, own in kubernetes.items()
+            for version, version_programs in kubernetes.items()
             for name in NODE
         ),
         Package(base, f"{TOOLKIT}-1", _package_programs(programs, *toolkit)),

@@ -43,8 +43,8 @@ class Site:
 
     def open(self) -> None:
         """Wait for the network namespace of the admin workstation, then create the bridge in it."""
-        ours, own = Path("/proc/self/ns/net"), Path(f"/proc/{self.desk.pid}/ns/net")
-        while own.readlink() == ours.readlink():
+        ours, desk_namespace = Path("/proc/self/ns/net"), Path(f"/proc/{self.desk.pid}/ns/net")
+        while desk_namespace.readlink() == ours.readlink():
             time.sleep(0.02)
         self.run(
             f"ip link set lo up; ip link add bridge0 type bridge; "
@@ -83,7 +83,7 @@ class Site:
         self.desk.kill()
         self.desk.wait()
 
-    def _until(self, what: str, command: str) -> None:
+    def _until(self, subject: str, command: str) -> None:
         deadline = time.monotonic() + LIMIT
         while True:
             try:
@@ -91,20 +91,20 @@ class Site:
                 return
             except RealError as error:
                 if time.monotonic() > deadline:
-                    raise RealError(f"{what}: {error}") from None
+                    raise RealError(f"{subject}: {error}") from None
                 time.sleep(0.2)
 
 
 @contextlib.contextmanager
 def running(
-    cluster: str, machines: Sequence[Machine], parts: Mapping[str, Path], key: str
+    cluster: str, machines: Sequence[Machine], built_parts: Mapping[str, Path], key: str
 ) -> Iterator[Site]:
     """Start the desk and the hosts; remove both at the end.
 
     Args:
         cluster: Cluster name of the hosts.
         machines: The hosts.
-        parts: Paths of the mock NVML library and of the test program `probe`, by file name.
+        built_parts: Paths of the mock NVML library and of the test program `probe`, by file name.
         key: Public SSH key that may log in to the hosts as root.
     """
     # setpriv kills the desk's process when this process ends for any reason.
@@ -113,7 +113,7 @@ def running(
     try:
         site.open()
         for machine in machines:
-            machine.start(parts, key)
+            machine.start(built_parts, key)
             site.connect(machine)
         yield site
     finally:

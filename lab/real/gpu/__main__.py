@@ -89,16 +89,16 @@ def show_host() -> None:
 def running(gpus: HostGpus) -> Iterator[Lab]:
     """Start a control plane and one node with this machine's GPUs; remove both at the end."""
     with locked(cache_dir() / "real" / "run.lock", LOCK_LIMIT):
-        parts = build.build(*MODULES)
+        built_parts = build.build(*MODULES)
         work = cache_dir() / "real" / "nodes"
         work.mkdir(parents=True, exist_ok=True)
         archive = work / "image.tar"
-        own = {image.SAMPLE: sample(work), image.DRIVER_PROGRAM: gpus.nvidia_smi}
-        image.write(archive, {**parts, **own})
+        own_programs = {image.SAMPLE: sample(work), image.DRIVER_PROGRAM: gpus.nvidia_smi}
+        image.write(archive, {**built_parts, **own_programs})
         lab = Lab(ControlPlane(NAME), {})
         declared = load(host_stack(lab.plane.context))
         (port,) = free_ports(1)
-        node = Node(NODE, work / NODE, Path("/"), parts, gpus, port)
+        node = Node(NODE, work / NODE, Path("/"), built_parts, gpus, port)
         try:
             simulator.down(NAME)
             cgroups.remove(NODE)
@@ -127,10 +127,10 @@ def sample(folder: Path) -> Path:
             f"real GPUs: found no CUDA compiler at {compiler}; wanted: nvcc; "
             "cure: install the package cuda-nvcc, or name its path in NVCC"
         )
-    made = folder / image.SAMPLE
+    program = folder / image.SAMPLE
     source = Path(__file__).parent / "sample.cu"
     done = subprocess.run(
-        [compiler, "-O2", "-cudart", "static", "-arch=native", "-o", str(made), str(source)],
+        [compiler, "-O2", "-cudart", "static", "-arch=native", "-o", str(program), str(source)],
         capture_output=True,
         text=True,
         timeout=COMPILE_LIMIT,
@@ -141,7 +141,7 @@ def sample(folder: Path) -> Path:
             f"real GPUs: {compiler} ended with {done.returncode}; wanted: 0; cure: see its output\n"
             f"{(done.stdout + done.stderr)[-2000:]}"
         )
-    return made
+    return program
 
 
 def host_stack(context: str) -> Json:

@@ -56,25 +56,27 @@ class Verdict:
         ]
 
 
-def unshown(shown: set[str]) -> list[str]:
+def unshown(shown_names: set[str]) -> list[str]:
     """Return errors for accepted differences that occurred under no setting."""
     return [
         f"{name}: both operators agree; wanted: the listed difference; cure: take it off the list"
         for name in DIFFERENCES
-        if name not in shown
+        if name not in shown_names
     ]
 
 
 def verdicts(setting: str, simulated: Seen, real: Seen) -> Iterator[Verdict]:
     """Yield comparisons of the objects, of their order, of the nodes and of the policy's status."""
     for key in sorted(simulated.objects.keys() | real.objects.keys()):
-        both = [said(key[0], seen.objects.get(key)) for seen in (simulated, real)]
+        both = [
+            said(key[0], operator_state.objects.get(key)) for operator_state in (simulated, real)
+        ]
         yield Verdict(setting, key[1], differences(*both))
     yield Verdict(setting, "order", differences({"made": simulated.order}, {"made": real.order}))
     for node in sorted(real.nodes):
-        both = [dict(seen.nodes[node]) for seen in (simulated, real)]
+        both = [dict(operator_state.nodes[node]) for operator_state in (simulated, real)]
         yield Verdict(setting, "nodes", differences(*both))
-    both = [_compared_status(seen.status) for seen in (simulated, real)]
+    both = [_compared_status(operator_state.status) for operator_state in (simulated, real)]
     yield Verdict(setting, "status", differences(*both))
 
 

@@ -31,11 +31,11 @@ def images(programs: Mapping[str, Path]) -> dict[str, LayeredImage]:
         programs: Paths of the built programs, by name.
     """
     module = operator_files()
-    own = "opt/gpu-operator"
+    assets = "opt/gpu-operator"
     operator = {
         "usr/bin/gpu-operator": programs["gpu-operator"],
-        **_files_of_folder(module / "assets", own),
-        **_files_of_folder(module / "manifests", f"{own}/manifests"),
+        **_files_of_folder(module / "assets", assets),
+        **_files_of_folder(module / "manifests", f"{assets}/manifests"),
     }
     validator = {
         **image.system("bash", "chroot", "rm", "sleep"),
@@ -83,7 +83,7 @@ def _files_of_folder(folder: Path, target: str) -> dict[str, Path]:
 
 
 def _operand_image(
-    files: Mapping[str, Path], own: Mapping[str, object], *variables: str
+    files: Mapping[str, Path], settings: Mapping[str, object], *variables: str
 ) -> LayeredImage:
     env = [*image.PATHS, "NVIDIA_VISIBLE_DEVICES=void", *variables]
-    return LayeredImage.of(image.layer_of(files), {"Env": env, **own})
+    return LayeredImage.of(image.layer_of(files), {"Env": env, **settings})

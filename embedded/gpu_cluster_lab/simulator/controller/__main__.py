@@ -48,41 +48,41 @@ async def run(plane: ControlPlane) -> None:
 
     async with api.connect(plane.access()) as client:
         plugins = DevicePlugins(client, Preparation(root), plane.logs)
-        parts = (
+        controllers = (
             plugins, Operator(client), MigManagers(client), Platforms(client), Features(client),
             Discovery(client), HamiScheduler(client, plane.access()),
         )  # fmt: skip
 
         def changed(node: api.Json) -> None:
-            for part in parts:
-                part.node_changed(node)
+            for controller in controllers:
+                controller.node_changed(node)
 
         def gone(node: api.Json) -> None:
-            for part in parts:
-                part.node_gone(node)
+            for controller in controllers:
+                controller.node_gone(node)
 
         def listed() -> None:
-            for part in parts:
-                part.nodes_listed()
+            for controller in controllers:
+                controller.nodes_listed()
 
         async def tell() -> None:
-            for part in parts:
-                await part.sources.complete.wait()
+            for controller in controllers:
+                await controller.sources.complete.wait()
             plane.controller_ready.write_text(str(os.getpid()))
             await stop.wait()
 
         tasks = [
             asyncio.create_task(kubelet.serve_logs(plane.access(), plane.logs, plane.log_port)),
             asyncio.create_task(follow(client, "/api/v1/nodes", changed, gone, listed)),
-            *(asyncio.create_task(part.run()) for part in parts),
+            *(asyncio.create_task(controller.run()) for controller in controllers),
             asyncio.create_task(tell()),
             asyncio.create_task(stop.wait()),
             asyncio.create_task(abandoned()),
         ]
-        done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in rest:
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
             task.cancel()
-        await asyncio.gather(*rest, return_exceptions=True)
+        await asyncio.gather(*pending, return_exceptions=True)
         for task in done:
             task.result()
 

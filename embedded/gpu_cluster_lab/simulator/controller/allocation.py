@@ -41,24 +41,24 @@ def wants(pod: Json, resources: Iterable[str]) -> list[Want]:
     A container that requests a share of a gpu-manager card counts as requesting the whole card,
     because no two validation containers share a card.
     """
-    asked = set(resources)
-    wanted = []
+    requested = set(resources)
+    requests = []
     for container in pod["spec"]["containers"]:
         limits = (container.get("resources") or {}).get("limits") or {}
         for name, value in limits.items():
-            if name in asked:
+            if name in requested:
                 number = -(-int(value) // UNITS) if name == CORE else int(value)
-                wanted.append(Want(container["name"], name, number))
-    return wanted
+                requests.append(Want(container["name"], name, number))
+    return requests
 
 
-def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Want]) -> Given:
+def allocate(devices: Iterable[Device], used_ids: Iterable[str], requests: Iterable[Want]) -> Given:
     """Allocate devices to the containers of one pod, as the kubelet does.
 
     Args:
         devices: Healthy devices of the node.
-        taken: Ids of devices that are allocated to other pods.
-        asked: Devices that the pod's containers request.
+        used_ids: Ids of devices that are allocated to other pods.
+        requests: Devices that the pod's containers request.
 
     Returns:
         The allocated devices by container name.
@@ -66,10 +66,10 @@ def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Wa
     Raises:
         NotEnough: Fewer devices are free than a container requests.
     """
-    used = set(taken)
+    used = set(used_ids)
     load = Counter(device.uuid for device in devices if device.id in used)
-    given: dict[str, list[Device]] = {}
-    for want in asked:
+    by_container: dict[str, list[Device]] = {}
+    for want in requests:
         free = [d for d in devices if d.resource == want.resource and d.id not in used]
         if len(free) < want.number:
             raise NotEnough(
@@ -82,8 +82,8 @@ def allocate(devices: Iterable[Device], taken: Iterable[str], asked: Iterable[Wa
             free.remove(device)
             used.add(device.id)
             load[device.uuid] += 1
-            given.setdefault(want.container, []).append(device)
-    return {name: tuple(devices) for name, devices in given.items()}
+            by_container.setdefault(want.container, []).append(device)
+    return {name: tuple(devices) for name, devices in by_container.items()}
 
 
 def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[Device]) -> Given:
@@ -95,17 +95,17 @@ def of_claims(node: str, pod: Json, claims: Mapping[str, Json], gpus: Iterable[D
         gpus: Whole GPUs of the node.
     """
     by_name = {f"gpu-{device.index}": device for device in gpus}
-    given: Given = {}
+    by_container: Given = {}
     for container in pod["spec"]["containers"]:
         devices = [
             by_name[result["device"]]
             for ask in (container.get("resources") or {}).get("claims") or []
-            for result in _results(claims.get(ask["name"], {}))
+            for result in _allocation_results(claims.get(ask["name"], {}))
             if result["pool"] == node and result["device"] in by_name
         ]
         if devices:
-            given[container["name"]] = tuple(devices)
-    return given
+            by_container[container["name"]] = tuple(devices)
+    return by_container
 
 
 def of_hami(pod: Json, shares: Shares, gpus: Iterable[Device]) -> Given:
@@ -119,12 +119,14 @@ def of_hami(pod: Json, shares: Shares, gpus: Iterable[Device]) -> Given:
     spec = pod["spec"]
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     return {
-        container["name"]: tuple(by_uuid[one.uuid] for one in own if one.uuid in by_uuid)
-        for container, own in zip(containers, shares, strict=False)
-        if own
+        container["name"]: tuple(
+            by_uuid[share.uuid] for share in container_shares if share.uuid in by_uuid
+        )
+        for container, container_shares in zip(containers, shares, strict=False)
+        if container_shares
     }
 
 
-def _results(claim: Json) -> list[Json]:
+def _allocation_results(claim: Json) -> list[Json]:
     allocation = (claim.get("status") or {}).get("allocation") or {}
     return list((allocation.get("devices") or {}).get("results") or [])

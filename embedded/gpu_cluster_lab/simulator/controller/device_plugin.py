@@ -110,8 +110,8 @@ class DevicePlugins:
 
     def _pod_changed(self, item: Json) -> None:
         pod = judge.read_pod(item)
-        known = self._pods[pod.node].get(pod.uid)
-        if pod.node and not (known and known.version >= pod.version):
+        known_pod = self._pods[pod.node].get(pod.uid)
+        if pod.node and not (known_pod and known_pod.version >= pod.version):
             self._pods[pod.node][pod.uid] = pod
             self._queue.add(pod.node)
 
@@ -156,9 +156,9 @@ class DevicePlugins:
         problem = judge.plugin_message(node, self._is_prepared(node, pods))
         for pod in pods:
             if not (pod.is_validation or pod.is_toolkit or waits):
-                wanted = judge.plugin_outcome(pod, problem or self._refusal(node, pod))
-                if (pod.outcome, pod.message) != wanted:
-                    await self._decide(pod, *wanted)
+                new_outcome = judge.plugin_outcome(pod, problem or self._refusal(node, pod))
+                if (pod.outcome, pod.message) != new_outcome:
+                    await self._decide(pod, *new_outcome)
         serving = [
             pod
             for pod in pods
@@ -201,9 +201,9 @@ class DevicePlugins:
     async def _decide(self, pod: judge.Pod, outcome: str, message: str) -> None:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
         body = {"metadata": {"annotations": notes}}
-        answer = await self._api.request("PATCH", pod.path, body, MERGE)
+        response = await self._api.request("PATCH", pod.path, body, MERGE)
         if pod.uid in self._pods[pod.node]:
-            self._pod_changed(answer)
+            self._pod_changed(response)
 
     async def _set_message(self, node: judge.Node, message: str) -> None:
         if node.message != message and node.gpus:
@@ -230,6 +230,6 @@ class DevicePlugins:
         log.info("node %s: %s of %s allocatable", node.name, allocatable, capacity)
 
     async def _patch(self, node: judge.Node, path: str, body: Json) -> None:
-        answer = await self._api.request("PATCH", path, body, MERGE)
+        response = await self._api.request("PATCH", path, body, MERGE)
         if node.name in self._nodes:
-            self.node_changed(answer)
+            self.node_changed(response)

@@ -46,13 +46,13 @@ class Device:
 
 
 @cache
-def _uuid(kind: str, name: str) -> str:
+def _device_uuid(kind: str, name: str) -> str:
     return f"{kind}-00000000-{str(uuid5(NAMESPACE_URL, name))[9:]}"
 
 
 def gpu_uuid(node: str, index: int) -> str:
     """Return the UUID of a node's GPU, derived from the node's name and the GPU's index."""
-    return _uuid("GPU", f"{node}/{index}")
+    return _device_uuid("GPU", f"{node}/{index}")
 
 
 def whole(node: str, indexes: Iterable[int], resource: str = marks.GPU) -> list[Device]:
@@ -86,32 +86,39 @@ def devices(
     strategy = strategy_of(file, strategy)
     offered = whole(node, indexes)
     if mig and strategy in ("single", "mixed"):
-        offered = [instance for gpu in offered for instance in _instances(gpu, strategy, mig)]
-    return _shared(offered, file.get("sharing") or {})
+        offered = [instance for gpu in offered for instance in _mig_instances(gpu, strategy, mig)]
+    return _share_devices(offered, file.get("sharing") or {})
 
 
-def _instances(gpu: Device, strategy: str, mig: Mapping[str, int]) -> list[Device]:
+def _mig_instances(gpu: Device, strategy: str, mig: Mapping[str, int]) -> list[Device]:
     instances = []
     for profile, number in mig.items():
         single = strategy == "single"
         resource = marks.GPU if single else f"nvidia.com/mig-{profile.replace('+', '.')}"
         for instance in range(number):
-            uuid = _uuid("MIG", f"{gpu.uuid}/{profile}/{instance}")
+            uuid = _device_uuid("MIG", f"{gpu.uuid}/{profile}/{instance}")
             instances.append(Device(resource, uuid, uuid, gpu.uuid, gpu.index, profile))
     return instances
 
 
-def _shared(offered: list[Device], sharing: Json) -> list[Device]:
+def _share_devices(offered: list[Device], sharing: Json) -> list[Device]:
     shared = sharing.get("mps") or sharing.get("timeSlicing") or {}
     for share in shared.get("resources") or []:
         name = share["name"] if "/" in share["name"] else f"nvidia.com/{share['name']}"
         renamed = f"{name}.shared" if shared.get("renameByDefault") else name
         offered = [
-            Device(renamed, f"{one.uuid}::{number}", one.uuid, one.gpu, one.index, one.profile)
-            if one.resource == name
-            else one
-            for one in offered
-            for number in range(share["replicas"] if one.resource == name else 1)
+            Device(
+                renamed,
+                f"{device.uuid}::{number}",
+                device.uuid,
+                device.gpu,
+                device.index,
+                device.profile,
+            )
+            if device.resource == name
+            else device
+            for device in offered
+            for number in range(share["replicas"] if device.resource == name else 1)
         ]
     return offered
 
@@ -121,14 +128,14 @@ def count(devices: Iterable[Device]) -> Resources:
     return dict(Counter(device.resource for device in devices))
 
 
-def listing(given: Iterable[Device]) -> tuple[str, ...]:
+def listing(allocated: Iterable[Device]) -> tuple[str, ...]:
     """Return the output of `nvidia-smi -L` in a container that has these devices."""
     lines: list[str] = []
-    seen: list[str] = []
-    for device in given:
-        if device.gpu not in seen:
-            lines.append(f"GPU {len(seen)}: {PRODUCT} (UUID: {device.gpu})")
-            seen.append(device.gpu)
+    gpus: list[str] = []
+    for device in allocated:
+        if device.gpu not in gpus:
+            lines.append(f"GPU {len(gpus)}: {PRODUCT} (UUID: {device.gpu})")
+            gpus.append(device.gpu)
         if device.profile:
             lines.append(f"  MIG {device.profile}     Device  0: (UUID: {device.uuid})")
     return tuple(lines)

@@ -49,7 +49,7 @@ class Discovery:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work_on())
             for path, labels, changed, gone in (
-                ("/api/v1/pods", WORKER, self._pod_changed, _nothing),
+                ("/api/v1/pods", WORKER, self._pod_changed, _do_nothing),
                 ("/api/v1/pods", OPERATOR, self._operator_changed, self._operator_gone),
                 ("/apis/apps/v1/daemonsets", WORKER, self._set_changed, self._set_gone),
             ):
@@ -103,22 +103,22 @@ class Discovery:
 
     async def _work(self, name: str) -> None:
         discovered = self._nodes.get(name)
-        wanted = bool(discovered) or name in self._seen
+        is_labelled = bool(discovered) or name in self._seen
         if not self._sets and not self._operators:
-            wanted = False
-        if discovered is None or wanted == discovered:
+            is_labelled = False
+        if discovered is None or is_labelled == discovered:
             return
-        value = "true" if wanted else None
-        found = {PCI: value, DIVISIBLE: value}
-        labels = {"labels": found, "annotations": {marks.DISCOVERED: value}}
+        value = "true" if is_labelled else None
+        node_labels = {PCI: value, DIVISIBLE: value}
+        labels = {"labels": node_labels, "annotations": {marks.DISCOVERED: value}}
         try:
             await self._api.request("PATCH", f"/api/v1/nodes/{name}", {"metadata": labels}, MERGE)
         except ApiError as error:
             if error.code != 404:
                 raise
-        self._nodes[name] = bool(wanted)
+        self._nodes[name] = bool(is_labelled)
         log.info("node %s: %s %s", name, PCI, value)
 
 
-def _nothing(_: Json) -> None:
+def _do_nothing(_: Json) -> None:
     """Do nothing when a worker pod is deleted, because its node keeps the labels."""

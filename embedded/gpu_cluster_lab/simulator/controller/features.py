@@ -38,7 +38,7 @@ def features(labels: dict[str, str]) -> dict[str, list[dict[str, str]]]:
     return {"pci.device": devices}
 
 
-def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
+def matches(rule: Json, node_features: dict[str, list[dict[str, str]]]) -> bool:
     """Check that a node with these features meets all terms of a NodeFeatureRule's rule."""
     return all(
         any(
@@ -46,7 +46,7 @@ def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
                 expression["op"] == "In" and instance.get(key) in expression["value"]
                 for key, expression in term["matchExpressions"].items()
             )
-            for instance in known.get(term["feature"], [])
+            for instance in node_features.get(term["feature"], [])
         )
         for term in rule["matchFeatures"]
     )
@@ -54,26 +54,32 @@ def matches(rule: Json, known: dict[str, list[dict[str, str]]]) -> bool:
 
 def wanted(rules: list[Json], labels: dict[str, str]) -> Json:
     """Return the labels and taints that a node gets from NodeFeatureRules."""
-    known = features(labels)
+    node_features = features(labels)
     result: Json = {"labels": {}, "taints": []}
     for item in sorted(rules, key=lambda item: str(item["metadata"]["name"])):
         for rule in item["spec"]["rules"]:
-            if matches(rule, known):
-                given = rule.get("labels") or {}
-                named = {key if "/" in key else OWN + key: text for key, text in given.items()}
-                result["labels"] |= {key: text for key, text in named.items() if _takes(key)}
-                result["taints"] += [it for it in rule.get("taints") or [] if _takes(it["key"])]
+            if matches(rule, node_features):
+                rule_labels = rule.get("labels") or {}
+                full_labels = {
+                    key if "/" in key else OWN + key: text for key, text in rule_labels.items()
+                }
+                result["labels"] |= {
+                    key: text for key, text in full_labels.items() if _is_allowed_key(key)
+                }
+                result["taints"] += [
+                    taint for taint in rule.get("taints") or [] if _is_allowed_key(taint["key"])
+                ]
     return result
 
 
-def _takes(key: str) -> bool:
+def _is_allowed_key(key: str) -> bool:
     """Check that a NodeFeatureRule may set a label or taint with this key.
 
     The key needs a prefix, and the prefix must not be one of Kubernetes' own.
     """
     prefix, slash, _ = key.partition("/")
-    own = f".{prefix}/".endswith(f".{OWN}")
-    return bool(slash) and (own or not f".{prefix}".endswith(".kubernetes.io"))
+    is_of_nfd = f".{prefix}/".endswith(f".{OWN}")
+    return bool(slash) and (is_of_nfd or not f".{prefix}".endswith(".kubernetes.io"))
 
 
 def patch(node: Json, rules: list[Json]) -> Json | None:
@@ -87,12 +93,15 @@ def patch(node: Json, rules: list[Json]) -> Json | None:
     if before == after:
         return None
     gone = dict.fromkeys(before["labels"].keys() - after["labels"].keys())
-    kept = [t for t in node["spec"].get("taints") or [] if t not in before["taints"]]
+    other_taints = [t for t in node["spec"].get("taints") or [] if t not in before["taints"]]
     empty = not after["labels"] and not after["taints"]
     record = None if empty else json.dumps(after, sort_keys=True)
     return {
         "metadata": {"labels": {**gone, **after["labels"]}, "annotations": {marks.RULED: record}},
-        "spec": {"taints": [*kept, *(t for t in after["taints"] if t not in kept)] or None},
+        "spec": {
+            "taints": [*other_taints, *(t for t in after["taints"] if t not in other_taints)]
+            or None
+        },
     }
 
 

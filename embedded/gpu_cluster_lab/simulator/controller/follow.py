@@ -31,15 +31,15 @@ async def follow(
     Run until cancelled. Call `listed` after each list request. If the API server doesn't know the
     resource, for example because its CRD is missing, there are no objects.
     """
-    known: dict[str, Json] = {}
+    by_uid: dict[str, Json] = {}
     while True:
         try:
             items, version = await api.list(path, **params)
             fresh = {item["metadata"]["uid"]: item for item in items}
-            for uid in known.keys() - fresh.keys():
-                gone(known.pop(uid))
+            for uid in by_uid.keys() - fresh.keys():
+                gone(by_uid.pop(uid))
             for uid, item in fresh.items():
-                known[uid] = item
+                by_uid[uid] = item
                 changed(item)
             listed()
             while True:
@@ -47,15 +47,15 @@ async def follow(
                     item = event["object"]
                     version = item["metadata"]["resourceVersion"]
                     if event["type"] == "DELETED":
-                        known.pop(item["metadata"]["uid"], None)
+                        by_uid.pop(item["metadata"]["uid"], None)
                         gone(item)
                     elif event["type"] != "BOOKMARK":
-                        known[item["metadata"]["uid"]] = item
+                        by_uid[item["metadata"]["uid"]] = item
                         changed(item)
         except ApiError as error:
             if error.code == 404:
-                for uid in list(known):
-                    gone(known.pop(uid))
+                for uid in list(by_uid):
+                    gone(by_uid.pop(uid))
                 listed()
             elif error.code != 410:
                 log.warning("%s: %s", path, error)

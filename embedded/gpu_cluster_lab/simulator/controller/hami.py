@@ -157,7 +157,7 @@ def read_gpus(node: Json) -> list[Gpu]:
     ]
 
 
-def _amount(container: Json, name: str) -> int | None:
+def _requested_amount(container: Json, name: str) -> int | None:
     """Return the amount of a resource in a container's limits, or else in its requests."""
     resources = container.get("resources") or {}
     for kind in ("limits", "requests"):
@@ -170,23 +170,23 @@ def _amount(container: Json, name: str) -> int | None:
 
 def request_of(container: Json) -> Request:
     """Return what a container requests; a request that HAMi rejects is no request."""
-    number = _amount(container, GPU)
+    number = _requested_amount(container, GPU)
     if number is None:
         return Request()
-    memory = _amount(container, HAMI_MEMORY) or 0
+    memory = _requested_amount(container, HAMI_MEMORY) or 0
     if not 0 <= memory <= _INT32:
         return Request()
-    percentage = min(_amount(container, HAMI_PERCENTAGE) or UNSET, UNSET)
+    percentage = min(_requested_amount(container, HAMI_PERCENTAGE) or UNSET, UNSET)
     if percentage != UNSET:
         percentage = min(percentage, 100) if percentage > 0 else UNSET
-    elif (_amount(container, HAMI_PERCENTAGE) or 0) > 100:
+    elif (_requested_amount(container, HAMI_PERCENTAGE) or 0) > 100:
         percentage = 100
     if percentage == UNSET and memory == 0:
         percentage = 100
-    return Request(number, memory, percentage, _amount(container, HAMI_CORES) or 0)
+    return Request(number, memory, percentage, _requested_amount(container, HAMI_CORES) or 0)
 
 
-def _containers(pod: Json) -> list[Json]:
+def _all_containers(pod: Json) -> list[Json]:
     return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
 
 
@@ -205,34 +205,34 @@ def admit(pod: Json, runtime_class: str, quota: Quota) -> Json:
     spec = pod["spec"]
     if spec.get("schedulerName", "") not in ("", "default-scheduler", SCHEDULER):
         return pod
-    sees_gpus = [_mutate(container) for container in _containers(pod)]
+    sees_gpus = [_complete_limits(container) for container in _all_containers(pod)]
     if any(sees_gpus):
         if runtime_class and not spec.get("runtimeClassName"):
             spec["runtimeClassName"] = runtime_class
-        for container in _containers(pod):
+        for container in _all_containers(pod):
             if (container.get("securityContext") or {}).get("privileged"):
                 raise Denied(f"container {container['name']} is privileged")
         spec["schedulerName"] = SCHEDULER
         if spec.get("nodeName"):
             raise Denied("pod has node assigned")
-    of_init = [request_of(each) for each in spec.get("initContainers") or ()]
+    of_init = [request_of(init_container) for init_container in spec.get("initContainers") or ()]
     of_app = [request_of(each) for each in spec["containers"]]
     memory = max(
-        sum(each.memory * each.number for each in of_app),
-        max((each.memory * each.number for each in of_init), default=0),
+        sum(app_request.memory * app_request.number for app_request in of_app),
+        max((init_request.memory * init_request.number for init_request in of_init), default=0),
     )
     cores = max(
-        sum(each.cores * each.number for each in of_app),
-        max((each.cores * each.number for each in of_init), default=0),
+        sum(app_request.cores * app_request.number for app_request in of_app),
+        max((init_request.cores * init_request.number for init_request in of_init), default=0),
     )
     if (memory or cores) and not quota.fits(memory, cores):
         raise Denied("exceeding resource quota")
     return pod
 
 
-def _mutate(container: Json) -> bool:
+def _complete_limits(container: Json) -> bool:
     """Complete a container's limits in place; return whether it requests GPUs from HAMi."""
-    percentage = _amount(container, HAMI_PERCENTAGE)
+    percentage = _requested_amount(container, HAMI_PERCENTAGE)
     if percentage is not None and not 0 <= percentage <= 100:
         raise Denied(
             f"invalid {HAMI_PERCENTAGE} value {percentage} in container {container['name']}: must "
@@ -243,10 +243,15 @@ def _mutate(container: Json) -> bool:
     if not asks and any(name in limits for name in (HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE)):
         limits[GPU] = "1"
         asks = True
-    if _amount(container, GPU) is None or _amount(container, HAMI_CORES) is not None:
+    if (
+        _requested_amount(container, GPU) is None
+        or _requested_amount(container, HAMI_CORES) is not None
+    ):
         return asks
     exclusive = (
-        percentage == 100 if percentage is not None else _amount(container, HAMI_MEMORY) is None
+        percentage == 100
+        if percentage is not None
+        else _requested_amount(container, HAMI_MEMORY) is None
     )
     if exclusive:
         resources = container.setdefault("resources", {})
@@ -259,9 +264,9 @@ def decode(text: str) -> Shares:
     """Return the shares that a pod's annotation lists, by container."""
     return tuple(
         tuple(
-            Share(parts[0], int(parts[2]), int(parts[3]))
+            Share(fields[0], int(fields[2]), int(fields[3]))
             for entry in container.split(":")
-            if len(parts := entry.split(",")) == 4
+            if len(fields := entry.split(",")) == 4
         )
         for container in text.split(";")[:-1]
     )
@@ -270,7 +275,7 @@ def decode(text: str) -> Shares:
 def encode(shares: Shares) -> str:
     """Return the annotation that lists the shares of a pod's containers."""
     return "".join(
-        "".join(f"{one.uuid},{VENDOR},{one.memory},{one.cores}:" for one in container) + ";"
+        "".join(f"{share.uuid},{VENDOR},{share.memory},{share.cores}:" for share in container) + ";"
         for container in shares
     )
 
@@ -284,13 +289,13 @@ def usage(pod: Json, shares: Shares) -> dict[str, tuple[int, int, int]]:
     init: dict[str, tuple[int, int, int]] = {}
     app: dict[str, tuple[int, int, int]] = {}
     for position, container in enumerate(shares):
-        for one in container:
+        for share in container:
             if position < first:
-                _, memory, cores = init.get(one.uuid, (0, 0, 0))
-                init[one.uuid] = 1, max(memory, one.memory), max(cores, one.cores)
+                _, memory, cores = init.get(share.uuid, (0, 0, 0))
+                init[share.uuid] = 1, max(memory, share.memory), max(cores, share.cores)
             else:
-                slots, memory, cores = app.get(one.uuid, (0, 0, 0))
-                app[one.uuid] = slots + 1, memory + one.memory, cores + one.cores
+                slots, memory, cores = app.get(share.uuid, (0, 0, 0))
+                app[share.uuid] = slots + 1, memory + share.memory, cores + share.cores
     none = (0, 0, 0)
     return {
         uuid: (
@@ -340,13 +345,13 @@ def _fit(
     """
     notes = pod["metadata"].get("annotations") or {}
     policies = (notes.get(POLICY) or "").split(",")
-    missing, taken, reasons = request.number, list[Share](), Counter[str]()
+    missing, chosen, reasons = request.number, list[Share](), Counter[str]()
     for gpu in reversed(gpus):
         memory = request.memory
         if request.percentage != UNSET and request.memory == 0:
             memory = gpu.memory * request.percentage // 100
         cores = min(request.cores, CORES)
-        held = [*taken, Share(gpu.uuid, memory, cores)]
+        with_this = [*chosen, Share(gpu.uuid, memory, cores)]
         reason = ""
         if not gpu.healthy:
             reason = "CardNotHealth"
@@ -360,7 +365,7 @@ def _fit(
             reason = "CardTimeSlicingExhausted"
         elif "mutex" in policies and gpu.used > 0:
             reason = "ExclusiveDeviceAllocateConflict"
-        elif not quota.fits(sum(s.memory for s in held), sum(s.cores for s in held)):
+        elif not quota.fits(sum(s.memory for s in with_this), sum(s.cores for s in with_this)):
             reason = "ResourceQuotaNotFit"
         elif gpu.memory - gpu.used_memory < memory:
             reason = "CardInsufficientMemory"
@@ -375,11 +380,11 @@ def _fit(
             continue
         if missing > 0:
             missing -= 1
-            taken.append(Share(gpu.uuid, memory, cores))
+            chosen.append(Share(gpu.uuid, memory, cores))
         if missing == 0:
-            return taken, ""
-    if taken:
-        reasons["AllocatedCardsInsufficientRequest"] = len(taken)
+            return chosen, ""
+    if chosen:
+        reasons["AllocatedCardsInsufficientRequest"] = len(chosen)
     texts = sorted(f"{count}/{len(gpus)} {reason}" for reason, count in reasons.items())
     return [], ", ".join(texts)
 
@@ -392,22 +397,22 @@ def _is_wanted(notes: Mapping[str, str], value: str, use: str, no_use: str) -> b
         words = [word.strip() for word in listed.split(",")]
         return value in words if by_uuid else any(w and w.upper() in value for w in words)
 
-    wanted, unwanted = notes.get(use, ""), notes.get(f"nvidia.com/{no_use}", "")
-    if wanted.strip() and not matches(wanted):
+    allowed, unwanted = notes.get(use, ""), notes.get(f"nvidia.com/{no_use}", "")
+    if allowed.strip() and not matches(allowed):
         return False
     return not (unwanted.strip() and matches(unwanted))
 
 
-def _score(gpu: Gpu) -> float:
+def _score_gpu(gpu: Gpu) -> float:
     if not (gpu.count and gpu.cores and gpu.memory):
         return 0
     return gpu.used / gpu.count + gpu.used_cores / gpu.cores + gpu.used_memory / gpu.memory
 
 
-def _preferred(gpus: Iterable[Gpu], policy: str) -> list[Gpu]:
+def _sort_by_policy(gpus: Iterable[Gpu], policy: str) -> list[Gpu]:
     """Return a node's GPUs in the order of a policy, the preferred ones last."""
     sign = 1 if policy == "binpack" else -1
-    return sorted(gpus, key=lambda gpu: (sign * _score(gpu), gpu.index))
+    return sorted(gpus, key=lambda gpu: (sign * _score_gpu(gpu), gpu.index))
 
 
 def place_on(
@@ -427,31 +432,31 @@ def place_on(
     cordoned = frozenset(word.strip() for word in listed.split(",") if word.strip())
     first = len(pod["spec"].get("initContainers") or ())
     running = [replace(gpu) for gpu in gpus]
-    own = Quota(quota.limits, quota.memory, quota.cores)
+    own_quota = Quota(quota.limits, quota.memory, quota.cores)
     shares: list[tuple[Share, ...]] = []
-    for position, container in enumerate(_containers(pod)):
+    for position, container in enumerate(_all_containers(pod)):
         request = request_of(container)
         if request.number == 0:
             shares.append(())
             continue
         # Each init container sees the node without the other containers of its pod.
         state = [replace(gpu) for gpu in gpus] if position < first else running
-        counted = quota if position < first else own
+        counted = quota if position < first else own_quota
         if request.number > len(state):
             return (), "NodeInsufficientDevice"
-        taken, reason = _fit(_preferred(state, policy), request, pod, cordoned, counted)
-        if not taken:
+        chosen, reason = _fit(_sort_by_policy(state, policy), request, pod, cordoned, counted)
+        if not chosen:
             return (), reason
-        shares.append(tuple(taken))
+        shares.append(tuple(chosen))
         if position < first:
             continue
         by_uuid = {gpu.uuid: gpu for gpu in running}
-        for one in taken:
-            gpu = by_uuid[one.uuid]
-            gpu.used, gpu.used_memory = gpu.used + 1, gpu.used_memory + one.memory
-            gpu.used_cores += one.cores
-        own.memory += sum(one.memory for one in taken)
-        own.cores += sum(one.cores for one in taken)
+        for share in chosen:
+            gpu = by_uuid[share.uuid]
+            gpu.used, gpu.used_memory = gpu.used + 1, gpu.used_memory + share.memory
+            gpu.used_cores += share.cores
+        own_quota.memory += sum(new_share.memory for new_share in chosen)
+        own_quota.cores += sum(new_share.cores for new_share in chosen)
     return tuple(shares), ""
 
 
@@ -461,11 +466,11 @@ def _kept_off(node: Json, pod: Json) -> str:
     Source: kubernetes v1.36.3 pkg/scheduler/framework/plugins (nodeunschedulable, tainttoleration,
     nodeaffinity).
     """
-    spec, wanted = node.get("spec") or {}, pod["spec"].get("tolerations") or ()
+    spec, tolerations = node.get("spec") or {}, pod["spec"].get("tolerations") or ()
     if spec.get("unschedulable"):
         return "node(s) were unschedulable"
     for taint in map(NodeTaint.of, spec.get("taints") or ()):
-        if taint.is_hard and not any(tolerates(each, taint) for each in wanted):
+        if taint.is_hard and not any(tolerates(toleration, taint) for toleration in tolerations):
             return "node(s) had untolerated taint(s)"
     if not is_node_selected(pod["spec"], node):
         return "node(s) didn't match Pod's node affinity/selector"
@@ -488,18 +493,18 @@ def place(
     by_node, by_gpu = policies
     by_node = notes.get(NODE_POLICY) or by_node
     used: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
-    for other in pods:
-        for uuid, amounts in holds(other).items():
+    for running in pods:
+        for uuid, amounts in holds(running).items():
             used[uuid].append(amounts)
     reasons: dict[str, str] = {}
-    asked: list[str] = []
+    asked_nodes: list[str] = []
     fitting: list[tuple[float, str, Shares]] = []
     for node in nodes:
         name = node["metadata"]["name"]
         if reason := _kept_off(node, pod):
             reasons[name] = reason
             continue
-        asked.append(name)
+        asked_nodes.append(name)
         gpus = read_gpus(node)
         if not gpus:
             reasons[name] = "node unregistered"
@@ -512,20 +517,20 @@ def place(
         if reason:
             reasons[name] = reason
         else:
-            score = sum(map(_score, gpus)) / len(gpus)
+            score = sum(map(_score_gpu, gpus)) / len(gpus)
             fitting.append((-score if by_node == "spread" else score, name, shares))
     if not fitting:
-        return Placement(reasons=reasons, asked=tuple(asked))
-    _, name, shares = max(fitting, key=lambda each: (each[0], each[1]))
-    return Placement(name, shares, reasons, tuple(asked))
+        return Placement(reasons=reasons, asked=tuple(asked_nodes))
+    _, name, shares = max(fitting, key=lambda fit: (fit[0], fit[1]))
+    return Placement(name, shares, reasons, tuple(asked_nodes))
 
 
 def filtering_events(placement: Placement) -> list[str]:
     """Return the messages of the Events `FilteringFailed` for a pod that fits nowhere."""
     nodes: dict[str, list[str]] = defaultdict(list)
     for name in placement.asked:
-        for part in placement.reasons[name].split(", "):
-            counted, _, reason = part.partition(" ")
+        for reason_text in placement.reasons[name].split(", "):
+            counted, _, reason = reason_text.partition(" ")
             if "/" in counted and reason:
                 nodes[reason].append(name)
     messages = [

@@ -65,23 +65,23 @@ class HamiScheduler:
             )
             group.create_task(self._work())
 
-    async def _follow(self, path: str, known: dict, parameter: str, selector: str) -> None:  # type: ignore[type-arg]
+    async def _follow(self, path: str, by_uid: dict, parameter: str, selector: str) -> None:  # type: ignore[type-arg]
         def changed(item: Json) -> None:
-            known[item["metadata"]["uid"]] = item
+            by_uid[item["metadata"]["uid"]] = item
             self._changed.set()
 
         def gone(item: Json) -> None:
-            known.pop(item["metadata"]["uid"], None)
+            by_uid.pop(item["metadata"]["uid"], None)
             self._changed.set()
 
         await follow(self._api, path, changed, gone, self.sources.source(), **{parameter: selector})
 
     def node_changed(self, item: Json) -> None:
         """Record a Node that was added or changed."""
-        name, known = item["metadata"]["name"], self._nodes
-        if name not in known or _facts(known[name]) != _facts(item):
+        name, nodes = item["metadata"]["name"], self._nodes
+        if name not in nodes or _node_facts(nodes[name]) != _node_facts(item):
             self._changed.set()
-        known[name] = item
+        nodes[name] = item
 
     def node_gone(self, item: Json) -> None:
         """Forget a Node that was deleted."""
@@ -109,10 +109,10 @@ class HamiScheduler:
             for container in pod["spec"]["containers"]
             for word in container.get("command") or []
         ]
-        found = {name: value for name, _, value in (flag.partition("=") for flag in flags)}
+        flag_values = {name: value for name, _, value in (flag.partition("=") for flag in flags)}
         return (
-            found.get("--node-scheduler-policy", "binpack"),
-            found.get("--gpu-scheduler-policy", "spread"),
+            flag_values.get("--node-scheduler-policy", "binpack"),
+            flag_values.get("--gpu-scheduler-policy", "spread"),
         )
 
     async def _work(self) -> None:
@@ -237,7 +237,9 @@ class HamiScheduler:
         meta = pod["metadata"]
         path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
         quota = await self._quota(meta["namespace"])
-        placed = [other for other in self._pods.values() if other["spec"].get("nodeName")]
+        placed = [
+            placed_pod for placed_pod in self._pods.values() if placed_pod["spec"].get("nodeName")
+        ]
         placement = hami.place(list(self._nodes.values()), pod, placed, quota, self._policies())
         if not placement.node:
             await self._tell(pod, path, placement)
@@ -247,7 +249,9 @@ class HamiScheduler:
             hami.ALLOCATED: hami.encode(placement.shares),
             hami.PHASE: "success",
         }
-        answer = await self._api.request("PATCH", path, {"metadata": {"annotations": notes}}, MERGE)
+        response = await self._api.request(
+            "PATCH", path, {"metadata": {"annotations": notes}}, MERGE
+        )
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -255,8 +259,8 @@ class HamiScheduler:
             "target": {"apiVersion": "v1", "kind": "Node", "name": placement.node},
         }
         await self._api.request("POST", f"{path}/binding", binding)
-        answer["spec"]["nodeName"] = placement.node
-        self._pods[meta["uid"]] = answer
+        response["spec"]["nodeName"] = placement.node
+        self._pods[meta["uid"]] = response
 
     async def _tell(self, pod: Json, path: str, placement: hami.Placement) -> None:
         """Write why a pod waits, once for each cause: Events, and a condition of the pod."""
@@ -306,7 +310,7 @@ def hami_pods() -> str:
     return f"spec.schedulerName={hami.SCHEDULER}"
 
 
-def _facts(node: Json) -> Json:
+def _node_facts(node: Json) -> Json:
     """Return what decides about a Node whether pods fit."""
     notes = node["metadata"].get("annotations") or {}
     return {

@@ -77,12 +77,12 @@ def read_node(item: Json) -> Node | None:
         allocatable=owned(status.get("allocatable")),
         message=notes.get(marks.FAULT_MESSAGE, ""),
         config=(item["metadata"].get("labels") or {}).get(CONFIG_LABEL, ""),
-        mig=_devices(notes.get(marks.MIG, "")),
+        mig=_parse_devices(notes.get(marks.MIG, "")),
         registered=notes.get(hami.REGISTERED, ""),
     )
 
 
-def _devices(text: str) -> Resources:
+def _parse_devices(text: str) -> Resources:
     pairs = (pair.partition("=") for pair in text.split(",") if pair)
     return {profile: int(number) for profile, _, number in pairs}
 
@@ -166,9 +166,15 @@ def healthy(node: Node, plugin: Plugin, file: Json) -> list[Device]:
     registered = devices(node.name, indexes, file, plugin.strategy, node.mig)
     broken = set(indexes[: node.faults.unhealthy])
     if plugin.is_hami:
-        return [one for one in registered if one.index not in broken]
-    gone = {(one.resource, one.index): one.id for one in registered if one.index in broken}
-    return [one for one in registered if gone.get((one.resource, one.index)) != one.id]
+        return [device for device in registered if device.index not in broken]
+    gone = {
+        (device.resource, device.index): device.id
+        for device in registered
+        if device.index in broken
+    }
+    return [
+        device for device in registered if gone.get((device.resource, device.index)) != device.id
+    ]
 
 
 def registration(node: Node, plugin: Plugin | None, file: Json) -> str:

@@ -25,7 +25,7 @@ async def serve_logs(access: Access, folder: Path, port: int) -> None:
         port: Port on loopback.
     """
 
-    async def answer(request: web.Request) -> web.Response:
+    async def serve_log(request: web.Request) -> web.Response:
         names = request.match_info
         text = logs.read(folder, names["namespace"], names["pod"], names["container"])
         if lines := request.query.get("tailLines"):
@@ -35,17 +35,17 @@ async def serve_logs(access: Access, folder: Path, port: int) -> None:
         return web.Response(text=text)
 
     application = web.Application()
-    application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", answer)
+    application.router.add_get("/containerLogs/{namespace}/{pod}/{container}", serve_log)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
     try:
-        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=_context(access)).start()
+        await web.TCPSite(runner, "127.0.0.1", port, ssl_context=_tls_context(access)).start()
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()
 
 
-def _context(access: Access) -> ssl.SSLContext:
+def _tls_context(access: Access) -> ssl.SSLContext:
     """Return a TLS context that takes only clients with a certificate of the cluster."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(access.ca))
     context.verify_mode = ssl.CERT_REQUIRED

@@ -35,7 +35,7 @@ _TAG = re.compile(r":v?(\d+)\.(\d+)\.(\d+)$")
 ADMISSION_CONFIG = "/root/gpu-quota-admission"
 
 
-def _flags(container: Json) -> list[str]:
+def _flag_names(container: Json) -> list[str]:
     """Return the names of the flags in a container's variable `EXTRA_FLAGS`."""
     variables = container.get("env") or []
     environment = {variable["name"]: variable.get("value", "") for variable in variables}
@@ -45,7 +45,7 @@ def _flags(container: Json) -> list[str]:
 def admission_refusal(pod: Json) -> str:
     """Return why the program of a gpu-quota-admission pod exits; empty if it runs."""
     (container, *_) = pod["spec"]["containers"]
-    flags = _flags(container)
+    flags = _flag_names(container)
     if not container["image"].endswith(":v1.0.0"):
         unknown = "incluster-mode" in flags
         return "unknown flag: --incluster-mode" if unknown else ""
@@ -62,9 +62,9 @@ def refusal(pod: Json) -> str:
     if tag is None:
         return ""  # The image was built by the user, so its flags are unknown and not checked.
     old = tuple(map(int, tag.groups())) < CRI
-    flags = _flags(container)
-    known = COMMON | (BEFORE if old else SINCE)
-    if unknown := next((flag for flag in flags if flag not in known), ""):
+    flags = _flag_names(container)
+    known_flags = COMMON | (BEFORE if old else SINCE)
+    if unknown := next((flag for flag in flags if flag not in known_flags), ""):
         return f"unknown flag: --{unknown}"
     if old and "incluster-mode" not in flags:
         return "stat /root/.kube/config: no such file or directory"

@@ -58,10 +58,10 @@ def layouts(text: str) -> dict[str, str]:
     return {
         name: ",".join(
             f"{profile}={count}"
-            for part in parts
-            for profile, count in (part.get("mig-devices") or {}).items()
+            for layout_entry in entries
+            for profile, count in (layout_entry.get("mig-devices") or {}).items()
         )
-        for name, parts in (document.get("mig-configs") or {}).items()
+        for name, entries in (document.get("mig-configs") or {}).items()
     }
 
 
@@ -111,24 +111,24 @@ class MigManagers:
 
     def _pod_changed(self, item: Json) -> None:
         meta, node = item["metadata"], item["spec"].get("nodeName", "")
-        known = self._managers.get(node)
+        manager = self._managers.get(node)
         if (item.get("status") or {}).get("phase") != "Running" or (
-            known and known.uid == meta["uid"]
+            manager and manager.uid == meta["uid"]
         ):
             return
         # The MIG manager's pod mounts two ConfigMaps: first the layouts, then the list of GPU
         # clients (`operand_objects`).
         name = item["spec"]["volumes"][0]["configMap"]["name"]
         # This ConfigMap doesn't exist here; the real operator generates it for the node's hardware.
-        made = name == operand_objects.MIG_LAYOUTS
-        path = "" if made else f"/api/v1/namespaces/{meta['namespace']}/configmaps/{name}"
+        is_of_operator = name == operand_objects.MIG_LAYOUTS
+        path = "" if is_of_operator else f"/api/v1/namespaces/{meta['namespace']}/configmaps/{name}"
         self._managers[node] = _Manager(meta["uid"], path)
         self._queue.add(node)
 
     def _pod_gone(self, item: Json) -> None:
         node = item["spec"].get("nodeName", "")
-        known = self._managers.get(node)
-        if known and known.uid == item["metadata"]["uid"]:
+        manager = self._managers.get(node)
+        if manager and manager.uid == item["metadata"]["uid"]:
             del self._managers[node]
 
     async def _work(self, name: str) -> None:
@@ -139,17 +139,17 @@ class MigManagers:
         await self._mount(manager)
         if not layout or manager.acted == layout:
             return
-        known = layouts(manager.text)
-        if layout not in known:
+        known_layouts = layouts(manager.text)
+        if layout not in known_layouts:
             await self._say(name, "failed")
-        elif known[layout] == devices:
+        elif known_layouts[layout] == devices:
             await self._say(name, "success")
         else:
             await self._say(name, "pending")
             if await self._in_use(name):
                 await self._say(name, "failed")
             else:
-                notes = {"annotations": {marks.MIG: known[layout] or None}}
+                notes = {"annotations": {marks.MIG: known_layouts[layout] or None}}
                 await self._patch(name, notes)
                 await self._say(name, "success")
         manager.acted = layout

@@ -47,7 +47,9 @@ def read_plugin(item: Json) -> Plugin:
     """Read the settings of a device plugin pod from its container and volumes."""
     spec = item["spec"]
     containers = {container["name"]: container for container in spec["containers"]}
-    own = containers.get("nvidia-device-plugin-ctr") or containers.get("nvidia-device-plugin")
+    plugin_container = containers.get("nvidia-device-plugin-ctr") or containers.get(
+        "nvidia-device-plugin"
+    )
     labels = item["metadata"].get("labels") or {}
     if labels.get(stages.HAMI_KEY) == stages.HAMI:
         return Plugin(
@@ -55,11 +57,11 @@ def read_plugin(item: Json) -> Plugin:
             file="device-config.yaml",
             is_hami=True,
         )
-    if own is None:
+    if plugin_container is None:
         return Plugin()  # A container toolkit pod has no device plugin container.
     environment = {
         variable["name"]: variable.get("value", "")
-        for container in (own, *containers.values())
+        for container in (plugin_container, *containers.values())
         for variable in container.get("env") or []
     }
     maps = [
@@ -71,14 +73,14 @@ def read_plugin(item: Json) -> Plugin:
     ]
     fixed = environment.get("CONFIG_FILE", "").removeprefix("/config/")
     return Plugin(
-        visible=_visible(environment.get("NVIDIA_VISIBLE_DEVICES", "all")),
+        visible=_visible_indexes(environment.get("NVIDIA_VISIBLE_DEVICES", "all")),
         config_map=(item["metadata"]["namespace"], maps[0]) if maps else None,
         file=fixed if fixed not in ("", "config.yaml") else environment.get("DEFAULT_CONFIG", ""),
         strategy=environment.get("MIG_STRATEGY", ""),
     )
 
 
-def _visible(listed: str) -> tuple[int, ...] | None:
+def _visible_indexes(listed: str) -> tuple[int, ...] | None:
     """Return the indexes of the GPUs that a container sees; None means all GPUs.
 
     The values `void` and `none` mean no GPU.
@@ -140,10 +142,10 @@ class Configurations:
             label: Value of the node's label, which names a configuration.
             data: Current content of the ConfigMap; empty if the ConfigMap isn't known yet.
         """
-        known = self._read.get(uid)
-        if data and (known is None or known[0] != label):
-            known = self._read[uid] = label, chosen(plugin, label, data)
-        return known[1] if known else {}
+        label_and_file = self._read.get(uid)
+        if data and (label_and_file is None or label_and_file[0] != label):
+            label_and_file = self._read[uid] = label, chosen(plugin, label, data)
+        return label_and_file[1] if label_and_file else {}
 
     def forget(self, uid: str) -> None:
         """Forget the loaded configuration of a deleted pod."""

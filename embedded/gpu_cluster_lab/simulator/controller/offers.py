@@ -45,7 +45,7 @@ def read_node(item: Json) -> Node | None:
         return None
     status = item.get("status") or {}
 
-    def shown(kind: str) -> dict[str, str]:
+    def read_cards(kind: str) -> dict[str, str]:
         return {k: v for k, v in (status.get(kind) or {}).items() if k in (CORE, MEMORY)}
 
     return Node(
@@ -56,7 +56,7 @@ def read_node(item: Json) -> Node | None:
         faults=faults.of_node(notes),
         driver_wanted=marks.DRIVER_WANTED in notes,
         driver_loaded=notes.get(marks.DRIVER_LOADED, ""),
-        cards=(shown("capacity"), shown("allocatable")),
+        cards=(read_cards("capacity"), read_cards("allocatable")),
     )
 
 

@@ -25,7 +25,7 @@ MIG_LAYOUTS, MIG_CLIENTS = "default-mig-parted-config", "default-gpu-clients"
 CDI_CLASSES = ("nvidia-cdi", "nvidia-legacy")
 
 
-def _owner(policy: Json) -> list[Json]:
+def _owner_references(policy: Json) -> list[Json]:
     return [
         {
             "apiVersion": API_VERSION,
@@ -38,7 +38,7 @@ def _owner(policy: Json) -> list[Json]:
     ]
 
 
-def _image(section: Json) -> str:
+def _operand_image_name(section: Json) -> str:
     name = "/".join(filter(None, (section.get("repository"), section.get("image", "operand"))))
     version = str(section.get("version") or "latest")
     return f"{name}@{version}" if version.startswith("sha256:") else f"{name}:{version}"
@@ -48,10 +48,10 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
     """Return the DaemonSet that the GPU Operator creates for an operand."""
     spec = policy.get("spec") or {}
     common, section = spec.get("daemonsets") or {}, spec.get(operand.key) or {}
-    own = operand.selector | operand.labels
-    given = common.get("labels") or {}
+    own_labels = operand.selector | operand.labels
+    common_labels = common.get("labels") or {}
     # A DaemonSet's selector is immutable, so labels in the policy must not override its labels.
-    kept = {key: value for key, value in given.items() if key not in operand.selector}
+    pod_labels = {key: value for key, value in common_labels.items() if key not in operand.selector}
     notes = dict(common.get("annotations") or {})
     return {
         "apiVersion": "apps/v1",
@@ -59,21 +59,21 @@ def daemon_set(operand: Operand, policy: Json, namespace: str) -> Json:
         "metadata": {
             "name": operand.name,
             "namespace": namespace,
-            "labels": own | given | MANAGED_BY,
+            "labels": own_labels | common_labels | MANAGED_BY,
             "annotations": {**notes, marks.SIMULATED_OPERAND: "true"},
-            "ownerReferences": _owner(policy),
+            "ownerReferences": _owner_references(policy),
         },
         "spec": {
             "selector": {"matchLabels": operand.selector},
             "updateStrategy": _update(operand, common),
             "template": {
-                "metadata": {"labels": own | kept | MANAGED_BY, "annotations": notes},
+                "metadata": {"labels": own_labels | pod_labels | MANAGED_BY, "annotations": notes},
                 "spec": {
                     "nodeSelector": operand.node_selector,
                     "tolerations": common.get("tolerations")
                     or [{"key": marks.GPU, "operator": "Exists", "effect": "NoSchedule"}],
                     "priorityClassName": common.get("priorityClassName") or "system-node-critical",
-                    "containers": _containers(operand, spec, section),
+                    "containers": _operand_containers(operand, spec, section),
                     "volumes": [
                         {"name": name, "configMap": {"name": name}}
                         for name in _config_maps(operand, spec)
@@ -99,32 +99,32 @@ def _update(operand: Operand, common: Json) -> Json:
     return {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": number}}
 
 
-def _containers(operand: Operand, spec: Json, section: Json) -> list[Json]:
-    image, resources = _image(section), section.get("resources") or {}
-    own = {
+def _operand_containers(operand: Operand, spec: Json, section: Json) -> list[Json]:
+    image, resources = _operand_image_name(section), section.get("resources") or {}
+    own_container = {
         "name": operand.container,
         "image": image,
-        "env": _environment(operand, spec, section),
+        "env": _operand_environment(operand, spec, section),
         "resources": resources,
     }
     config = (spec.get("devicePlugin") or {}).get("config") or {}
     if operand.name not in CONFIGURED or not config.get("name"):
-        return [own]
+        return [own_container]
     manager = {
         "name": "config-manager",
         "image": image,
         "env": [{"name": "DEFAULT_CONFIG", "value": config.get("default", "")}],
         "resources": resources,
     }
-    return [own, manager]
+    return [own_container, manager]
 
 
-def _environment(operand: Operand, spec: Json, section: Json) -> list[Json]:
+def _operand_environment(operand: Operand, spec: Json, section: Json) -> list[Json]:
     """Return the environment of an operand: variables of the ClusterPolicy and of the operator."""
     # The MPS daemon uses the device plugin's section of the policy, but doesn't get the variables
     # in that section.
-    given = [] if operand.also else section.get("env") or []
-    values = {item["name"]: item for item in given}
+    declared = [] if operand.also else section.get("env") or []
+    values = {item["name"]: item for item in declared}
     # A value in the policy overrides this default (v26.7.0, TransformDevicePlugin).
     if operand.name == _PLUGIN:
         cdi = (spec.get("cdi") or {}).get("enabled", True)
@@ -166,8 +166,12 @@ def runtime_classes(policy: Json) -> list[Json]:
         {
             "apiVersion": "node.k8s.io/v1",
             "kind": "RuntimeClass",
-            "metadata": {"name": each, "labels": MANAGED_BY, "ownerReferences": _owner(policy)},
-            "handler": each,
+            "metadata": {
+                "name": class_name,
+                "labels": MANAGED_BY,
+                "ownerReferences": _owner_references(policy),
+            },
+            "handler": class_name,
         }
-        for each in (name, *(CDI_CLASSES if cdi.get("enabled") else ()))
+        for class_name in (name, *(CDI_CLASSES if cdi.get("enabled") else ()))
     ]

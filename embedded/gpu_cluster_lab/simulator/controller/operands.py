@@ -69,8 +69,8 @@ class Operand:
     @property
     def selector(self) -> dict[str, str]:
         """Return the labels by which the DaemonSet selects its pods."""
-        part = {"app.kubernetes.io/part-of": self.part_of} if self.part_of else {}
-        return {"app": self.name, **part}
+        part_label = {"app.kubernetes.io/part-of": self.part_of} if self.part_of else {}
+        return {"app": self.name, **part_label}
 
     @property
     def node_selector(self) -> dict[str, str]:

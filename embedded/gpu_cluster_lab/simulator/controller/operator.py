@@ -94,12 +94,12 @@ class Operator:
         if not (operator_nodes.has_gpus(labels) or operator_nodes.is_present(labels)):
             self._nodes.pop(meta["name"], None)
             return
-        known = {
+        node_facts = {
             "labels": {k: v for k, v in labels.items() if k.startswith(_READ)},
             "annotations": {k: v for k, v in notes.items() if k in _NOTES},
         }
-        if self._nodes.get(meta["name"]) != known:
-            self._nodes[meta["name"]] = known
+        if self._nodes.get(meta["name"]) != node_facts:
+            self._nodes[meta["name"]] = node_facts
             self._queue.add(operands.POLICY)
 
     def node_gone(self, item: Json) -> None:
@@ -172,11 +172,11 @@ class Operator:
         await gather(*(write(name, body) for name, body in patches.items() if body))
 
     async def _apply(self, policy: Json, namespace: str) -> None:
-        wanted = {item.name: item for item in operands.enabled(policy)}
+        enabled_operands = {item.name: item for item in operands.enabled(policy)}
         meta, served = policy["metadata"], self._has_gpus()
         generation = (meta["uid"], str(meta["generation"]), served)
         fresh = self._applied != generation
-        for name, operand in wanted.items() if served else ():
+        for name, operand in enabled_operands.items() if served else ():
             body = operand_objects.daemon_set(operand, policy, namespace)
             path = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
             if name not in self._daemon_sets:
@@ -185,7 +185,9 @@ class Operator:
                 await self._api.request("PATCH", f"{path}/{name}", body, MERGE)
         if fresh:
             await self._own(policy)
-            unwanted = [item for name, item in self._daemon_sets.items() if name not in wanted]
+            unwanted = [
+                item for name, item in self._daemon_sets.items() if name not in enabled_operands
+            ]
             for item in unwanted:
                 await self._delete_daemon_set(item)
         self._applied = generation
@@ -203,17 +205,17 @@ class Operator:
 
         Existing RuntimeClasses are overwritten, as the real operator does.
         """
-        wanted = {
+        classes = {
             body["metadata"]["name"]: body for body in operand_objects.runtime_classes(policy)
         }
-        for name, body in wanted.items():
+        for name, body in classes.items():
             await self._create(CLASSES, body)
             await self._api.request("PATCH", f"{CLASSES}/{name}", body, MERGE)
-        await self._disown(*wanted)
+        await self._disown(*classes)
 
-    async def _disown(self, *kept: str) -> None:
+    async def _disown(self, *names_to_keep: str) -> None:
         for item in (await self._api.list(CLASSES, labelSelector=MANAGED))[0]:
-            if item["metadata"]["name"] not in kept:
+            if item["metadata"]["name"] not in names_to_keep:
                 await self._delete(f"{CLASSES}/{item['metadata']['name']}")
 
     async def _report(self, policy: Json, namespace: str) -> None:

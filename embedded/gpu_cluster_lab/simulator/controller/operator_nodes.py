@@ -46,13 +46,13 @@ def patch(metadata: Json, policy: Json, driver_runs: bool = False) -> Json | Non
     """
     labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
     spec = policy.get("spec") or {}
-    changed = _labels(labels, spec)
+    changed = _changed_labels(labels, spec)
     present = changed.get(operands.PRESENT, labels.get(operands.PRESENT)) == "true"
     marked: dict[str, str | None] = {}
     if present:
         upgrades = _is_upgraded(spec)
-        if notes.get(UPGRADE) != (wanted := "true" if upgrades else None):
-            marked[UPGRADE] = wanted
+        if notes.get(UPGRADE) != (upgrade_value := "true" if upgrades else None):
+            marked[UPGRADE] = upgrade_value
         if not upgrades and UPGRADE_STATE in labels:
             changed[UPGRADE_STATE] = None
         elif upgrades and driver_runs and UPGRADE_STATE not in labels:
@@ -60,8 +60,8 @@ def patch(metadata: Json, policy: Json, driver_runs: bool = False) -> Json | Non
     return {"labels": changed, "annotations": marked} if changed or marked else None
 
 
-def _labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
-    gone: dict[str, str | None] = {key: None for key in labels if key in _states()}
+def _changed_labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
+    gone: dict[str, str | None] = {key: None for key in labels if key in _state_labels()}
     if not has_gpus(labels):
         return {operands.PRESENT: "false", **gone} if is_present(labels) else {}
     changed: dict[str, str | None] = {} if is_present(labels) else {operands.PRESENT: "true"}
@@ -75,8 +75,8 @@ def _labels(labels: dict[str, str], spec: Json) -> dict[str, str | None]:
             changed[_MIG_MANAGER] = "true"
         manager = spec.get("migManager") or {}
         default = (manager.get("config") or {}).get("default")
-        wanted = manager.get("enabled", True) and default == operands.MIG_DISABLED
-        if wanted and not labels.get(operands.MIG_LAYOUT):
+        sets_layout = manager.get("enabled", True) and default == operands.MIG_DISABLED
+        if sets_layout and not labels.get(operands.MIG_LAYOUT):
             changed[operands.MIG_LAYOUT] = operands.MIG_DISABLED
     return changed
 
@@ -90,7 +90,7 @@ def is_divisible(labels: dict[str, str]) -> bool:
     return any(name in labels.get(_PRODUCT, "").lower() for name in _DIVISIBLE)
 
 
-def _states() -> set[str]:
+def _state_labels() -> set[str]:
     return {*operands.STATE_LABELS, _MIG_MANAGER}
 
 

@@ -70,7 +70,7 @@ def read_pod(kind: str, item: Json) -> Pod:
     )
 
 
-def _outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
+def _pod_outcome(node: offers.Node, pod: Pod) -> tuple[str, str]:
     """Return the outcome and the error message of a gpu-manager, DRA driver or installer pod.
 
     A pod whose flags are invalid crashes on every node.
@@ -113,8 +113,8 @@ class Platforms:
         def changed(item: Json) -> None:
             node, uid = item["spec"].get("nodeName", ""), item["metadata"]["uid"]
             pod = read_pod(kind, item)
-            known = self._pods[node].get(uid)
-            if node and not (known and known.version >= pod.version):
+            known_pod = self._pods[node].get(uid)
+            if node and not (known_pod and known_pod.version >= pod.version):
                 self._pods[node][uid] = pod
                 self._queue.add(node)
 
@@ -155,7 +155,7 @@ class Platforms:
             return
         pods = list(self._pods[name].values())
         for pod in pods:
-            await self._decide(pod, *_outcome(node, pod))
+            await self._decide(pod, *_pod_outcome(node, pod))
         installed = next(
             (p.driver for p in pods if p.kind == "installer" and p.ready and not p.message), ""
         )
@@ -163,7 +163,7 @@ class Platforms:
             await self._note(name, {marks.DRIVER_LOADED: installed})
             # The annotation changes the node object, so the watch adds the node to the queue again.
             return
-        working = {pod.kind for pod in pods if pod.ready and _outcome(node, pod)[1] == ""}
+        working = {pod.kind for pod in pods if pod.ready and _pod_outcome(node, pod)[1] == ""}
         await self._set_cards(node, "manager" in working)
         await self._set_slice(node, "dra" in working)
 
@@ -174,23 +174,23 @@ class Platforms:
 
     async def _note(self, name: str, notes: dict[str, str]) -> None:
         body = {"metadata": {"annotations": notes}}
-        answer = await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
-        self.node_changed(answer)
+        response = await self._api.request("PATCH", f"/api/v1/nodes/{name}", body, MERGE)
+        self.node_changed(response)
 
     async def _set_cards(self, node: offers.Node, advertised: bool) -> None:
-        wanted = offers.cards(node, advertised)
-        if wanted == node.cards:
+        new_cards = offers.cards(node, advertised)
+        if new_cards == node.cards:
             return
-        capacity, allocatable = wanted
+        capacity, allocatable = new_cards
         status = {"capacity": capacity, "allocatable": allocatable}
         path = f"/api/v1/nodes/{node.name}/status"
-        answer = await self._api.request("PATCH", path, {"status": status}, MERGE)
+        response = await self._api.request("PATCH", path, {"status": status}, MERGE)
         log.info("node %s: cards %s", node.name, allocatable)
-        self.node_changed(answer)
+        self.node_changed(response)
 
     async def _set_slice(self, node: offers.Node, advertised: bool) -> None:
-        wanted = node.gpus - node.faults.unhealthy if advertised else None
-        if self._slices.get(node.name) == wanted:
+        advertised_gpus = node.gpus - node.faults.unhealthy if advertised else None
+        if self._slices.get(node.name) == advertised_gpus:
             return
         if node.name in self._slices:
             self._slices.pop(node.name)
@@ -199,7 +199,9 @@ class Platforms:
             except ApiError as error:
                 if error.code != 404:
                     raise
-        if wanted is not None:
-            await self._api.request("POST", offers.SLICES, offers.resource_slice(node, wanted))
-            self._slices[node.name] = wanted
-            log.info("node %s: ResourceSlice with %s GPUs", node.name, wanted)
+        if advertised_gpus is not None:
+            await self._api.request(
+                "POST", offers.SLICES, offers.resource_slice(node, advertised_gpus)
+            )
+            self._slices[node.name] = advertised_gpus
+            log.info("node %s: ResourceSlice with %s GPUs", node.name, advertised_gpus)

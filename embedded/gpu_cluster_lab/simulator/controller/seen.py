@@ -18,14 +18,14 @@ class Versioned(Protocol):
 V = TypeVar("V", bound=Versioned)
 
 
-def is_changed(seen: dict[str, V], item: V) -> bool:
+def is_changed(by_name: dict[str, V], item: V) -> bool:
     """Record an object unless a newer version is known; return True if the object has changed.
 
     The response to a request can arrive after the watch has already reported a newer version of the
     object.
     """
-    known = seen.get(item.name)
-    if known and known.version >= item.version:
+    known_item = by_name.get(item.name)
+    if known_item and known_item.version >= item.version:
         return False
-    seen[item.name] = item
-    return item != known
+    by_name[item.name] = item
+    return item != known_item

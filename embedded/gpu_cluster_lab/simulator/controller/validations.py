@@ -52,27 +52,33 @@ class Validations:
             # The tests in this pod have already ended. Only containers without a device still run.
             return
         try:
-            given = await self._devices(node, pod, offered)
+            by_container = await self._devices(node, pod, offered)
         except allocation.NotEnough as refused:
             status = {"phase": "Failed", "reason": allocation.REASON, "message": str(refused)}
             await self._set_status(pod, status)
             return
         since = self._since.setdefault(pod.uid, time.monotonic())
-        left = node.faults.slow - (time.monotonic() - since)
-        if left > 0:
-            asyncio.get_running_loop().call_later(left, self._again, node.name)
+        seconds_left = node.faults.slow - (time.monotonic() - since)
+        if seconds_left > 0:
+            asyncio.get_running_loop().call_later(seconds_left, self._again, node.name)
             return
         self._since.pop(pod.uid)
         is_test = marks.TEST in (pod.object["metadata"].get("annotations") or {})
         # A kernel of a validation container runs only on the first visible device, CUDA's default.
         # A performance test uses all devices.
-        used = {name: own if is_test else own[:1] for name, own in given.items()}
-        ran = {name: judge.kernel_log(node, problem, own) for name, own in used.items()}
+        used = {
+            name: container_devices if is_test else container_devices[:1]
+            for name, container_devices in by_container.items()
+        }
+        ran = {
+            name: judge.kernel_log(node, problem, container_devices)
+            for name, container_devices in used.items()
+        }
         figure = node.faults.figure if is_test else None
-        for name in given:
+        for name in by_container:
             # A performance test that failed prints no measured value.
             end = () if figure is None or ran[name] == logs.FAILED else logs.of_test(figure)
-            lines = (*devices.listing(given[name]), *logs.RUNS[ran[name]], *end)
+            lines = (*devices.listing(by_container[name]), *logs.RUNS[ran[name]], *end)
             logs.write(self._log_folder, pod.namespace, pod.name, name, lines)
         await self._set_status(pod, ended(pod.object, ran))
 
@@ -87,7 +93,7 @@ class Validations:
             )
         cores = devices.whole(node.name, range(node.faults.unhealthy, node.gpus), CORE)
         offered = [*offered, *cores]
-        answer = await self._api.request(
+        response = await self._api.request(
             "GET",
             "/api/v1/pods",
             None,
@@ -96,27 +102,36 @@ class Validations:
         )
         living = [
             item
-            for item in sorted(answer["items"], key=lambda i: i["metadata"]["creationTimestamp"])
+            for item in sorted(response["items"], key=lambda i: i["metadata"]["creationTimestamp"])
             if (item.get("status") or {}).get("phase") not in ENDED
         ]
-        known = self._given.get(node.name, {})
-        given = {uid: known[uid] for pod in living if (uid := pod["metadata"]["uid"]) in known}
-        self._given[node.name] = given
+        known_devices = self._given.get(node.name, {})
+        by_uid = {
+            uid: known_devices[uid]
+            for pod in living
+            if (uid := pod["metadata"]["uid"]) in known_devices
+        }
+        self._given[node.name] = by_uid
         resources = {device.resource for device in offered}
         # Pods get their devices in the order of their creation. The current pod gets its devices
         # after all other pods.
-        rest = [i for i in living if i["metadata"]["uid"] not in {*given, pod.uid}]
-        for item in [item for item in rest if marks.VALIDATION not in _labels(item)]:
-            given[item["metadata"]["uid"]] = self._admit(offered, given, item, resources)
-        if pod.uid not in given:
-            given[pod.uid] = self._admit(offered, given, pod.object, resources)
-        return given[pod.uid]
+        new_pods = [i for i in living if i["metadata"]["uid"] not in {*by_uid, pod.uid}]
+        for item in [item for item in new_pods if marks.VALIDATION not in _pod_labels(item)]:
+            by_uid[item["metadata"]["uid"]] = self._admit(offered, by_uid, item, resources)
+        if pod.uid not in by_uid:
+            by_uid[pod.uid] = self._admit(offered, by_uid, pod.object, resources)
+        return by_uid[pod.uid]
 
     def _admit(
-        self, offered: list[Device], given: dict[str, Given], pod: Json, resources: set[str]
+        self, offered: list[Device], by_uid: dict[str, Given], pod: Json, resources: set[str]
     ) -> Given:
-        taken = [one.id for held in given.values() for many in held.values() for one in many]
-        return allocation.allocate(offered, taken, allocation.wants(pod, resources))
+        used_ids = [
+            device.id
+            for pod_devices in by_uid.values()
+            for many in pod_devices.values()
+            for device in many
+        ]
+        return allocation.allocate(offered, used_ids, allocation.wants(pod, resources))
 
     async def _claims(self, pod: judge.Pod) -> dict[str, Json]:
         claims = {}
@@ -129,7 +144,7 @@ class Validations:
         await self._api.request("PATCH", f"{pod.path}/status", {"status": status}, MERGE)
 
 
-def _labels(pod: Json) -> dict[str, str]:
+def _pod_labels(pod: Json) -> dict[str, str]:
     return pod["metadata"].get("labels") or {}
 
 

@@ -14,12 +14,12 @@ def main() -> None:
         prog="python -m gpu_cluster_lab.simulator.hosts", description=__doc__
     )
     verbs = parser.add_subparsers(dest="verb", required=True)
-    for verb, what in (
+    for verb, help_text in (
         ("pubkey", "the host's name"),
         ("status", "the embedded cluster's name"),
         ("down", "the embedded cluster's name"),
     ):
-        verbs.add_parser(verb).add_argument("name", help=what)
+        verbs.add_parser(verb).add_argument("name", help=help_text)
     arguments = parser.parse_args()
     if arguments.verb == "pubkey":
         print(host_public_key(arguments.name))

@@ -24,14 +24,14 @@ GRAPHS = {"debian": "debian12", "ubuntu": "ubuntu24.04", "rocky": "rhel"}
 """Package graph for each operating system of simulated hosts."""
 
 
-def _texts(folder: str, version: str) -> dict[str, str]:
+def _fake_files(folder: str, version: str) -> dict[str, str]:
     """Return the files below `fakes/<folder>/usr`, by their path on a simulated host."""
     base = contents.TEXTS / folder
     paths = [str(path.relative_to(base)) for path in sorted((base / "usr").rglob("*"))]
-    held = [
+    text_groups = [
         contents.texts(f"{folder}/{path}", version) for path in paths if (base / path).is_file()
     ]
-    return {path: text for texts in held for path, text in texts.items()}
+    return {path: text for texts in text_groups for path, text in texts.items()}
 
 
 def build_tools(system: str = "debian") -> list[Package]:
@@ -134,8 +134,10 @@ def kubernetes(*versions: str) -> list[Package]:
 def containerd(root: Path) -> list[Package]:
     """Return Debian's containerd and runc packages, built from the installed files in `root`."""
     return [
-        Package("containerd", "1.6.20~ds1-1", _packed(root, "containerd"), depends=("runc",)),
-        Package("runc", "1.1.5+ds1-1", _packed(root, "runc")),
+        Package(
+            "containerd", "1.6.20~ds1-1", _installed_files(root, "containerd"), depends=("runc",)
+        ),
+        Package("runc", "1.1.5+ds1-1", _installed_files(root, "runc")),
     ]
 
 
@@ -144,27 +146,27 @@ def containerd_io(root: Path) -> list[Package]:
 
     Source: docker/containerd-packaging 0e59ba5 debian/control, 6551934 common/containerd.toml.
     """
-    files = {**_packed(root, "containerd"), **_packed(root, "runc")}
+    files = {**_installed_files(root, "containerd"), **_installed_files(root, "runc")}
     files["/etc/containerd/config.toml"] = 'disabled_plugins = ["cri"]\n'
-    others = ("containerd", "runc")
-    package = Package("containerd.io", "1.6.20-1", files, provides=others, conflicts=others)
+    replaced = ("containerd", "runc")
+    package = Package("containerd.io", "1.6.20-1", files, provides=replaced, conflicts=replaced)
     return [package]
 
 
-def _packed(root: Path, name: str) -> dict[str, str | Path]:
+def _installed_files(root: Path, name: str) -> dict[str, str | Path]:
     """Return the programs, units and configuration files of an installed Debian package."""
     listed = (root / f"var/lib/dpkg/info/{name}.list").read_text().split()
-    wanted = ("/etc/", "/lib/systemd/", "/usr/bin/", "/usr/sbin/")
+    folders = ("/etc/", "/lib/systemd/", "/usr/bin/", "/usr/sbin/")
     return {
         f"/usr{path}" if path.startswith("/lib/") else path: root / path.lstrip("/")
         for path in listed
-        if path.startswith(wanted) and (root / path.lstrip("/")).is_file()
+        if path.startswith(folders) and (root / path.lstrip("/")).is_file()
     }
 
 
 def driver_runfile(version: str) -> bytes:
     """Return a self-extracting driver installer with options and errors of NVIDIA's installer."""
-    files = _texts("driver", version) | contents.source(version, "proprietary")
+    files = _fake_files("driver", version) | contents.source(version, "proprietary")
     files = {path: text for path, text in files.items() if "/systemd/" not in path}
     head = (contents.TEXTS / "driver/installer").read_text().replace("@VERSION@", version)
     buffer = io.BytesIO()

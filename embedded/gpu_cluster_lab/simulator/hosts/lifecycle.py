@@ -30,7 +30,7 @@ LOCK_LIMIT = 1000.0
 """Seconds to wait for the lock of another run, which may be creating the Debian root."""
 
 
-def _quiet(_: str) -> None:
+def _print_nothing(_: str) -> None:
     return None
 
 
@@ -39,7 +39,7 @@ def up(
     hosts: Sequence[SimulatedHost],
     authorized_key: str,
     settings: HostSettings | None = None,
-    progress: rootfs.Progress = _quiet,
+    progress: rootfs.Progress = _print_nothing,
 ) -> list[HostStatus]:
     """Make the running simulated hosts of the embedded cluster `name` match `hosts`.
 
@@ -65,9 +65,9 @@ def up(
         check_loopback(host)
     folder = hosts_dir(name)
     with locked(folder.with_name("hosts.lock"), limit=LOCK_LIMIT):
-        specs = _specs(name, hosts, authorized_key, settings, progress)
+        specs = _host_specs(name, hosts, authorized_key, settings, progress)
         declared = {host.name for host in hosts}
-        _remove(*(path for path in _folders(name) if path.name not in declared))
+        _remove(*(path for path in _host_folders(name) if path.name not in declared))
         started = []
         try:
             running = processes.find_each(folder / spec.name for spec in specs)
@@ -82,7 +82,7 @@ def up(
     return status(name)
 
 
-def _specs(
+def _host_specs(
     name: str,
     hosts: Sequence[SimulatedHost],
     authorized_key: str,
@@ -95,7 +95,7 @@ def _specs(
         mode = "plain" if reason else "namespaces"
         if reason:
             progress(f"hosts are plain processes with a scratch root: {reason}")
-    lowers = {host.name: _lower(mode, settings.system_of(host), progress) for host in hosts}
+    lowers = {host.name: _lower_layer(mode, settings.system_of(host), progress) for host in hosts}
     layer = str(rootfs.fixture_layer()) if hosts else ""
     return [
         Spec(
@@ -108,7 +108,7 @@ def _specs(
             driver=settings.driver_of(host),
             mode=mode,
             lower=lowers[host.name],
-            layer=_layers(layer, settings.system_of(host)),
+            layer=_overlay_layers(layer, settings.system_of(host)),
         )
         for host in hosts
     ]
@@ -125,7 +125,7 @@ ROOTS: Mapping[str, Callable[[rootfs.Progress], Path]] = {
 }
 
 
-def _lower(mode: str, system: str, progress: rootfs.Progress) -> str:
+def _lower_layer(mode: str, system: str, progress: rootfs.Progress) -> str:
     if mode == "namespaces":
         return str(ROOTS[system](progress))
     if system in RPM:
@@ -133,7 +133,7 @@ def _lower(mode: str, system: str, progress: rootfs.Progress) -> str:
     return ""
 
 
-def _layers(layer: str, system: str) -> str:
+def _overlay_layers(layer: str, system: str) -> str:
     layers = [layer]
     if system in RPM:
         layers.insert(0, str(rootfs.rpm_layer()))
@@ -145,7 +145,7 @@ def _layers(layer: str, system: str) -> str:
 def _start(folder: Path, spec: Spec, running: bool) -> bool:
     """Start a host unless it already runs as declared; return True if it was started."""
     previous = Spec.load(folder)
-    if previous == spec and running and _banner(spec):
+    if previous == spec and running and _has_banner(spec):
         return False
     processes.end(folder)
     if previous is not None and previous.mode != spec.mode:
@@ -177,7 +177,7 @@ def _check_port(spec: Spec) -> None:
             ) from error
 
 
-def _banner(spec: Spec) -> bool:
+def _has_banner(spec: Spec) -> bool:
     try:
         address = (spec.address, spec.port)
         with socket.create_connection(address, timeout=BANNER_LIMIT) as connection:
@@ -188,7 +188,7 @@ def _banner(spec: Spec) -> bool:
 
 def _await_banner(folder: Path, spec: Spec) -> None:
     deadline = time.monotonic() + START_LIMIT
-    while not _banner(spec):
+    while not _has_banner(spec):
         dead = not processes.lives(folder)
         if dead or time.monotonic() > deadline:
             log = folder / "log"
@@ -214,13 +214,13 @@ def down(name: str) -> None:
     if not folder.parent.is_dir():
         return
     with locked(folder.with_name("hosts.lock"), limit=LOCK_LIMIT):
-        _remove(*_folders(name))
+        _remove(*_host_folders(name))
         if folder.is_dir():
             folder.rmdir()
         folder.with_name("hosts.lock").unlink()
 
 
-def _folders(name: str) -> list[Path]:
+def _host_folders(name: str) -> list[Path]:
     folder = hosts_dir(name)
     return sorted(path for path in folder.iterdir()) if folder.is_dir() else []
 
@@ -234,7 +234,7 @@ def _remove(*folders: Path) -> None:
 def status(name: str) -> list[HostStatus]:
     """Return the status of every simulated host of the embedded cluster `name`, by name."""
     rows = []
-    for folder, pids in processes.find_each(_folders(name)).items():
+    for folder, pids in processes.find_each(_host_folders(name)).items():
         spec = Spec.load(folder)
         if spec is None:
             continue
@@ -244,9 +244,9 @@ def status(name: str) -> list[HostStatus]:
                 address=spec.address,
                 port=spec.port,
                 mode=spec.mode,
-                running=bool(pids) and _banner(spec),
+                running=bool(pids) and _has_banner(spec),
                 pid=pids[0] if pids else None,
-                root=_root(folder, spec),
+                root=_host_root(folder, spec),
             )
         )
     return rows
@@ -259,8 +259,8 @@ def root_of(name: str, host_name: str) -> Path | None:
     """
     folder = hosts_dir(name) / host_name
     spec = Spec.load(folder)
-    return _root(folder, spec) if spec else None
+    return _host_root(folder, spec) if spec else None
 
 
-def _root(folder: Path, spec: Spec) -> Path | None:
+def _host_root(folder: Path, spec: Spec) -> Path | None:
     return namespaced.root(folder) if spec.mode == "namespaces" else plain.root(folder)

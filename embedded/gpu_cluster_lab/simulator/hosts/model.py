@@ -86,8 +86,8 @@ class HostSettings:
         """Return the version of the loaded driver on `host`; empty for none."""
         if not str(host.role).startswith("gpu-"):
             return ""
-        one = self.driver
-        return (one.get(host.name, DRIVER) if isinstance(one, Mapping) else one) or ""
+        setting = self.driver
+        return (setting.get(host.name, DRIVER) if isinstance(setting, Mapping) else setting) or ""
 
     def gpus_of(self, host: SimulatedHost) -> int:
         """Return the number of simulated NVIDIA PCI devices of `host`."""
@@ -153,7 +153,7 @@ def hosts_dir(name: str) -> Path:
     return cluster_dir(name) / "hosts"
 
 
-def check_name(what: str, name: str) -> None:
+def check_name(subject: str, name: str) -> None:
     """Check that a string can be used as host name and as folder name.
 
     Raises:
@@ -161,7 +161,7 @@ def check_name(what: str, name: str) -> None:
     """
     if not NAME.fullmatch(name):
         raise HostError(
-            f"{what} name {name!r}: wanted 1 to 63 letters, digits, dots, dashes or underscores"
+            f"{subject} name {name!r}: wanted 1 to 63 letters, digits, dots, dashes or underscores"
         )
 
 

@@ -90,10 +90,12 @@ class Graph:
         Raises:
             HostError: The graph has no such version or kernel.
         """
-        for mapping, known in ((versions, self.versions), (kernels, self.kernels)):
-            unknown = set(mapping) - set(known)
+        for mapping, known_versions in ((versions, self.versions), (kernels, self.kernels)):
+            unknown = set(mapping) - set(known_versions)
             if unknown:
-                raise HostError(f"graph {self.name}: found {sorted(unknown)}; wanted of {known}")
+                raise HostError(
+                    f"graph {self.name}: found {sorted(unknown)}; wanted of {known_versions}"
+                )
         packages = {}
         for row in self.rows:
             if row.repository != repository or UNVERIFIED in row.source:
@@ -137,16 +139,16 @@ class Graph:
         def filled(texts: Sequence[str]) -> tuple[str, ...]:
             return tuple(text.format(**words) for text in texts)
 
-        held = contents.of(row.holds, row.module, row.built, words)
+        package_contents = contents.of(row.holds, row.module, row.built, words)
         return Package(
             row.name.format(**words),
             row.version.format(**words),
-            held.files,
+            package_contents.files,
             depends=filled(row.depends),
             provides=filled(row.provides),
             conflicts=filled(row.conflicts),
-            installed=held.installed,
-            removed=held.removed,
+            installed=package_contents.installed,
+            removed=package_contents.removed,
         )
 
 
@@ -169,7 +171,7 @@ def load(name: str) -> Graph:
         HostError: A row has an unknown field, or a source that is not listed.
     """
     document = yaml.safe_load((FOLDER / f"{name}.yaml").read_text())
-    rows = tuple(_row(name, entry, document["sources"]) for entry in document["packages"])
+    rows = tuple(_read_row(name, entry, document["sources"]) for entry in document["packages"])
     return Graph(
         name,
         document["form"],
@@ -180,7 +182,7 @@ def load(name: str) -> Graph:
     )
 
 
-def _row(graph: str, entry: Mapping[str, Any], sources: Mapping[str, str]) -> Row:
+def _read_row(graph: str, entry: Mapping[str, Any], sources: Mapping[str, str]) -> Row:
     row = dict(entry)
     unknown = row.keys() - {field.name for field in dataclasses.fields(Row)}
     source = row.pop("source", None) or ()

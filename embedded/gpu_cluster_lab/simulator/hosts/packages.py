@@ -100,12 +100,14 @@ def build(
     """
     if form == "dnf":
         packages = (*packages, SHELL)
-    parts = _parts(packages)
+    descriptions = _describe_packages(packages)
     digest = hashlib.sha256(f"{form} {signature} {BUILDER.read_text()} {modules}".encode())
     digest.update(f"{DESCRIBER.read_text()} {release}".encode() if release else b"")
-    digest.update(json.dumps([{**part, "files": None} for part in parts]).encode())
+    digest.update(
+        json.dumps([{**description, "files": None} for description in descriptions]).encode()
+    )
     for package in packages:
-        digest.update(_spec(package).encode() if form == "dnf" else b"")
+        digest.update(_rpm_spec(package).encode() if form == "dnf" else b"")
         for path, content in sorted(package.files.items()):
             data = content.read_bytes() if isinstance(content, Path) else content.encode()
             digest.update(f"{package.name} {path} {hashlib.sha256(data).hexdigest()}".encode())
@@ -118,7 +120,7 @@ def build(
             if not folder.is_dir():
                 draft = home / "draft"
                 shutil.rmtree(draft, ignore_errors=True)
-                _lay_out(draft, parts, packages)
+                _lay_out(draft, descriptions, packages)
                 if modules:
                     (draft / "modules.yaml").write_text(modules)
                 _run(root, home, BUILDER, f"{form} {signature} {signer}")
@@ -152,12 +154,12 @@ def served(folder: Path) -> Iterator[str]:
         thread.join()
 
 
-def _parts(packages: Sequence[Package]) -> list[dict[str, object]]:
+def _describe_packages(packages: Sequence[Package]) -> list[dict[str, object]]:
     return [dataclasses.asdict(package) for package in packages]
 
 
 def _lay_out(
-    draft: Path, parts: Sequence[Mapping[str, object]], packages: Sequence[Package]
+    draft: Path, descriptions: Sequence[Mapping[str, object]], packages: Sequence[Package]
 ) -> None:
     """Write a source folder for each package: its files, control and spec file, and scripts."""
     for package in packages:
@@ -174,7 +176,7 @@ def _lay_out(
             target.chmod(0o755 if {"bin", "sbin"} & set(target.parts) else 0o644)
         debian = tree / "DEBIAN"
         debian.mkdir()
-        (debian / "control").write_text(_control(package))
+        (debian / "control").write_text(_deb_control(package))
         # Mark files in /etc as configuration files, as dh_installdeb(1) does: a purge removes them,
         # and an upgrade prompts before it changes them.
         if conffiles := sorted(path for path in package.files if path.startswith("/etc/")):
@@ -183,10 +185,10 @@ def _lay_out(
             if text:
                 (debian / name).write_text(f"#!/bin/sh\nset -e\n{text}\n")
                 (debian / name).chmod(0o755)
-        (folder / "spec").write_text(_spec(package))
+        (folder / "spec").write_text(_rpm_spec(package))
 
 
-def _control(package: Package) -> str:
+def _deb_control(package: Package) -> str:
     lines = [
         f"Package: {package.name}",
         f"Version: {package.version}",
@@ -212,7 +214,7 @@ def _debian_relation(text: str) -> str:
     return f"{match[1]} ({match[2]} {match[3]})" if match else text
 
 
-def _spec(package: Package) -> str:
+def _rpm_spec(package: Package) -> str:
     full, _, release = package.version.rpartition("-")
     epoch, _, version = full.rpartition(":")
     lines = [

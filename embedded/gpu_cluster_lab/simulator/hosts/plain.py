@@ -111,7 +111,7 @@ class _Server(asyncssh.SSHServer):
         return True
 
 
-async def _pump(source: Any, target: Any) -> None:
+async def _copy_bytes(source: Any, target: Any) -> None:
     """Copy bytes until the source ends or the target is closed."""
     with contextlib.suppress(ConnectionError, asyncssh.Error):
         while chunk := await source.read(65536):
@@ -151,10 +151,10 @@ async def _serve(folder: Path) -> None:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
-        feeding = asyncio.create_task(_pump(process.stdin, child.stdin))
+        feeding = asyncio.create_task(_copy_bytes(process.stdin, child.stdin))
         try:
             await asyncio.gather(
-                _pump(child.stdout, process.stdout), _pump(child.stderr, process.stderr)
+                _copy_bytes(child.stdout, process.stdout), _copy_bytes(child.stderr, process.stderr)
             )
             status = await child.wait()
         finally:

@@ -38,28 +38,28 @@ def find_each(folders: Iterable[Path]) -> dict[Path, list[int]]:
     host's overlay. So the result does not depend on pid files. On other systems the pid file is
     used, if its pid is still that of the host's server.
     """
-    found: dict[Path, list[int]] = {folder: [] for folder in folders}
+    by_folder: dict[Path, list[int]] = {folder: [] for folder in folders}
     if not _PROC.exists():
-        return {folder: _recorded(folder) for folder in found}
-    by_name = {os.fsencode(folder): folder for folder in found}
-    first = {written: folder for folder in found if (written := _written(folder))}
+        return {folder: _recorded_pids(folder) for folder in by_folder}
+    by_name = {os.fsencode(folder): folder for folder in by_folder}
+    first = {written: folder for folder in by_folder if (written := _read_pid_file(folder))}
     pids = sorted(int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit())
     for pid in pids:
         if pid == os.getpid():
             continue
-        hosts = {by_name[name] for name in _names(pid) & by_name.keys()}
+        hosts = {by_name[name] for name in _host_folders_of(pid) & by_name.keys()}
         if own := first.get((pid, started(pid))):
             hosts.add(own)
         for folder in hosts:
-            found[folder].append(pid)
-    return found
+            by_folder[folder].append(pid)
+    return by_folder
 
 
 def lives(folder: Path) -> bool:
     """Check that a host's first process runs; this process runs as long as the host does."""
     if not _PROC.exists():
-        return bool(_recorded(folder))
-    written = _written(folder)
+        return bool(_recorded_pids(folder))
+    written = _read_pid_file(folder)
     return written is not None and started(written[0]) == written[1]
 
 
@@ -67,7 +67,7 @@ _MARKS = re.compile(rb"\0(?:%s=([^\0]*)|GPU_CLUSTER_ROOT=([^\0]*)/root)(?=\0)" %
 _OVERLAY = re.compile(rb"upperdir=([^,]*)/upper,")
 
 
-def _names(pid: int) -> set[bytes]:
+def _host_folders_of(pid: int) -> set[bytes]:
     """Return the folders of the hosts to which a process belongs, from its files in /proc."""
     entry = Path(f"/proc/{pid}")
     try:
@@ -82,7 +82,9 @@ def _names(pid: int) -> set[bytes]:
 
 def _is_of(pid: int, folder: Path) -> bool:
     """Check that a process belongs to the host in `folder`, by its files in /proc."""
-    return os.fsencode(folder) in _names(pid) or (pid, started(pid)) == _written(folder)
+    return os.fsencode(folder) in _host_folders_of(pid) or (pid, started(pid)) == _read_pid_file(
+        folder
+    )
 
 
 def started(pid: int) -> int:
@@ -98,7 +100,7 @@ def started(pid: int) -> int:
     return sys.maxsize if fields[0] == "Z" else int(fields[19])
 
 
-def _written(folder: Path) -> tuple[int, int] | None:
+def _read_pid_file(folder: Path) -> tuple[int, int] | None:
     """Return the pid and start time of a host's first process from the file that `spawn` wrote."""
     try:
         pid, start = (folder / "pid").read_text().split()
@@ -107,8 +109,8 @@ def _written(folder: Path) -> tuple[int, int] | None:
         return None
 
 
-def _recorded(folder: Path) -> list[int]:
-    written = _written(folder)
+def _recorded_pids(folder: Path) -> list[int]:
+    written = _read_pid_file(folder)
     if written is None:
         return []
     pid, _ = written
@@ -141,11 +143,11 @@ def end(*folders: Path, limit: float = 60.0) -> None:
             for pid in pids:
                 is_meant = partial(_is_of, pid, folder) if _PROC.exists() else partial(bool, pid)
                 send(pid, signal.SIGKILL, is_meant)
-        _reap()
+        _reap_children()
         time.sleep(0.02)
 
 
-def _reap() -> None:
+def _reap_children() -> None:
     """Reap ended child processes.
 
     Otherwise the search for a host's processes would find zombies.

@@ -79,7 +79,7 @@ def debian_root(progress: Progress, suite: str = SUITE) -> Path:
     Raises:
         HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
-    return _root("debian", PACKAGES, progress, suite)
+    return _build_root("debian", PACKAGES, progress, suite)
 
 
 def builder_root(progress: Progress) -> Path:
@@ -88,7 +88,7 @@ def builder_root(progress: Progress) -> Path:
     Raises:
         HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
-    return _root("builder", BUILDER_PACKAGES, progress)
+    return _build_root("builder", BUILDER_PACKAGES, progress)
 
 
 def docker_root(progress: Progress) -> Path:
@@ -97,7 +97,7 @@ def docker_root(progress: Progress) -> Path:
     Raises:
         HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
-    return _root("docker", DOCKER_PACKAGES, progress)
+    return _build_root("docker", DOCKER_PACKAGES, progress)
 
 
 def dnf5_root(progress: Progress) -> Path:
@@ -106,7 +106,7 @@ def dnf5_root(progress: Progress) -> Path:
     Raises:
         HostError: debootstrap is missing and can't be installed, or debootstrap fails.
     """
-    return _root("dnf5", DNF5_PACKAGES, progress, "sid")
+    return _build_root("dnf5", DNF5_PACKAGES, progress, "sid")
 
 
 def _place(name: str, packages: Sequence[str], suite: str = SUITE) -> Path:
@@ -114,18 +114,18 @@ def _place(name: str, packages: Sequence[str], suite: str = SUITE) -> Path:
     return toolchain.cache_dir() / "roots" / f"{name}-{suite}-{key}"
 
 
-def _root(name: str, packages: Sequence[str], progress: Progress, suite: str = SUITE) -> Path:
+def _build_root(name: str, packages: Sequence[str], progress: Progress, suite: str = SUITE) -> Path:
     root = _place(name, packages, suite)
     roots = root.parent
     if root.is_dir():
         return root
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
         if not root.is_dir():
-            _sweep(roots)
+            _remove_unused(roots)
             _ensure_debootstrap(progress)
             draft = roots / f"draft-{os.getpid()}"
             progress(f"Debian {suite} root ({name}) by debootstrap (once, about 1 min)")
-            _debootstrap(draft, packages, suite)
+            _run_debootstrap(draft, packages, suite)
             draft.rename(root)
     return root
 
@@ -133,8 +133,8 @@ def _root(name: str, packages: Sequence[str], progress: Progress, suite: str = S
 def fixture_layer() -> Path:
     """Return the overlay layer on top of the Debian root: the fakes and the real `nvidia-ctk`."""
     ctk = toolchain.ensure("nvidia-ctk")["nvidia-ctk"]
-    stamp = f"{ctk.version}\0{ctk.path}\0{_stamp(Path(ctk.path))}"
-    return _layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
+    stamp = f"{ctk.version}\0{ctk.path}\0{_file_stamp(Path(ctk.path))}"
+    return _build_layer("layer", FIXTURES, stamp, {"usr/bin/nvidia-ctk": Path(ctk.path)}, ())
 
 
 def rpm_layer() -> Path:
@@ -144,15 +144,15 @@ def rpm_layer() -> Path:
     """
     copies = {"usr/sbin/grub2-mkconfig": FIXTURES / "usr/sbin/grub-mkconfig"}
     stamp = "".join(path.read_text() for path in copies.values())
-    return _layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
+    return _build_layer("layer-rpm", FIXTURES_RPM, stamp, copies, HIDDEN_ON_RPM)
 
 
 def dnf5_layer() -> Path:
     """Return the additional overlay layer of a host with dnf 5, which Fedora also calls dnf."""
-    return _layer("layer-dnf5", FIXTURES_DNF5, "", {}, ())
+    return _build_layer("layer-dnf5", FIXTURES_DNF5, "", {}, ())
 
 
-def _layer(
+def _build_layer(
     name: str, fixtures: Path, stamp: str, copies: Mapping[str, Path], hidden: Sequence[str]
 ) -> Path:
     """Return an overlay layer's folder with the files of `fixtures` and `copies`.
@@ -166,13 +166,13 @@ def _layer(
     roots = toolchain.cache_dir() / "roots"
     layer = roots / f"{name}-{digest.hexdigest()[:12]}"
     # A layer of this age can't be swept, so no lock is needed. An older one is renewed under it.
-    if layer.is_dir() and _age(layer) < DAY:
+    if layer.is_dir() and _layer_age(layer) < DAY:
         return layer
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
         if layer.is_dir():
             os.utime(layer)
         else:
-            _sweep(roots)
+            _remove_unused(roots)
             draft = roots / f"draft-{os.getpid()}"
             sources = {str(path.relative_to(fixtures)): path for path in files} | dict(copies)
             for inside, path in sources.items():
@@ -190,23 +190,23 @@ def _layer(
     return layer
 
 
-def _stamp(path: Path) -> str:
+def _file_stamp(path: Path) -> str:
     status = path.stat()
     return f"{status.st_size}-{status.st_mtime_ns}"
 
 
-def _age(layer: Path) -> float:
+def _layer_age(layer: Path) -> float:
     """Return the seconds since a layer was made or last renewed by a run that used it."""
     return time.time() - layer.stat().st_mtime
 
 
-def _sweep(roots: Path) -> None:
+def _remove_unused(roots: Path) -> None:
     """Remove layers that nothing uses any more, and incomplete folders that a killed run left.
 
     The caller must hold the lock of the roots.
     """
-    old = [layer for layer in roots.glob("layer-*") if _age(layer) > KEPT]
-    used = _used() if old else ""
+    old = [layer for layer in roots.glob("layer-*") if _layer_age(layer) > KEPT]
+    used = _used_layers() if old else ""
     for layer in old:
         if layer.name not in used:
             # A run that is killed here leaves a draft, not an incomplete layer.
@@ -220,7 +220,7 @@ def _sweep(roots: Path) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _used() -> str:
+def _used_layers() -> str:
     """Return a text with the names of all layers that a host has or that are mounted."""
     clusters = toolchain.cache_dir() / "embedded"
     specs = [Spec.load(folder) for folder in clusters.glob("*/hosts/*")]
@@ -251,7 +251,7 @@ def _ensure_debootstrap(progress: Progress) -> None:
     raise NoDebootstrap(f"apt-get install debootstrap failed: {done.stderr.strip()[-500:]}")
 
 
-def _debootstrap(draft: Path, packages: Sequence[str], suite: str) -> None:
+def _run_debootstrap(draft: Path, packages: Sequence[str], suite: str) -> None:
     """Run debootstrap in its own mount namespace, so that no mount remains if it is killed."""
     command = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "debootstrap"]
     command += ["--variant=minbase", f"--include={','.join(packages)}", suite, str(draft)]

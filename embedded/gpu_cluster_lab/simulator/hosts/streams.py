@@ -26,7 +26,7 @@ DEFAULT = "latest-dkms"
 
 def document(members: Sequence[Member]) -> str:
     """Return the text of a repository's `modules.yaml` for these packages."""
-    documents = [_stream(*stream, members) for stream in _streams(members)]
+    documents = [_module_stream(*stream, members) for stream in _list_streams(members)]
     profiles = {document["data"]["stream"]: ["default"] for document in documents}
     documents.append(
         {
@@ -38,7 +38,7 @@ def document(members: Sequence[Member]) -> str:
     return yaml.safe_dump_all(documents, sort_keys=False, explicit_start=True, explicit_end=True)
 
 
-def _streams(members: Sequence[Member]) -> Iterator[tuple[str, str, str]]:
+def _list_streams(members: Sequence[Member]) -> Iterator[tuple[str, str, str]]:
     """Yield the name, kind and driver branch of each module stream."""
     branches = sorted({version.split(".")[0] for _, _, version in members}, key=int)
     newest = branches[-1]
@@ -50,7 +50,7 @@ def _streams(members: Sequence[Member]) -> Iterator[tuple[str, str, str]]:
         yield f"{branch}-open", "open", branch
 
 
-def _stream(name: str, kind: str, branch: str, members: Sequence[Member]) -> dict[str, Any]:
+def _module_stream(name: str, kind: str, branch: str, members: Sequence[Member]) -> dict[str, Any]:
     packages = [
         package
         for package, kinds, version in members
@@ -68,12 +68,12 @@ def _stream(name: str, kind: str, branch: str, members: Sequence[Member]) -> dic
             "summary": f"Nvidia driver for {name} branch (simulated by gpu-cluster)",
             "description": "simulated by gpu-cluster",
             "license": {"module": ["MIT"]},
-            "artifacts": {"rpms": sorted(_nevra(package) for package in packages)},
+            "artifacts": {"rpms": sorted(_package_nevra(package) for package in packages)},
             "profiles": {"default": {"rpms": sorted({package.name for package in packages})}},
         },
     }
 
 
-def _nevra(package: Package) -> str:
+def _package_nevra(package: Package) -> str:
     epoch, _, rest = package.version.rpartition(":")
     return f"{package.name}-{epoch or 0}:{rest}.noarch"

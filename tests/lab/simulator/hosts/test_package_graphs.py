@@ -44,7 +44,7 @@ def test_a_row_without_a_source_is_refused() -> None:
     document = yaml.safe_load((package_graph.FOLDER / "debian12.yaml").read_text())
     entry = {**document["packages"][0], "source": "hearsay"}
     with pytest.raises(HostError, match="hearsay"):
-        package_graph._row("debian12", entry, document["sources"])
+        package_graph._read_row("debian12", entry, document["sources"])
 
 
 def test_what_nobody_has_shown_is_never_built() -> None:

@@ -95,7 +95,7 @@ def test_use_renews_a_layer(roots: Path) -> None:
     os.utime(made, (last, last))
     assert rootfs.dnf5_layer() == made
     layer(roots, "layer-0123", OLD)
-    rootfs._sweep(roots)
+    rootfs._remove_unused(roots)
     assert sorted(path.name for path in roots.glob("*-*")) == [made.name]
 
 
@@ -111,7 +111,7 @@ def test_a_sweep_that_was_killed_leaves_no_incomplete_layer(
     layer(roots, "layer-0123", OLD)
     with monkeypatch.context() as killed:
         killed.setattr(shutil, "rmtree", lambda *args, **more: None)
-        rootfs._sweep(roots)
+        rootfs._remove_unused(roots)
     assert list(roots.glob("layer-*")) == []
-    rootfs._sweep(roots)
+    rootfs._remove_unused(roots)
     assert list(roots.iterdir()) == []
