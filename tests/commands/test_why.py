@@ -10,7 +10,7 @@ import httpx
 import pytest
 import yaml
 
-from gpu_cluster.commands.why import READY, UNKNOWN, found, named
+from gpu_cluster.commands.why import READY, UNKNOWN, Trust, found, named
 from gpu_rules.faults import FaultError
 from maintenance.roles import Request
 from tests.fixtures.api import client
@@ -138,7 +138,7 @@ def test_words_of_an_event_choose_a_cure_only_where_the_stack_trusts_who_writes_
     starting = pod(spec={"nodeName": "gpu-1"}, phase="Pending")
     cluster = Cluster(pods=[starting], events=[event("FailedCreatePodSandBox", SANDBOX)])
     trusted: Json = {}
-    asyncio.run(found(client(cluster), "team", "train", trusted, trusted=True))
+    asyncio.run(found(client(cluster), "team", "train", trusted, Trust(frozenset({"team"}))))
     assert "configure this runtime on the node" in trusted["cure"]
     assert why(cluster)["cure"].startswith("see the container runtime's log")
 

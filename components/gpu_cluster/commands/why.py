@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.reading import reading
@@ -18,6 +19,7 @@ from gpu_cluster.kubernetes.api import Client, Json, connect
 from gpu_cluster.nodes.causes.cause import Around, Cause, Kind
 from gpu_cluster.nodes.causes.pod import cause_of, cause_of_missing
 from gpu_cluster.nodes.causes.read import Reader
+from gpu_rules.context import Context
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.kube.names import is_dns_label, is_dns_subdomain
 from gpu_rules.printable import printable
@@ -46,8 +48,35 @@ def named(text: str) -> tuple[str, str]:
     return namespace, name
 
 
+@dataclass(frozen=True)
+class Trust:
+    """Whom a stack trusts.
+
+    Attributes:
+        namespaces: Namespaces in which only trusted people write events.
+        platforms: Namespaces in which a pod with the image of a device plugin is one. None: not
+            known.
+    """
+
+    namespaces: frozenset[str] = frozenset()
+    platforms: frozenset[str] | None = None
+
+    @classmethod
+    def from_rules(cls, rules: Context) -> Trust:
+        """Return whom the rules of a stack trust; an adopted namespace may have other pods, too."""
+        adopted = {name.partition("/")[0] for name in rules.daemon_sets}
+        return cls(rules.trusted_namespaces, rules.trusted_namespaces | adopted)
+
+    def of(self, namespace: str) -> dict[str, Any]:
+        """Return what it means for a pod of a namespace, as fields of `Around`."""
+        return {
+            "trusted_events": namespace in self.namespaces,
+            "platform_namespaces": self.platforms,
+        }
+
+
 async def found(
-    client: Client, namespace: str, name: str, answer: Answer, *, trusted: bool = False
+    client: Client, namespace: str, name: str, answer: Answer, trust: Trust = Trust()
 ) -> None:
     """Read a pod and what explains it, and fill the answer.
 
@@ -55,7 +84,7 @@ async def found(
         namespace: Namespace of the pod.
         name: Name of the pod, or of the controller that should create it.
         answer: The JSON document; gets `pod`, `kind`, `cause`, `cure` and `unread`.
-        trusted: Whether the stack trusts who may write events in this namespace.
+        trust: Whom the stack trusts.
 
     Raises:
         FaultError: No such pod exists, and nothing names a reason.
@@ -64,12 +93,12 @@ async def found(
     # A preview's role may list pods, and not get one.
     pods = await client.list(f"namespaces/{namespace}/pods", fieldSelector=f"metadata.name={name}")
     if pods:
-        around = replace(await reader.around(pods[0]), trusted_events=trusted)
+        around = replace(await reader.around(pods[0]), **trust.of(namespace))
         around = await reader.with_cluster(namespace, around, pods[0])
         cause, healthy = cause_of(pods[0], around), _healthy(pods[0])
     else:
         events = await reader.events(namespace)
-        around = Around(events=events, trusted_events=trusted)
+        around = Around(events=events, **trust.of(namespace))
         around = await reader.with_cluster(namespace, around)
         cause, healthy = cause_of_missing(name, around), ""
     answer["pod"], answer["unread"] = f"{namespace}/{name}", reader.refused
@@ -131,11 +160,11 @@ def run(stack: Stack, pod: str, answer: Answer) -> None:
     """
     namespace, name = named(pod)
     reading(stack)
-    trusted = namespace in resolve(stack.cluster, stack.name).rules.trusted_namespaces
+    trust = Trust.from_rules(resolve(stack.cluster, stack.name).rules)
 
     async def read() -> None:
         async with connect(stack.cluster.kubernetes.context) as client:
-            await found(client, namespace, name, answer, trusted=trusted)
+            await found(client, namespace, name, answer, trust)
 
     asyncio.run(read())
     print(f"pod {answer['pod']}: {answer['cause']}")

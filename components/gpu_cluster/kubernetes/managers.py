@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ MANAGERS = {
 # Name parts of DaemonSets that allocate no GPUs although they use an image listed above.
 _HELPERS = ("feature-discovery", "mps-control-daemon")
 _NFD_IMAGE = "node-feature-discovery"
+# Folders of a kubelet in which device plugins and DRA drivers register (k8s.io/kubelet v0.36.3
+# pkg/apis/deviceplugin/v1beta1/constants.go, DevicePluginPath), and the folders above them.
+_REGISTRATION = frozenset({"device-plugins", "plugins_registry", "kubelet", "lib", "var", ""})
 # Annotation of objects from this project's own charts.
 OWNER = "gpu-cluster/owner"
 # Annotations in which Helm records the release of an object.
@@ -44,6 +48,9 @@ class Manager:
         ours: True if the DaemonSet belongs to a chart of this project.
         release: Namespace and name of the Helm release in the DaemonSet's annotations.
         controller: Kind of the object that controls the DaemonSet; empty if none does.
+        reaches_node: Whether the pods can do what their image is for: allocate GPUs by a folder of
+            the kubelet, or read features in folders of the node. An image alone proves nothing,
+            because any tenant may write its name.
     """
 
     what: str
@@ -54,6 +61,7 @@ class Manager:
     ours: bool = False
     release: tuple[str, str] | None = None
     controller: str = ""
+    reaches_node: bool = True
 
 
 def daemon_set(item: Json) -> Manager | None:
@@ -85,7 +93,19 @@ def daemon_set(item: Json) -> Manager | None:
             ),
             "",
         ),
+        reaches_node=_reaches_node(spec, software),
     )
+
+
+def _reaches_node(spec: Json, what: str) -> bool:
+    paths = [str((volume.get("hostPath") or {}).get("path") or "") for volume in _volumes(spec)]
+    folders = [PurePosixPath(path).name for path in paths if path]
+    return any(what == NFD or folder in _REGISTRATION for folder in folders)
+
+
+def _volumes(spec: Json) -> list[Json]:
+    volumes: list[Json] = spec.get("volumes") or []
+    return volumes
 
 
 def helm_release(item: Json) -> tuple[str, str] | None:

@@ -85,7 +85,8 @@ def claims_served(context: str, surroundings: Surroundings) -> Iterator[Fault]:
 def features_twice(surroundings: Surroundings, cure: str) -> Iterator[Fault]:
     """Yield a fault for each running Node Feature Discovery that the chart did not install."""
     for item in surroundings.managers:
-        if item.what == NFD and item.namespace not in surroundings.namespaces:
+        is_foreign = item.namespace not in surroundings.namespaces
+        if item.what == NFD and is_foreign and item.reaches_node:
             yield Fault(
                 f"DaemonSet {item.namespace}/{item.name}",
                 "a Node Feature Discovery that is there already",

@@ -151,6 +151,8 @@ def _check_other_platforms(
     for item in surroundings.managers:
         if item.what == NFD or item.ours or item.namespace in surroundings.namespaces:
             continue
+        if not item.reaches_node:
+            continue
         selector = item.selector.items()
         if not item.scheduled or not any(selector <= labels.items() for labels in nodes):
             continue

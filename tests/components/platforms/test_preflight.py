@@ -67,11 +67,19 @@ def faults_of(way: str, host: HostFacts | None = None, **changes: Any) -> list[s
     ]
 
 
-def item(image: str, name: str = "plugin", namespace: str = "other", **spec: Any) -> Manager:
+def item(
+    image: str,
+    name: str = "plugin",
+    namespace: str = "other",
+    path: str = "/var/lib/kubelet/device-plugins",
+    **spec: Any,
+) -> Manager:
+    volumes = [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": path}}]
+    pod = {"containers": [{"image": image}], "volumes": volumes if path else [], **spec}
     kept = daemon_set(
         {
             "metadata": {"name": name, "namespace": namespace},
-            "spec": {"template": {"spec": {"containers": [{"image": image}], **spec}}},
+            "spec": {"template": {"spec": pod}},
             "status": {"desiredNumberScheduled": 2},
         }
     )
@@ -183,6 +191,24 @@ def test_another_manager_on_the_same_nodes_is_refused_and_elsewhere_is_not() -> 
     ours = replace(plugin, namespace="nvidia-device-plugin")
     for harmless in (elsewhere, idle, ours, replace(plugin, ours=True)):
         assert faults_of("gpu-manager", managers=[harmless]) == []
+
+
+@pytest.mark.promise(
+    "A DaemonSet with the image of a device plugin stops no deployment if it can't register one."
+)
+@pytest.mark.parametrize("path", ["", "/data", "/var/lib/kubelet/pod-resources"])
+def test_a_tenants_daemon_set_with_the_image_of_a_manager_stops_no_deployment(path: str) -> None:
+    plugin = item("evil.example/k8s-device-plugin:v1", namespace="team-a", path=path)
+    assert faults_of("device-plugin", managers=[plugin]) == []
+    nfd = item("evil.example/node-feature-discovery:v1", namespace="team-a", path="")
+    assert faults_of("gpu-operator-preinstalled", managers=[nfd]) == []
+
+
+@pytest.mark.parametrize("path", ["/var/lib/k0s/kubelet/device-plugins/", "/var/lib/kubelet", "/"])
+def test_a_manager_that_can_register_is_refused_on_each_distribution(path: str) -> None:
+    plugin = item("registry/nvidia/k8s-device-plugin:v0.17.0", path=path)
+    (text,) = faults_of("device-plugin", managers=[plugin])
+    assert "found NVIDIA's device plugin on nodes of the pools" in text
 
 
 def test_what_gives_no_gpu_out_is_no_manager() -> None:

@@ -103,7 +103,9 @@ def space(name: str, **metadata: object) -> World:
 def foreign_plugin(project: Project) -> AbstractContextManager[None]:
     labels = {"app": "other-plugin"}
     container = {"name": "c", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.0"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+    folder = {"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}
+    spec = {"containers": [container], "volumes": [folder]}
+    template = {"metadata": {"labels": labels}, "spec": spec}
     body = {
         "metadata": {"name": "other-plugin"},
         "spec": {"selector": {"matchLabels": labels}, "template": template},

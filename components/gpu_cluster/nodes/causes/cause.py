@@ -74,6 +74,8 @@ class Around:
             events are quoted, and their words choose no cure.
         nodes: All nodes.
         pods: All pods.
+        platform_namespaces: Namespaces in which a pod with the image of a device plugin is one. A
+            tenant may run any image elsewhere. None: not known.
         quotas: ResourceQuotas of the pod's namespace.
         slices: ResourceSlices of the cluster.
         claims: ResourceClaims of the pod's namespace.
@@ -87,6 +89,7 @@ class Around:
     trusted_events: bool = False
     nodes: tuple[Json, ...] = ()
     pods: tuple[Json, ...] = ()
+    platform_namespaces: frozenset[str] | None = None
     quotas: tuple[Json, ...] = ()
     slices: tuple[Json, ...] = ()
     claims: tuple[Json, ...] = ()

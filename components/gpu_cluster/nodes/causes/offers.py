@@ -76,13 +76,13 @@ def explain_offer(resource: str, around: Around) -> Cause:
         text += f": 0 of {total} are allocatable"
     # Without a node that ever had the resource, any node may be one that should have it.
     return _append_cause(
-        text, _explain_plugin(own or list(around.nodes), around.pods, has_devices=total > 0)
+        text, _explain_plugin(own or list(around.nodes), around, has_devices=total > 0)
     )
 
 
-def explain_plugin(node: str, pods: Iterable[Json]) -> Cause | None:
+def explain_plugin(node: str, around: Around) -> Cause | None:
     """Return a cause if a pod of a device plugin on a node is not ready, else None."""
-    here = [pod for pod in _plugin_pods([node], pods) if not is_ready(pod)]
+    here = [pod for pod in _plugin_pods([node], around) if not is_ready(pod)]
     return _explain_unready(here[0]) if here else None
 
 
@@ -116,19 +116,25 @@ def _explain_labels(resource: str, nodes: Iterable[Json]) -> Cause | None:
     return None
 
 
-def _plugin_pods(nodes: Iterable[str], pods: Iterable[Json]) -> list[Json]:
-    names = set(nodes)
-    return [pod for pod in pods if pod["spec"].get("nodeName") in names and allocates_gpus(pod)]
+def _plugin_pods(nodes: Iterable[str], around: Around) -> list[Json]:
+    names, spaces = set(nodes), around.platform_namespaces
+    return [
+        pod
+        for pod in around.pods
+        if pod["spec"].get("nodeName") in names
+        and (spaces is None or pod["metadata"]["namespace"] in spaces)
+        and allocates_gpus(pod)
+    ]
 
 
-def _explain_plugin(nodes: Sequence[Json], pods: Iterable[Json], *, has_devices: bool) -> Cause:
+def _explain_plugin(nodes: Sequence[Json], around: Around, *, has_devices: bool) -> Cause:
     """Return what the pods of device plugins on some nodes do, and what would help.
 
     Args:
         has_devices: Whether the nodes have such devices, of which none is allocatable.
     """
     names = [str(node["metadata"]["name"]) for node in nodes]
-    here = _plugin_pods(names, pods)
+    here = _plugin_pods(names, around)
     if not here:
         where = shortened([printable(name, NAME) for name in names], NAMED) or "the nodes"
         return Cause(

@@ -137,7 +137,7 @@ def _explain_rejection(pod: Json, around: Around) -> Cause | None:
     text = f"not admitted by the kubelet, {shown(reason)}: {shown(message)}"
     where = printable(node, 120)
     if reason in ("UnexpectedAdmissionError", "UnknownReason") or reason.startswith("OutOf"):
-        if plugin := explain_plugin(node, around.pods):
+        if plugin := explain_plugin(node, around):
             text, cure = f"{text}; {plugin.text}", plugin.cure
             return Cause(kind=Kind.ADMISSION, text=text, cure=cure)
         fallback = f"see the log of the device plugin's pod on node {where}; {AGAIN}"

@@ -168,6 +168,20 @@ def test_the_words_of_an_event_that_a_tenant_may_have_written_choose_no_cure(
     assert chosen.cure == explained("words that are not known").cure
 
 
+@pytest.mark.promise("A tenant's pod is not named as the device plugin, whatever its image.")
+def test_a_pod_of_a_tenant_is_not_named_as_the_device_plugin() -> None:
+    forged = pod(node="gpu-1", name="evil", phase="Pending")
+    forged["spec"]["containers"][0]["image"] = "evil.example/k8s-device-plugin:v1"
+    withdrawn = node("gpu-1")
+    withdrawn["status"]["allocatable"] = {GPU: "0"}
+    around = Around(nodes=(withdrawn,), pods=(forged,))
+    assert "team/evil" in known(cause_of(pod({GPU: "1"}), around)).text
+    trusted = replace(around, platform_namespaces=frozenset({"nvidia-device-plugin"}))
+    found = known(cause_of(pod({GPU: "1"}), trusted))
+    assert "team/evil" not in str(found)
+    assert "no pod of a device plugin runs on gpu-1" in found.text
+
+
 def test_a_sandbox_of_a_runtime_class_names_it_whatever_an_event_says() -> None:
     given = pod(node="gpu-1", phase="Pending", spec={"runtimeClassName": "nvidia"})
     around = Around(events=(event("FailedCreatePodSandBox", "x"),))
