@@ -3,6 +3,34 @@
 # Protocols". State: ports (tool and port that these scripts opened), firewalls (tool and its
 # previous state). For --no-reload see unit_on.
 
+# Names a firewall that these scripts do not configure: a declared firewall would seem to be done.
+check_firewall() {
+    ! firewalld_runs && ! ufw_runs || return 0
+    closed=$(closing_chain)
+    [ -z "$closed" ] ||
+        problem "$closed, and neither firewalld nor ufw runs" "a firewall that firewalld or ufw manages" \
+            "open what the host needs there ($GC_PORTS), and declare system.firewall: leave"
+}
+
+# closing_chain: prints the first chain that drops what comes in, unless a rule allows it: of nftables,
+# or of iptables if its own tables are loaded (nft(8); iptables(8), -S). It only reads.
+closing_chain() {
+    {
+        ! have nft || timeout 30 nft list ruleset 2>/dev/null | awk '
+            $1 == "table" { table = $2 " " $3 }
+            $1 == "chain" { chain = $2; input = 0 }
+            / hook input / { input = 1 }
+            input && (/policy drop;/ || /^[ \t]*(counter packets [0-9]+ bytes [0-9]+ )?(drop|reject)( with .*)?$/) {
+                print "chain " chain " of nftables (table " table "), which drops what no rule of it allows"
+                input = 0
+            }'
+        if grep -qsx filter "$root/proc/net/ip_tables_names" && have iptables &&
+            timeout 30 iptables -S INPUT 2>/dev/null | grep -Eq '^-P INPUT DROP|^-A INPUT -j (DROP|REJECT)'; then
+            echo "chain INPUT of iptables, which drops what no rule of it allows"
+        fi
+    } | head -n 1
+}
+
 apply_firewall() {
     case $GC_FIREWALL in
         rules)
