@@ -111,7 +111,9 @@ class Helm:
             answer = self._stub.Invoke(request, timeout=LIMIT)
         except grpc.RpcError as error:
             raise HelmRefused(error.details()) from None
-        objects: list[Json] = _whole_numbers(json_format.MessageToDict(answer)["return"]["result"])
+        objects: list[Json] = _as_whole_numbers(
+            json_format.MessageToDict(answer)["return"]["result"]
+        )
         return objects
 
     def install(self, release: str, chart: Path, values: Mapping[str, Any], namespace: str) -> None:
@@ -138,13 +140,13 @@ class Helm:
             raise HelmRefused(error.details()) from None
 
 
-def _whole_numbers(tree: Any) -> Any:
+def _as_whole_numbers(tree: Any) -> Any:
     """Convert whole floating-point numbers to integers.
 
     The plugin's gRPC protocol transports every number as floating-point.
     """
     if isinstance(tree, dict):
-        return {key: _whole_numbers(value) for key, value in tree.items()}
+        return {key: _as_whole_numbers(value) for key, value in tree.items()}
     if isinstance(tree, list):
-        return [_whole_numbers(item) for item in tree]
+        return [_as_whole_numbers(item) for item in tree]
     return int(tree) if isinstance(tree, float) and tree.is_integer() else tree

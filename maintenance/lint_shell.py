@@ -108,7 +108,7 @@ def workflow_scripts() -> dict[str, str]:
     return scripts
 
 
-def _check(shellcheck: list[str], shell: str, scripts: dict[str, str]) -> list[str]:
+def _check_scripts(shellcheck: list[str], shell: str, scripts: dict[str, str]) -> list[str]:
     """Return the names of the scripts that shellcheck complains about; it prints the details."""
     faulty = []
     for name, text in scripts.items():
@@ -122,8 +122,8 @@ def main() -> None:
     """Check all scripts and workflows; exit with 1 if shellcheck or actionlint complains."""
     shellcheck = _find_shellcheck()
     files = subprocess.run([shellcheck, *shell_scripts()], cwd=ROOT).returncode
-    faulty = _check([shellcheck, MEANT], "sh", host_scripts())
-    faulty += _check([shellcheck], "bash", workflow_scripts())
+    faulty = _check_scripts([shellcheck, MEANT], "sh", host_scripts())
+    faulty += _check_scripts([shellcheck], "bash", workflow_scripts())
     for name in faulty:
         print(f"shellcheck: faults above in: {name}", file=sys.stderr)
     actionlint = toolchain.ensure("actionlint")["actionlint"].path

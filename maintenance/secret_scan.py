@@ -33,7 +33,7 @@ def found_in(content: bytes) -> list[str]:
     return [kind for kind, pattern in _ANY.items() if pattern.search(content)]
 
 
-def _run_git(*arguments: str, text: bytes = b"") -> bytes:
+def _git_output(*arguments: str, text: bytes = b"") -> bytes:
     done = subprocess.run(
         ["git", *arguments], cwd=ROOT, input=text, capture_output=True, check=True
     )
@@ -42,10 +42,10 @@ def _run_git(*arguments: str, text: bytes = b"") -> bytes:
 
 def blobs() -> dict[str, str]:
     """Return a path for each file version in the history and in the index, by git object id."""
-    lines = _run_git("rev-list", "--objects", "--all").decode(errors="replace").splitlines()
+    lines = _git_output("rev-list", "--objects", "--all").decode(errors="replace").splitlines()
     pairs = (line.partition(" ") for line in lines)
     paths = {name: path for name, _, path in pairs if path}
-    for line in _run_git("ls-files", "--stage").decode(errors="replace").splitlines():
+    for line in _git_output("ls-files", "--stage").decode(errors="replace").splitlines():
         words, _, path = line.partition("\t")
         paths[words.split()[1]] = path
     return paths
@@ -53,7 +53,7 @@ def blobs() -> dict[str, str]:
 
 def _blob_contents(names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
     """Yield the id and content of git blobs with one git command; skip trees and commits."""
-    data = _run_git("cat-file", "--batch", text="\n".join(names).encode())
+    data = _git_output("cat-file", "--batch", text="\n".join(names).encode())
     place = 0
     while place < len(data):
         end = data.index(b"\n", place)

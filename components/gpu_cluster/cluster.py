@@ -204,7 +204,7 @@ class GpuCluster(pulumi.ComponentResource):
 
     async def _once_known(self, args: GpuClusterArgs) -> _Results:
         """Wait for SSH key and kubeconfig, inspect the cluster, and declare its resources."""
-        key, kubeconfig = await _value(self._key), await _value(self._kubeconfig)
+        key, kubeconfig = await _known_value(self._key), await _known_value(self._kubeconfig)
         with given(kubeconfig):
             return self._declare(args, self._observe(args, key, kubeconfig))
 
@@ -221,9 +221,9 @@ class GpuCluster(pulumi.ComponentResource):
         places = origins(args.settings) if isinstance(args.settings, Mapping) else {}
         unknown = UNKNOWN.format(self._called) if waits else ""
         with failures_written(self._called, args.source):
-            _refuse(refused(self.desired.hosts, key, args.join_token))
+            _raise_faults(refused(self.desired.hosts, key, args.join_token))
             if kubeconfig is not None:
-                _refuse(filter(None, [missing_context(self.desired.context, args.source)]))
+                _raise_faults(filter(None, [missing_context(self.desired.context, args.source)]))
             recorded = recorded_hosts(self._called) if Part.HOSTS in self.PARTS else ()
             found, change = inspect(self._called, self.desired, key, args.source, unknown, recorded)
             silent = found.difference.hosts.unreached
@@ -242,7 +242,7 @@ class GpuCluster(pulumi.ComponentResource):
             RunError: There are two clusters, or a file of the network add-on can't be read.
         """
         if args.kubeconfig is not None and self.desired.kubeadm is not None:
-            _refuse(
+            _raise_faults(
                 [
                     Fault(
                         "kubeconfig",
@@ -479,7 +479,7 @@ class GpuCluster(pulumi.ComponentResource):
             raise pulumi.RunError(f"{args.source}: {error}") from None
         if self.PLATFORM and settings.platform != self.PLATFORM:
             cure = f"write {self.PLATFORM}, or declare the whole as `GpuCluster`"
-            _refuse([fault(("platform",), settings.platform, f"{self.PLATFORM} here", cure)])
+            _raise_faults([fault(("platform",), settings.platform, f"{self.PLATFORM} here", cure)])
         return settings
 
 
@@ -549,13 +549,13 @@ def _recorded(args: GpuClusterArgs) -> str:
     return recorded_settings(settings, has_secrets=args.secret_values)
 
 
-def _refuse(faults: Iterable[Fault]) -> None:
+def _raise_faults(faults: Iterable[Fault]) -> None:
     """Raise a RunError with one line per fault, if there are faults."""
     if lines := list(map(str, faults)):
         raise pulumi.RunError("\n".join(lines))
 
 
-async def _value(output: pulumi.Output[str] | None) -> str | None:
+async def _known_value(output: pulumi.Output[str] | None) -> str | None:
     """Return the value of an output, or None if there is no output or it is not known yet."""
     if output is None or not await output.is_known():
         return None

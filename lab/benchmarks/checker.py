@@ -109,7 +109,7 @@ def _sample_pod(index: int) -> dict[str, Any]:
     }
 
 
-def _write(folder: Path) -> None:
+def _write_inputs(folder: Path) -> None:
     """Write the test pods, one per file, and the equivalent rules for kyverno and kube-linter."""
     (folder / "pods").mkdir()
     for index in range(PODS):
@@ -150,7 +150,7 @@ def _count_wrong(output: str) -> int:
     return len({violation["subject"] for violation in privileged})
 
 
-def _run(command: list[str], wrong: Callable[[str], int]) -> Sample:
+def _run_tool(command: list[str], wrong: Callable[[str], int]) -> Sample:
     """Run a tool once and measure it.
 
     The tool must exit with 0 or 1, and report the expected number of privileged pods.
@@ -181,13 +181,13 @@ def run() -> dict[str, Any]:
     seconds: dict[str, list[Sample]] = {name: [] for name in ("ours", *tools)}
     with tempfile.TemporaryDirectory(prefix="checker-") as place:
         folder = Path(place)
-        _write(folder)
+        _write_inputs(folder)
         pods = folder / "pods"
         for _ in range(ROUNDS):
-            seconds["ours"].append(_run(_our_command(pods), _count_wrong))
+            seconds["ours"].append(_run_tool(_our_command(pods), _count_wrong))
             for name, path in tools.items():
                 command = COMPARED[name].command(path, folder, pods)
-                seconds[name].append(_run(command, COMPARED[name].wrong))
+                seconds[name].append(_run_tool(command, COMPARED[name].wrong))
     for name, samples in seconds.items():
         wall, cpu = (statistics.median(getattr(s, key) for s in samples) for key in ("wall", "cpu"))
         print(f"B6: {PODS} pods by {name}: {wall:.1f} s, {cpu:.1f} s of processor time")

@@ -37,19 +37,19 @@ def arguments(resource: dict[str, Any]) -> dict[str, Any]:
     if resource["type"] == "kubernetes:helm.sh/v3:Release":
         given = {key: value for key, value in given.items() if value and key != "version"}
     if resource["type"].startswith("pulumi:providers:"):
-        return {key: _plain_data(value) for key, value in given.items() if key != "version"}
-    return {snake_case(key): _plain_data(value) for key, value in given.items()}
+        return {key: _plain_inputs(value) for key, value in given.items() if key != "version"}
+    return {snake_case(key): _plain_inputs(value) for key, value in given.items()}
 
 
-def _plain_data(value: Any) -> Any:
+def _plain_inputs(value: Any) -> Any:
     if isinstance(value, dict):
         if SIGNATURE in value:
             return {MARK: json.loads(value["plaintext"])}
-        return {key: _plain_data(item) for key, item in value.items() if key not in NOT_GIVEN}
+        return {key: _plain_inputs(item) for key, item in value.items() if key not in NOT_GIVEN}
     return value
 
 
-def _name(urn: str) -> str:
+def _name_in_urn(urn: str) -> str:
     return urn.rsplit("::", 1)[-1]
 
 
@@ -65,17 +65,17 @@ def program(resources: list[dict[str, Any]]) -> dict[str, Any]:
         if resource["type"] == "pulumi:pulumi:Stack":
             outputs = resource.get("outputs", {})
             continue
-        provider = _name(resource.get("provider", "").rsplit("::", 1)[0])
-        if _name(resource["urn"]).startswith("default_"):
+        provider = _name_in_urn(resource.get("provider", "").rsplit("::", 1)[0])
+        if _name_in_urn(resource["urn"]).startswith("default_"):
             continue  # Skip default providers, because the engine creates them itself.
         declared.append(
             {
                 "type": resource["type"],
-                "name": _name(resource["urn"]),
+                "name": _name_in_urn(resource["urn"]),
                 "component": not resource["custom"],
-                "parent": _name(resource.get("parent", "")),
+                "parent": _name_in_urn(resource.get("parent", "")),
                 "provider": "" if provider.startswith("default_") else provider,
-                "dependsOn": [_name(urn) for urn in resource.get("dependencies", [])],
+                "dependsOn": [_name_in_urn(urn) for urn in resource.get("dependencies", [])],
                 "arguments": arguments(resource) if resource["custom"] else {},
                 "outputs": resource.get("outputs", {}),
             }

@@ -236,7 +236,7 @@ def circles(found: Iterable[Edge]) -> list[list[str]]:
     for edge in found:
         after.setdefault(edge.source, []).append(edge.target)
         after.setdefault(edge.target, [])
-    reached = {name: _reach(after, name) for name in after}
+    reached = {name: _reachable_modules(after, name) for name in after}
     groups = {
         tuple(sorted(other for other in reached[name] if name in reached[other]))
         for name in after
@@ -245,7 +245,7 @@ def circles(found: Iterable[Edge]) -> list[list[str]]:
     return sorted(list(group) for group in groups if len(group) > 1)
 
 
-def _reach(after: dict[str, list[str]], name: str) -> set[str]:
+def _reachable_modules(after: dict[str, list[str]], name: str) -> set[str]:
     seen: set[str] = set()
     waiting = list(after[name])
     while waiting:

@@ -155,11 +155,11 @@ def repetitions(lists: list[List]) -> list[str]:
         f"{first.name} and {second.name}: {', '.join(sorted(common))}"
         for first, second in combinations(lists, 2)
         if len(common := first.texts & second.texts) >= COMMON
-        if first.module != second.module and not _is_known(first, second)
+        if first.module != second.module and not _is_registered(first, second)
     ]
 
 
-def _is_known(first: List, second: List) -> bool:
+def _is_registered(first: List, second: List) -> bool:
     for one, other in ((first, second), (second, first)):
         if any(one.is_named(name) and other.is_named(REGISTER[name][1]) for name in REGISTER):
             return True

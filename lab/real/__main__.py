@@ -174,11 +174,11 @@ class Report:
         return 1 if self.problems else 0
 
 
-def _end(number: int, frame: object) -> None:
+def _exit_on_signal(number: int, frame: object) -> None:
     # Exit by an exception, so that all processes and mounts of the nodes are cleaned up.
     raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     sys.exit(main())

@@ -93,7 +93,7 @@ def operator_files() -> Path:
 
 
 def _module_files(folder: str, module: str) -> Path:
-    line = _run(ROOT / folder, golang.find_go(print), "mod", "download", "-json", module)
+    line = _run_command(ROOT / folder, golang.find_go(print), "mod", "download", "-json", module)
     return Path(json.loads(line)["Dir"])
 
 
@@ -135,11 +135,11 @@ def _build_part(real_part: RealPart) -> dict[str, Path]:
     if store.read(entry) is None:
         with store.lock(print):
             if store.read(entry) is None:
-                _publish(real_part, store, entry)
+                _publish_part(real_part, store, entry)
     return {path.name: path for path in entry.iterdir() if path.suffix != ".json"}
 
 
-def _publish(real_part: RealPart, store: Store, entry: Path) -> None:
+def _publish_part(real_part: RealPart, store: Store, entry: Path) -> None:
     print(f"real parts: building {real_part.module} {real_part.version}", flush=True)
     staged = store.stage()
     if real_part is MOCK:
@@ -178,10 +178,12 @@ def _run_go(real_part: RealPart, folder: Path, *arguments: str) -> None:
     extern = (f"'-extldflags={_LAZY}'",) if real_part.native else ()
     tags = (f"-tags={real_part.tags}",) if real_part.tags else ()
     flags = ("-ldflags=" + " ".join(("-s", "-w", *extern, *stamped)), *tags, *FLAGS)
-    _run(folder, golang.find_go(print), "build", *flags, *arguments, native=real_part.native)
+    _run_command(
+        folder, golang.find_go(print), "build", *flags, *arguments, native=real_part.native
+    )
 
 
-def _run(folder: Path, go: Path, *arguments: str, native: bool = False) -> str:
+def _run_command(folder: Path, go: Path, *arguments: str, native: bool = False) -> str:
     environment = {**golang.environment(), "CGO_ENABLED": "1" if native else "0"}
     if "-buildmode=c-shared" in arguments:
         environment["CGO_LDFLAGS"] = SHARED

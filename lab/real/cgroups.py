@@ -31,7 +31,7 @@ def remove(node: str) -> None:
         deadline = time.monotonic() + _LIMIT
         while group.exists() and time.monotonic() < deadline:
             for folder, _, _ in os.walk(group, topdown=False):
-                _end(Path(folder))
+                _end_group(Path(folder))
                 with contextlib.suppress(OSError):
                     Path(folder).rmdir()
             time.sleep(0.05)
@@ -43,7 +43,7 @@ def _list_hierarchies() -> list[Path]:
     return [path for path in ROOT.iterdir() if path.is_dir() and not path.is_symlink()]
 
 
-def _end(group: Path) -> None:
+def _end_group(group: Path) -> None:
     with contextlib.suppress(OSError):
         for pid in (group / "cgroup.procs").read_text().split():
             os.kill(int(pid), signal.SIGKILL)

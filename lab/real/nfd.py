@@ -87,10 +87,10 @@ def rendered() -> tuple[Json, ...]:
             manifests = helm.render(chart, resolve(cluster, "test").platform.values(), NAMESPACE)
         finally:
             helm.close()
-    return (*_read_definitions(chart), *manifests)
+    return (*_definitions_in_chart(chart), *manifests)
 
 
-def _read_definitions(chart: Path) -> list[Json]:
+def _definitions_in_chart(chart: Path) -> list[Json]:
     (archive,) = chart.glob("charts/node-feature-discovery-*.tgz")
     with tarfile.open(archive) as files:
         text = files.extractfile("node-feature-discovery/crds/nfd-api-crds.yaml") or io.BytesIO()

@@ -93,7 +93,7 @@ def _by_rules(lab: Lab, node: str) -> tuple[dict[str, str], list[str]]:
     )
 
 
-def _add(item: Any) -> Act:
+def _add_rule(item: Any) -> Act:
     return lambda lab, node: nfd.ensure(lab, item(), RULES)
 
 
@@ -140,7 +140,7 @@ PHASES = (
                 _by_rules,
                 ({"example.com/team": "b"}, ["nvidia.com/gpu"]),
                 _MASTER,
-                _add(lambda: rule("b", {"example.com/team": "b"})),
+                _add_rule(lambda: rule("b", {"example.com/team": "b"})),
             ),
             Case(
                 "of two rules the later name wins; strange keys are changed or left out",
@@ -150,7 +150,7 @@ PHASES = (
                     ["example.com/team", "nvidia.com/gpu"],
                 ),
                 _RULES,
-                _add(_others_rule),
+                _add_rule(_others_rule),
             ),
             Case("with rules go what they gave", _by_rules, ({}, []), _MASTER, _take_rules),
             Case(

@@ -71,7 +71,7 @@ def _leave_out(document: Json) -> None:
         pool["unhealthyDevices"] = {nodes[0]: {"index": [0, 3]}}
 
 
-def _by_class(document: Json) -> None:
+def _use_class_resources(document: Json) -> None:
     for pool in document["pools"]:
         del pool["unhealthyDevices"]
     document["runtime"] = {"defaultRuntime": "runc"}
@@ -211,7 +211,7 @@ STEPS = (
             ),
             Case("a withdrawn GPU isn't offered", gpus, (GPUS, GPUS - 1), _PLUGIN, withdraw),
         ),
-        _by_class,
+        _use_class_resources,
     ),
     Step(
         "the stack is destroyed",

@@ -83,7 +83,7 @@ def validates(plugin: Json | None = None, **validation: Any) -> Act:
     """Return a function that validates a node and keeps the program's output in the lab."""
 
     def act(lab: Lab, node: str) -> None:
-        _run(
+        _run_program(
             lab, node, "validation", "validate", _pool_document(lab, node, plugin or {}, validation)
         )
 
@@ -92,7 +92,7 @@ def validates(plugin: Json | None = None, **validation: Any) -> Act:
 
 def forgets(lab: Lab, node: str) -> None:
     """Remove the node's validation record, as `destroy` does."""
-    _run(lab, node, "validation", "forget", _pool_document(lab, node, {}, {}))
+    _run_program(lab, node, "validation", "forget", _pool_document(lab, node, {}, {}))
 
 
 def measures(**validation: Any) -> Act:
@@ -100,7 +100,7 @@ def measures(**validation: Any) -> Act:
 
     def act(lab: Lab, node: str) -> None:
         cluster = declared(lab, node, {}, **validation)
-        _run(lab, node, "tests", "measure", resolve(cluster, node).validation.measuring)
+        _run_program(lab, node, "tests", "measure", resolve(cluster, node).validation.measuring)
 
     return act
 
@@ -167,7 +167,7 @@ def _pool_document(lab: Lab, node: str, plugin: Json, validation: Json) -> PoolV
     return resolve(cluster, node).validation.pools[0]
 
 
-def _run(
+def _run_program(
     lab: Lab, node: str, program: str, action: str, request: PoolValidation | Measuring
 ) -> None:
     """Run one of this project's programs and store its output in the lab's `said`.

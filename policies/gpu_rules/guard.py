@@ -75,7 +75,7 @@ def check_declared(
     """
     if not type_.startswith(PREFIXES):
         return
-    plain = _plain_data(props)
+    plain = _plain_arguments(props)
     if not isinstance(plain, dict):
         return
     broken = [
@@ -88,7 +88,7 @@ def check_declared(
         raise RuleBroken(f"{type_} {name}: rejected by the GPU rules\n{lines}")
 
 
-def _plain_data(value: object, names: _Names = _Names.OURS) -> object:
+def _plain_arguments(value: object, names: _Names = _Names.OURS) -> object:
     """Return a resource's arguments as plain data with Kubernetes' field names.
 
     Each Pulumi output becomes `UNKNOWN`.
@@ -100,11 +100,11 @@ def _plain_data(value: object, names: _Names = _Names.OURS) -> object:
         result: dict[str, object] = {}
         for key, item in items.items():
             if item is not None and isinstance(key, str):
-                name = _camel_case(key) if names is _Names.OURS else key
-                result[name] = _plain_data(item, _names_below(name, names))
+                name = _field_name(key) if names is _Names.OURS else key
+                result[name] = _plain_arguments(item, _names_below(name, names))
         return result
     if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        return [_plain_data(item, names) for item in value]
+        return [_plain_arguments(item, names) for item in value]
     return value
 
 
@@ -116,6 +116,6 @@ def _names_below(name: str, names: _Names) -> _Names:
     return _Names.OURS
 
 
-def _camel_case(name: str) -> str:
+def _field_name(name: str) -> str:
     head, *further_words = name.split("_")
     return head + "".join(word[:1].upper() + word[1:] for word in further_words)

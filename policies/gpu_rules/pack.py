@@ -134,7 +134,9 @@ def judge_stack_by(settings: Mapping[str, Any], args: StackValidationArgs) -> li
     return evaluate_stack(filter(None, manifests), context_for(settings))
 
 
-def _report(violations: Iterable[Violation], severity: Severity, report: ReportViolation) -> None:
+def _report_violations(
+    violations: Iterable[Violation], severity: Severity, report: ReportViolation
+) -> None:
     for violation in violations:
         if violation.severity is severity:
             report(violation.message, None)
@@ -148,12 +150,12 @@ def _report_first(subject: object, find: Callable[[], Judgement], report: Report
         report(str(error), None)
         return
     _judged.subject, _judged.violations, _judged.remarks = subject, violations, remarks
-    _report(violations, Severity.MANDATORY, report)
+    _report_violations(violations, Severity.MANDATORY, report)
 
 
 def _report_second(subject: object, report: ReportViolation) -> None:
     if getattr(_judged, "subject", None) == subject:
-        _report(_judged.violations, Severity.ADVISORY, report)
+        _report_violations(_judged.violations, Severity.ADVISORY, report)
         for remark in _judged.remarks:
             report(remark, None)
 

@@ -41,7 +41,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
         problem
         for item in errors
         if not (item["type"] == "missing" and item["loc"] in mistyped)
-        for problem in _explain(root, item)
+        for problem in _explain_error(root, item)
     ]
 
 
@@ -54,7 +54,7 @@ def _nearest_key(root: type[Model], location: Location) -> str | None:
     return near if similarity(str(location[-1]), near) >= LIKE_ENOUGH else None
 
 
-def _explain(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
+def _explain_error(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
     """Yield the fault for one pydantic error, or nothing for a consequential error."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})

@@ -116,7 +116,7 @@ def parse(text: str, *, tags: bool = False) -> Document:
         if node is None:
             return Document(None, {})
         lines: dict[Location, int] = {}
-        _check(node, (), lines, set(), [0])
+        _check_node(node, (), lines, set(), [0])
         return Document(loader.construct_document(node), lines)
     except yaml.YAMLError as error:
         raise _syntax_fault(error, text) from None
@@ -166,7 +166,7 @@ def node_of(text: str) -> yaml.Node | None:
     return yaml.compose(text, Loader=_Loader)
 
 
-def _check(
+def _check_node(
     node: yaml.Node, at: Location, lines: dict[Location, int], above: set[int], count: list[int]
 ) -> None:
     """Record line numbers; reject repeated keys, endless aliases and too many values."""
@@ -185,7 +185,7 @@ def _check(
     above.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            _check(item, (*at, index), lines, above, count)
+            _check_node(item, (*at, index), lines, above, count)
     elif isinstance(node, yaml.MappingNode):
         line_of: dict[str, int] = {}
         for key, value in node.value:
@@ -200,7 +200,7 @@ def _check(
                 )
             line_of[name] = line_number
             lines[(*at, name)] = line_number
-            _check(value, (*at, name), lines, above, count)
+            _check_node(value, (*at, name), lines, above, count)
     above.discard(id(node))
 
 

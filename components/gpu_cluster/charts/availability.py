@@ -99,12 +99,12 @@ def _fetch_contents(desired: WantedChart) -> ChartContents | None:
         # The index file is described in the Helm documentation, "The Chart Repository Guide".
         index = f"{place.rstrip('/')}/index.yaml"
         try:
-            url = _archive_url(_read(index), index, desired.chart, desired.version)
+            url = _archive_url(_download_content(index), index, desired.chart, desired.version)
         except (OSError, ValueError) as error:
             raise _NotUsableError(
                 f"no chart from {index} ({printable(str(error), SHOWN)})"
             ) from None
-        return _unpack_archive(desired, url, lambda: _read(url))
+        return _unpack_archive(desired, url, lambda: _download_content(url))
     path = Path(place).expanduser()
     if place.endswith(".tgz"):
         return _unpack_archive(desired, place, path.read_bytes)
@@ -188,6 +188,6 @@ def _archive_url(index: bytes, address: str, chart: str, version: str) -> str:
     raise ValueError(f"no {chart} {version} by http")
 
 
-def _read(url: str) -> bytes:
+def _download_content(url: str) -> bytes:
     """Return the content at a URL; raise errors as `download`."""
     return download(urllib.request.Request(url), ANSWER, MOST)  # noqa: S310 # http and https only

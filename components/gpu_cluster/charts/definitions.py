@@ -70,29 +70,33 @@ def _is_empty(value: Any) -> bool:
 
 def _served_schemas(definition: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the name and the schema of each served version."""
-    versions = _as_mapping(definition.get("spec")).get("versions")
+    versions = _mapping_or_empty(definition.get("spec")).get("versions")
     for version in versions if isinstance(versions, list) else ():
-        entry = _as_mapping(version)
+        entry = _mapping_or_empty(version)
         if entry.get("served"):
-            schema = _as_mapping(_as_mapping(entry.get("schema")).get("openAPIV3Schema"))
+            schema = _mapping_or_empty(
+                _mapping_or_empty(entry.get("schema")).get("openAPIV3Schema")
+            )
             yield str(entry.get("name")), schema
 
 
 def _lacking_fields(live: Mapping[str, Any], charts: Mapping[str, Any], path: str) -> Iterator[str]:
     if live.get(_KEEPS) is True:
         return
-    live_properties = _as_mapping(live.get("properties"))
-    for key, schema in _as_mapping(charts.get("properties")).items():
+    live_properties = _mapping_or_empty(live.get("properties"))
+    for key, schema in _mapping_or_empty(charts.get("properties")).items():
         if key not in live_properties:
             yield f"{path}{key}"
         else:
             yield from _lacking_fields(
-                _as_mapping(live_properties[key]), _as_mapping(schema), f"{path}{key}."
+                _mapping_or_empty(live_properties[key]), _mapping_or_empty(schema), f"{path}{key}."
             )
     for inner in ("items", "additionalProperties"):
         if inner in charts and inner in live:
-            yield from _lacking_fields(_as_mapping(live[inner]), _as_mapping(charts[inner]), path)
+            yield from _lacking_fields(
+                _mapping_or_empty(live[inner]), _mapping_or_empty(charts[inner]), path
+            )
 
 
-def _as_mapping(value: Any) -> Mapping[str, Any]:
+def _mapping_or_empty(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}

@@ -37,8 +37,8 @@ def cure(table: Table, path: str, value: Any) -> str:
     if likeness >= MISSPELT:
         return f'write "{near}"'
     if places := _similar_places(table, path, value):
-        return _write(table, places, section)
-    if likeness >= LIKE_ENOUGH and not set(_split_words(key)) <= _known_words(table):
+        return _write_advice(table, places, section)
+    if likeness >= LIKE_ENOUGH and not set(_path_words(key)) <= _known_words(table):
         return f'write "{near}"'
     if setting := next(_settings_with_key(table, key), ""):
         return f"write {setting} of the stack file"
@@ -50,7 +50,7 @@ def cure(table: Table, path: str, value: Any) -> str:
     return "remove it"
 
 
-def _write(table: Table, places: list[str], section: str) -> str:
+def _write_advice(table: Table, places: list[str], section: str) -> str:
     if len(places) > COMMON:
         owner = section or "the chart"
         return f"remove it: {owner} has no such value"
@@ -77,7 +77,7 @@ def _similar_places(table: Table, path: str, value: Any) -> list[str]:
 
 def _values_with_key(table: Table, path: str, value: Any) -> Iterator[str]:
     key = path.rpartition(".")[2]
-    key_words = _split_words(key)
+    key_words = _path_words(key)
     inner = {
         known_path.rsplit(".", depth)[0] for known_path in table.values for depth in range(1, 6)
     }
@@ -85,7 +85,7 @@ def _values_with_key(table: Table, path: str, value: Any) -> Iterator[str]:
         steps = known_path.split(".")
         tails = (steps[start:] for start in range(len(steps)))
         if not any(
-            _split_words(".".join(tail)) == key_words or _is_same_key(tail, key) for tail in tails
+            _path_words(".".join(tail)) == key_words or _is_same_key(tail, key) for tail in tails
         ):
             continue
         if isinstance(value, Mapping) and known_path not in table.values:
@@ -108,7 +108,7 @@ def _settings_with_key(table: Table, key: str) -> Iterator[str]:
                 yield ".".join(steps[:length])
 
 
-def _split_words(text: str) -> list[str]:
+def _path_words(text: str) -> list[str]:
     """Return the words of a path in lower case: `a.driverRoot` has the words a, driver, root."""
     return [word.lower() for word in _WORD.findall(text)]
 
@@ -119,4 +119,4 @@ def _known_words(table: Table) -> set[str]:
 
 def _all_words(paths: Iterable[str]) -> Iterator[str]:
     for path in paths:
-        yield from _split_words(path)
+        yield from _path_words(path)

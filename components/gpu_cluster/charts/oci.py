@@ -60,7 +60,7 @@ def chart(registry: str, name: str, reference: str) -> bytes:
 def _get(url: str, token: str, registry: str) -> tuple[bytes, str]:
     """Return the content at a URL, and the token with which the registry served it."""
     try:
-        return _read(url, token), token
+        return _read_registry(url, token), token
     except urllib.error.HTTPError as error:
         challenge, code = str(error.headers.get("WWW-Authenticate", "")), error.code
         error.close()
@@ -81,7 +81,7 @@ def _request_token(challenge: str, registry: str) -> str:
         {k: parameters[k] for k in ("service", "scope") if k in parameters}
     )
     try:
-        document: Any = json.loads(_read(f"{realm}?{query}", ""))
+        document: Any = json.loads(_read_registry(f"{realm}?{query}", ""))
     except (OSError, ValueError, RecursionError):
         return ""
     token = (
@@ -90,7 +90,7 @@ def _request_token(challenge: str, registry: str) -> str:
     return token if isinstance(token, str) and re.fullmatch(r"[!-~]{1,16384}", token) else ""
 
 
-def _read(url: str, token: str) -> bytes:
+def _read_registry(url: str, token: str) -> bytes:
     headers = {"Accept": _ACCEPTED, **({"Authorization": f"Bearer {token}"} if token else {})}
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 # http and https only
     return download(request, LIMIT, MOST)

@@ -32,7 +32,7 @@ def unread(chart: ChartContents, values: Mapping[str, Any], prefix: str = "") ->
             inner = unread(below, value if isinstance(value, Mapping) else {}, f"{key}.")
             yield from (f"{prefix}{path}" for path in inner if path not in chart.read)
         elif key != "global":
-            for path in _walk_leaves(key, value, chart):
+            for path in _walk_value_paths(key, value, chart):
                 if not _is_read(chart, path):
                     yield f"{prefix}{path}"
 
@@ -63,7 +63,7 @@ def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
     return printable(f"{place}: {error.message}", SHOWN)
 
 
-def _walk_leaves(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
+def _walk_value_paths(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
     if isinstance(value, Mapping) and value and path not in chart.read:
         inside = _value_at(chart.values, path)
         # A mapping that is empty in the chart's values, such as labels, accepts any key.
@@ -71,7 +71,7 @@ def _walk_leaves(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
             yield path
             return
         for key, item in value.items():
-            yield from _walk_leaves(f"{path}.{key}", item, chart)
+            yield from _walk_value_paths(f"{path}.{key}", item, chart)
     elif value not in (False, None, "", {}, [], ()):
         yield path
 

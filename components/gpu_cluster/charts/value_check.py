@@ -31,10 +31,10 @@ def check(
         complete: False if the table is for a similar chart version. The declared version may read
             other values, so the check then accepts values that the table lacks.
     """
-    yield from _check(table, values, "", at, decided, complete)
+    yield from _check_values_below(table, values, "", at, decided, complete)
 
 
-def _check(
+def _check_values_below(
     table: Table,
     values: Mapping[str, Any],
     prefix: str,
@@ -47,11 +47,11 @@ def _check(
         path = f"{prefix}.{key}" if prefix else str(key)
         location = (*at, str(key))
         if "." in str(key):
-            yield _unknown_key(table, path, str(key), value, known_keys, location)
+            yield _unknown_value_key(table, path, str(key), value, known_keys, location)
         elif path in table.values:
             yield from _check_leaf(table, path, value, location, decided)
         elif isinstance(value, Mapping) and table.leads_on(path) and path not in table.dead:
-            yield from _check(table, value, path, location, decided, complete)
+            yield from _check_values_below(table, value, path, location, decided, complete)
         elif not complete:
             continue
         elif path in table.dead:
@@ -72,7 +72,7 @@ def _check(
                 f'write "{below[0]}" below {path}',
             )
         else:
-            yield _unknown_key(table, path, str(key), value, known_keys, location)
+            yield _unknown_value_key(table, path, str(key), value, known_keys, location)
 
 
 def _is_under(path: str, prefix: str) -> bool:
@@ -135,7 +135,7 @@ def _check_dead_value(table: Table, path: str, value: Any, location: Location) -
     )
 
 
-def _unknown_key(
+def _unknown_value_key(
     table: Table, path: str, key: str, value: Any, known_keys: list[str], location: Location
 ) -> Fault:
     unknown = f'an unknown key "{key}"'

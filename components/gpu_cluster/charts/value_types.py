@@ -30,7 +30,7 @@ class Type:
     wanted: str
 
 
-def _is(kind: type) -> Callable[[Any], bool]:
+def _is_kind(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
@@ -68,7 +68,7 @@ def _is_resources(value: Any) -> bool:
     )
 
 
-def _probe(value: Any) -> bool:
+def _is_probe(value: Any) -> bool:
     numbers = ("initialDelaySeconds", "periodSeconds", "timeoutSeconds")
     counts = ("failureThreshold", "successThreshold", "grpc")
     return _has_only_keys(*numbers, *counts)(value)
@@ -84,8 +84,8 @@ def _is_environment(value: Any) -> bool:
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 TYPES: Mapping[str, Type] = {
-    "truth": Type(_is(bool), "true or false, without quotes"),
-    "text": Type(_is(str), "a text; numbers in quotes"),
+    "truth": Type(_is_kind(bool), "true or false, without quotes"),
+    "text": Type(_is_kind(str), "a text; numbers in quotes"),
     "path": Type(
         lambda value: isinstance(value, str) and (not value or value.startswith("/")),
         "an absolute path",
@@ -102,19 +102,21 @@ TYPES: Mapping[str, Type] = {
         'a number of nodes or a share such as "25%"',
     ),
     "duration": Type(_matches_pattern(_DURATION), "a duration such as 15s"),
-    "texts": Type(_is_list_of(_is(str)), "a list of texts"),
-    "names": Type(_is_list_of(_is(str)), "a list of names"),
+    "texts": Type(_is_list_of(_is_kind(str)), "a list of texts"),
+    "names": Type(_is_list_of(_is_kind(str)), "a list of names"),
     "references": Type(
         _is_list_of(_has_only_keys("name", needed=("name",))), "a list of mappings with name"
     ),
-    "objects": Type(_is_list_of(_is(Mapping)), "a list of mappings"),
-    "object": Type(_is(Mapping), "a mapping"),
-    "strings": Type(_is_mapping_of(_is(str)), "a mapping of texts to texts; numbers in quotes"),
-    "truths": Type(_is_mapping_of(_is(bool)), "a mapping of names to true or false"),
+    "objects": Type(_is_list_of(_is_kind(Mapping)), "a list of mappings"),
+    "object": Type(_is_kind(Mapping), "a mapping"),
+    "strings": Type(
+        _is_mapping_of(_is_kind(str)), "a mapping of texts to texts; numbers in quotes"
+    ),
+    "truths": Type(_is_mapping_of(_is_kind(bool)), "a mapping of names to true or false"),
     "env": Type(_is_environment, "a list of mappings with name and value, both texts"),
     "resources": Type(_is_resources, "a mapping with limits and requests"),
     "tolerations": Type(_is_list_of(_has_only_keys(*_TOLERATION)), "a list of tolerations"),
-    "probe": Type(_probe, "a mapping of a probe's seconds and thresholds"),
+    "probe": Type(_is_probe, "a mapping of a probe's seconds and thresholds"),
     "nothing": Type(lambda value: value in ([], ()), "[] to take the chart's default away"),
     "null": Type(lambda value: value is None, "null"),
 }

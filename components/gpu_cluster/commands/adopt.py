@@ -46,7 +46,7 @@ def differing(declared: Mapping[str, Any], proposal: Proposal) -> Json:
     for key, value in proposal.settings.items():
         now = declared.get(key)
         if key == "pools" and isinstance(now, list):
-            value = [_propose_pool(pool, now, proposal.ours) for pool in value]
+            value = [_keep_declared_pool(pool, now, proposal.ours) for pool in value]
         elif key in OF_HOSTS and isinstance(now, Mapping):
             value = {**value, **now}
         elif key != "adopted" and isinstance(value, Mapping) and isinstance(now, Mapping):
@@ -56,7 +56,7 @@ def differing(declared: Mapping[str, Any], proposal: Proposal) -> Json:
     return sections
 
 
-def _propose_pool(
+def _keep_declared_pool(
     proposed: Mapping[str, Any], declared: Sequence[Any], ours: frozenset[str]
 ) -> Json:
     nodes = _pool_nodes(proposed)

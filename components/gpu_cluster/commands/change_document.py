@@ -46,7 +46,9 @@ def assembled(
     known_texts |= {problem.text for problem, _ in engine.rules}
     faults = [fault for document in written for fault in document.faults]
     if engine.cause and not faults:
-        faults = [Problem(text=text) for text in engine.errors if not _is_known(text, known_texts)]
+        faults = [
+            Problem(text=text) for text in engine.errors if not _is_reported(text, known_texts)
+        ]
     rules = tuple(
         sorted((file.located(rule, name) for rule, name in engine.rules), key=_rule_order)
     )
@@ -60,7 +62,7 @@ def assembled(
         outcome=outcome,
         move=engine.move,
         clusters=clusters,
-        resources=tuple(sorted(engine.resources, key=_order)),
+        resources=tuple(sorted(engine.resources, key=_resource_order)),
         steps=FrozenDict(sorted(engine.steps.items())),
         rules=rules,
         faults=tuple(faults),
@@ -69,13 +71,13 @@ def assembled(
     return located(document, file)
 
 
-def _is_known(text: str, known_texts: set[str]) -> bool:
+def _is_reported(text: str, known_texts: set[str]) -> bool:
     """Return whether each line of an error text is also a line of one of the known texts."""
     known_lines = {line.strip() for known_text in known_texts for line in known_text.splitlines()}
     return all(line.strip() in known_lines for line in text.splitlines() if line.strip())
 
 
-def _order(resource: Resource) -> tuple[str, str, str]:
+def _resource_order(resource: Resource) -> tuple[str, str, str]:
     """Return a sort key for resources, because the engine's order differs between runs."""
     return resource.type, resource.name, resource.operation
 

@@ -159,10 +159,10 @@ def add_options(parser: argparse.ArgumentParser, verb: Verb) -> None:
     if isinstance(parser, Parser):
         parser.wrong = verb.wrong
     for option in options_of(verb):
-        _add(parser, option)
+        _add_option(parser, option)
 
 
-def _add(parser: argparse.ArgumentParser, option: Option) -> None:
+def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.is_position:
         action = parser.add_argument(
             option.parameter, metavar=option.value, help=option.text, choices=option.choices or None

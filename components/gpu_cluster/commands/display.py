@@ -173,7 +173,7 @@ class Display:
         if isinstance(labels, dict) and labels.get(OURS[0]) == OURS[1]:
             self._ours.add(step.urn)
         operation = OPERATIONS.get(_operation_name(step))
-        if operation is None or not _is_custom(step):
+        if operation is None or not _is_real_resource(step):
             return
         if self.preview:
             self._record(step, operation)
@@ -252,7 +252,7 @@ def _operation_name(step: StepEventMetadata) -> str:
     return str(getattr(step.op, "value", step.op))
 
 
-def _is_custom(step: StepEventMetadata) -> bool:
+def _is_real_resource(step: StepEventMetadata) -> bool:
     """Check that a step is about a real resource, not about a component, a provider or a plugin."""
     state = step.new or step.old
     return bool(state and state.custom) and not step.type.startswith("pulumi:")

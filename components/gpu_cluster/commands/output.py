@@ -51,19 +51,19 @@ def refusals() -> Iterator[None]:
     try:
         yield
     except ToolchainError as error:
-        _refuse(f"toolchain: {error}")
+        _exit_with(f"toolchain: {error}")
     except OSError as error:
         if error.errno not in REFUSED:
             raise
         place = error.filename2 or error.filename
         file_name = f" {printable(os.fsdecode(place))}" if isinstance(place, str | bytes) else ""
-        _refuse(
+        _exit_with(
             f"cannot write{file_name or ' a file'}: {error.strerror}; cure: make room or allow "
             f"writing there, or set GPU_CLUSTER_CACHE (now {cache_dir()}) to another folder"
         )
 
 
-def _refuse(text: str) -> NoReturn:
+def _exit_with(text: str) -> NoReturn:
     annotate(text)
     sys.exit(text)
 

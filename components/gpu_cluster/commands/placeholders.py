@@ -80,15 +80,15 @@ def blinded(state: Json, declared: Mapping[str, Json], secrets: Mapping[str, str
 def is_complete(state: Json, declared: Mapping[str, Json]) -> bool:
     """Check that the program's declared value is known for each secret input of the state."""
     return all(
-        _is_known(resource.get("inputs", {}), declared.get(resource["urn"], {}))
+        _is_known_value(resource.get("inputs", {}), declared.get(resource["urn"], {}))
         for resource in state["deployment"].get("resources") or []
     )
 
 
-def _is_known(value: Any, declared: Any) -> bool:
+def _is_known_value(value: Any, declared: Any) -> bool:
     if is_secret(value):
         return declared is not None and not has_unknown(declared)
-    return all(_is_known(item, _item_at(declared, key)) for key, item in _items_of(value))
+    return all(_is_known_value(item, _item_at(declared, key)) for key, item in _items_of(value))
 
 
 def _blind_resource(resource: Json, declared: Json, public: frozenset[Any]) -> Json:

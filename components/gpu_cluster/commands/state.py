@@ -23,7 +23,7 @@ def export_state(selected: automation.Stack) -> automation.Deployment:
     Raises:
         CommandError: The engine can't read the state.
     """
-    exported = json.loads(_run(selected, "export"))
+    exported = json.loads(_run_stack_command(selected, "export"))
     return automation.Deployment(exported.get("version"), exported.get("deployment"))
 
 
@@ -39,7 +39,7 @@ def import_state(selected: automation.Stack, state: automation.Deployment) -> No
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump({"version": state.version, "deployment": state.deployment}, file)
         file.flush()
-        _run(selected, "import", "--file", file.name)
+        _run_stack_command(selected, "import", "--file", file.name)
 
 
 def remove_from_state(
@@ -68,7 +68,7 @@ def resources_of(selected: automation.Stack) -> list[dict[str, Any]]:
     return (export_state(selected).deployment or {}).get("resources") or []
 
 
-def _run(selected: automation.Stack, command: str, *options: str) -> str:
+def _run_stack_command(selected: automation.Stack, command: str, *options: str) -> str:
     workspace = selected.workspace
     arguments = ["stack", command, "--stack", selected.name, *options]
     environment = dict(workspace.env_vars)

@@ -269,7 +269,7 @@ def usage(
         stack=stack,
         nodes=used_nodes,
         namespaces=tuple(_namespace_usage(used_nodes)),
-        waiting=tuple(sorted(waiting, key=_order)),
+        waiting=tuple(sorted(waiting, key=_holder_order)),
         uninspected=cluster_objects.uninspected,
     )
 
@@ -375,7 +375,7 @@ def _node_usage(
     desired = node_pool.resources if node_pool else {}
     return NodeUsage(
         node=name[:NAMED],
-        pool=_pool_of_node(node, name, pools),
+        pool=_pool_name(node, name, pools),
         closed=closed,
         gpus=allocatable,
         free=FrozenDict(
@@ -384,11 +384,11 @@ def _node_usage(
         missing=total(
             [{kind: max(0, count - gpus(node, resource=kind)) for kind, count in desired.items()}]
         ),
-        holders=tuple(sorted(node_holders, key=_order)),
+        holders=tuple(sorted(node_holders, key=_holder_order)),
     )
 
 
-def _pool_of_node(node: Json, name: str, pools: Iterable[Members]) -> str:
+def _pool_name(node: Json, name: str, pools: Iterable[Members]) -> str:
     return next((pool.pool for pool in pools if _is_member(node, name, pool)), "")
 
 
@@ -428,5 +428,5 @@ def _metadata_text(thing: Json, key: str) -> str:
     return str(thing["metadata"].get(key) or "")[:NAMED]
 
 
-def _order(holder: Holder) -> tuple[str, str, str]:
+def _holder_order(holder: Holder) -> tuple[str, str, str]:
     return holder.namespace, holder.name, holder.kind

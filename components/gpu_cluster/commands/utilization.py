@@ -195,7 +195,9 @@ async def measured(client: Client, namespaces: Collection[str]) -> Measured:
     try:
         async with asyncio.timeout(LIMIT):
             if version := await _served_version(client, measurements):
-                await gather(lambda space: _read(client, version, space, measurements), namespaces)
+                await gather(
+                    lambda space: _read_namespace(client, version, space, measurements), namespaces
+                )
     except TimeoutError:
         measurements.missing.append(f"no response of {GROUP} within {LIMIT:.0f} s")
     return Measured(measurements.values, sorted(measurements.missing))
@@ -219,7 +221,9 @@ async def _served_version(client: Client, measurements: Measured) -> str:
     return chosen
 
 
-async def _read(client: Client, version: str, namespace: str, measurements: Measured) -> None:
+async def _read_namespace(
+    client: Client, version: str, namespace: str, measurements: Measured
+) -> None:
     path = f"/apis/{GROUP}/{version}/namespaces/{namespace}/pods/*/{METRIC}"
     try:
         values = read_values(version, namespace, await client.read(path, LARGEST))

@@ -102,12 +102,14 @@ def reported(stack: str, json_output: Answer, files: Mapping[str, Path]) -> Iter
     except SystemExit as error:
         messages = json_output.get("messages", ())
         errors = [message["text"] for message in messages if message["severity"] == "error"]
-        _write(stack, files, failed(str(error.code), errors))
+        _write_reports(stack, files, failed(str(error.code), errors))
         raise
-    _write(stack, files, cases(json_output["outputs"]["nodes"], json_output["outputs"]["tests"]))
+    _write_reports(
+        stack, files, cases(json_output["outputs"]["nodes"], json_output["outputs"]["tests"])
+    )
 
 
-def _write(stack: str, files: Mapping[str, Path], results: Sequence[Case]) -> None:
+def _write_reports(stack: str, files: Mapping[str, Path], results: Sequence[Case]) -> None:
     for option, path in files.items():
         replace_text(path, REPORTS[option](stack, results, datetime.now(UTC)))
 

@@ -112,7 +112,9 @@ def tables(stack_usage: Usage, now: datetime, *, single: bool = False) -> Iterat
     """
     single = single or sum(len(node.holders) for node in stack_usage.nodes) <= SINGLE
     nodes = _new_table("node", "pool", "GPUs", "free", "held by")
-    rows = [_table_row(group, now, single=single) for group in _group_nodes(stack_usage.nodes)]
+    rows = [
+        _usage_row(group, now, single=single) for group in _group_equal_nodes(stack_usage.nodes)
+    ]
     _fill(nodes, rows, None if single else MOST)
     yield nodes
     if stack_usage.namespaces:
@@ -147,7 +149,7 @@ def _fill(table: Table, rows: Sequence[Sequence[str]], most: int | None) -> None
         table.add_row(f"and {more} more; --output json lists all")
 
 
-def _group_nodes(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
+def _group_equal_nodes(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
     groups: dict[NodeUsage, list[NodeUsage]] = {}
     for node in nodes:
         same = node if node.holders else node.model_copy(update={"node": ""})
@@ -155,7 +157,7 @@ def _group_nodes(nodes: Iterable[NodeUsage]) -> list[list[NodeUsage]]:
     return list(groups.values())
 
 
-def _table_row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
+def _usage_row(group: Sequence[NodeUsage], now: datetime, *, single: bool) -> tuple[str, ...]:
     first = group[0]
     names = listed([node.node for node in group])
     gone = f"{sum(first.missing.values())} not advertised" if first.missing else ""
@@ -207,7 +209,7 @@ def _line_per_holder(
             words.append("idle")
         elif holder.utilization:
             words.append(f"{holder.utilization.percent:.3g} %")
-        yield f"{_name(holder)}: {', '.join(words)}"
+        yield f"{_holder_name(holder)}: {', '.join(words)}"
 
 
 def _line_per_namespace(holders: Iterable[Holder], now: datetime) -> Iterator[str]:
@@ -230,7 +232,7 @@ def _line_per_namespace(holders: Iterable[Holder], now: datetime) -> Iterator[st
         yield f"{text}, {idle} idle" if idle else text
 
 
-def _name(holder: Holder) -> str:
+def _holder_name(holder: Holder) -> str:
     return f"{printable(holder.namespace, LONGEST)}/{printable(holder.name, LONGEST)}"
 
 
@@ -282,7 +284,7 @@ def _utilization_lines(stack_usage: Usage) -> Iterator[str]:
 
 
 def _name_pods(pods: Sequence[Holder]) -> str:
-    names = [f"{_name(pod)} ({amounts(pod.amounts)})" for pod in pods[:NAMED]]
+    names = [f"{_holder_name(pod)} ({amounts(pod.amounts)})" for pod in pods[:NAMED]]
     return f"{', '.join(names)}{and_more(len(pods), NAMED)}"
 
 

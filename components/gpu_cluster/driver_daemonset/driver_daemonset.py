@@ -65,7 +65,7 @@ async def wait(installers: InstallersRequest) -> Json:
                 )
                 for name in installers.daemon_sets
             ]
-            late = [item for item in items if not _is_ready(item)]
+            late = [item for item in items if not _is_daemon_set_ready(item)]
             if not late:
                 return {"ready": sum(item["status"]["numberReady"] for item in items)}
             listed = await gather(lambda item: _list_pods(client, item), late)
@@ -73,7 +73,7 @@ async def wait(installers: InstallersRequest) -> Json:
             loaded = any(LOADED in str(cause_of(pod)) for pod in pods)
             if loaded or time.monotonic() > deadline:
                 raise ClusterError(
-                    *_explain(late, await causes(client, installers.namespace, pods))
+                    *_explain_late(late, await causes(client, installers.namespace, pods))
                 )
             if time.monotonic() - last_report > TOLD:
                 last_report = time.monotonic()
@@ -82,7 +82,7 @@ async def wait(installers: InstallersRequest) -> Json:
             await asyncio.sleep(INTERVAL)
 
 
-def _is_ready(item: Json) -> bool:
+def _is_daemon_set_ready(item: Json) -> bool:
     status = item.get("status") or {}
     desired: int = status.get("desiredNumberScheduled", 0)
     generation: int = status.get("observedGeneration", 0)
@@ -105,7 +105,7 @@ async def causes(client: Client, namespace: str, pods: list[Json]) -> list[tuple
     return [(node, cause) for node, cause in zip(nodes, explanations, strict=False) if cause]
 
 
-def _explain(late: list[Json], explanations: list[tuple[str, Cause]]) -> Iterator[Fault]:
+def _explain_late(late: list[Json], explanations: list[tuple[str, Cause]]) -> Iterator[Fault]:
     for place, cause in sorted(set(explanations), key=str):
         yield Fault(place, cause.text, "the driver installed", cause.cure or "see the pod's log")
     for item in late:

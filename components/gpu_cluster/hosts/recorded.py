@@ -35,12 +35,12 @@ def recorded_hosts(cluster: str) -> tuple[str, ...]:
     Args:
         cluster: Name of the component `GpuCluster`.
     """
-    return prepared_hosts(cluster, recorded_names()) if _read(OUTPUTS) else ()
+    return prepared_hosts(cluster, recorded_names()) if _read_state(OUTPUTS) else ()
 
 
 def recorded_names() -> frozenset[str]:
     """Return the type and name (`type::name`) of each resource in the stack's state."""
-    return frozenset(map(typed_name, _read(RESOURCES)))
+    return frozenset(map(typed_name, _read_state(RESOURCES)))
 
 
 def recorded_outputs() -> dict[str, Mapping[str, Any]]:
@@ -48,15 +48,15 @@ def recorded_outputs() -> dict[str, Mapping[str, Any]]:
 
     The result is empty if the stack exports no outputs, because such a stack may be new.
     """
-    if not _read(OUTPUTS):
+    if not _read_state(OUTPUTS):
         return {}
     return {
         typed_name(urn): dict(resource.get("outputs") or {})
-        for urn, resource in _read(RESOURCES).items()
+        for urn, resource in _read_state(RESOURCES).items()
     }
 
 
-def _read(function: str) -> dict[str, Any]:
+def _read_state(function: str) -> dict[str, Any]:
     stack = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
     argument = "name" if function == OUTPUTS else "stackName"
     result = pulumi.runtime.invoke(function, {argument: stack}).value or {}

@@ -54,12 +54,12 @@ def outlived(
         yield from _warn_of_end("kubernetesPackages.version", "kubernetes", package, "", today)
     for version, driver_place in drivers.items():
         yield from _warn_of_end(driver_place, "driver", version, "driver", today)
-    yield from _check_hosts(facts, drivers, today)
+    yield from _check_host_versions(facts, drivers, today)
     inspected = {host.node for host in hosts if host.name in facts}
     yield from _check_node_drivers(members, inspected, drivers, today)
 
 
-def _check_hosts(
+def _check_host_versions(
     facts: Mapping[str, HostFacts], declared: Container[str], today: date
 ) -> Iterator[Fault]:
     hosts_by_version: dict[tuple[str, str], list[str]] = {}
@@ -92,7 +92,7 @@ def _check_node_drivers(
         if node and version and node not in inspected:
             nodes_by_version.setdefault(version, set()).add(node)
     for version, nodes in nodes_by_version.items():
-        node_place = _place(sorted(nodes))
+        node_place = _nodes_place(sorted(nodes))
         if border := below(Software.DRIVER, version):
             fixed = wanted(Software.DRIVER, version, border)
             cure = f"install or declare that version: {border}"
@@ -101,7 +101,7 @@ def _check_node_drivers(
             yield from _warn_of_end(node_place, "driver", version, "driver", today)
 
 
-def _place(nodes: list[str]) -> str:
+def _nodes_place(nodes: list[str]) -> str:
     return f"node{'s' if nodes[1:] else ''} {shortened(nodes, _NAMED)}"
 
 

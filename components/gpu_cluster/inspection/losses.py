@@ -224,13 +224,13 @@ def losses(
     """
     lost_pods: list[PodLoss] = []
     for name, risk in question.nodes.items():
-        listed = sorted(pods.get(name, ()), key=_name)
+        listed = sorted(pods.get(name, ()), key=_loss_order)
         evicted = [one.pod for one in listed if one.is_evicted]
         eviction_cause = Cause.DRAIN if risk.drained else Cause.TAINT
         lost_pods += [
             PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=eviction_cause) for pod in evicted
         ]
-        holders = (*_with_gpus(listed), *of_claims(claims, name))
+        holders = (*_pods_with_gpus(listed), *of_claims(claims, name))
         if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
             gone = {(pod.namespace, pod.name) for pod in evicted}
             loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
@@ -258,16 +258,16 @@ def unseen(
         for name, risk in question.nodes.items()
         if risk.joins
         for pod in (
-            _with_gpus(sorted(pods.get(name, ()), key=_name))
+            _pods_with_gpus(sorted(pods.get(name, ()), key=_loss_order))
             if question.by_claims
             else of_claims(claims, name)
         )
     )
 
 
-def _with_gpus(pods: Iterable[PodAtRisk]) -> Iterator[PodOnNode]:
+def _pods_with_gpus(pods: Iterable[PodAtRisk]) -> Iterator[PodOnNode]:
     return (one.pod for one in pods if one.has_gpus)
 
 
-def _name(one: PodAtRisk) -> tuple[str, str]:
+def _loss_order(one: PodAtRisk) -> tuple[str, str]:
     return one.pod.namespace, one.pod.name

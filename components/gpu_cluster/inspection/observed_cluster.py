@@ -19,6 +19,7 @@ from gpu_cluster.nodes.inspect import (
     CORDONED,
     cordoned_by_others,
     list_nodes,
+    node_name,
     pool_members,
     with_devices,
 )
@@ -192,7 +193,9 @@ async def _observe(asked: Question) -> ClusterSeen:
             nodes = await with_devices(
                 client, await list_nodes(client), [p.resources for p in asked.validation]
             )
-            seen = replace(seen, nodes=tuple(map(_name, nodes)), cordoned=_cordoned_nodes(nodes))
+            seen = replace(
+                seen, nodes=tuple(map(node_name, nodes)), cordoned=_cordoned_nodes(nodes)
+            )
             around = await surroundings(
                 client,
                 nodes,
@@ -220,14 +223,10 @@ async def _observe(asked: Question) -> ClusterSeen:
     return seen
 
 
-def _name(node: Json) -> str:
-    return str(node["metadata"]["name"])
-
-
 def _cordoned_nodes(nodes: list[Json]) -> tuple[str, ...]:
     """Return the nodes that this program cordoned for another reason than a MIG layout change."""
     return tuple(
-        _name(node)
+        node_name(node)
         for node in nodes
         if CORDONED in node["metadata"].get("annotations", {}) and not mig_targets.begun(node)
     )
@@ -245,9 +244,11 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
     for pool in asked.scheduling:
         problems += map(str, _of_other_stacks(members.get(pool.pool, ()), pool))
     every = [node for pool in members.values() for node in pool]
-    records = {_name(node): kept for node in nodes if (kept := record.decode(node))}
+    records = {node_name(node): kept for node in nodes if (kept := record.decode(node))}
     by_rule = {
-        pool: sum(records[_name(node)].declared for node in listed if _name(node) in records)
+        pool: sum(
+            records[node_name(node)].declared for node in listed if node_name(node) in records
+        )
         for pool, listed in members.items()
         if pool in asked.by_rule
     }
@@ -264,7 +265,7 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
         },
         unschedulable=tuple(cordoned_by_others(every)),
         kernels={
-            _name(node): str(
+            node_name(node): str(
                 (node.get("status", {}).get("nodeInfo") or {}).get("kernelVersion", "")
             )
             for node in nodes
@@ -277,7 +278,7 @@ def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fa
     found: dict[str, list[str]] = {}
     for node in nodes:
         for other in applied.of_other_stacks(node, pool.stack):
-            found.setdefault(other.stack, []).append(_name(node))
+            found.setdefault(other.stack, []).append(node_name(node))
     for stack, names in found.items():
         yield Fault(
             f"pool {pool.pool}: node {shortened([*ranges(names)], NAMED)}",

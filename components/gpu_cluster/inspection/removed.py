@@ -111,7 +111,7 @@ def undrained(
                 f"host {name}",
                 f"not declared any more, while pods run on its node {node}: {pods}",
                 "a drained node: the run undoes the preparation of the host",
-                f"{_drain(context, node)}, or declare the host again",
+                f"{_drain_command(context, node)}, or declare the host again",
             )
 
 
@@ -131,7 +131,7 @@ def undrained_engines(
                 f"node {change.node}: {pods}",
                 "a drained node: the run undoes the runtime of the one engine on all hosts at the "
                 "same time, and then configures the other",
-                f"{_drain(context, change.node)}, or declare runtime.engine: "
+                f"{_drain_command(context, change.node)}, or declare runtime.engine: "
                 f"{printable(change.was)}",
             )
 
@@ -142,5 +142,5 @@ def _evicted_pods_text(views: Mapping[str, View], node: str) -> str:
     return printable(shortened(pods, NAMED)) if pods else ""
 
 
-def _drain(context: str, node: str) -> str:
+def _drain_command(context: str, node: str) -> str:
     return f"`kubectl --context {context} drain {node} --ignore-daemonsets`"

@@ -36,13 +36,13 @@ Document = Mapping[str, Any]
 def resolved(document: Document) -> dict[str, Any]:
     """Return the document with all overrides written out in its pools and hosts."""
     filled = dict(document)
-    pools = _list_items(document, "pools")
+    pools = _items_of_key(document, "pools")
     if pools:
         filled["pools"] = [
             {**pool, **_merge_sections(document, pool)} if isinstance(pool, Mapping) else pool
             for pool in pools
         ]
-    if hosts := _list_items(document, "hosts"):
+    if hosts := _items_of_key(document, "hosts"):
         by_node = _pool_by_node(pools)
         filled["hosts"] = [
             _merge_host(document, by_node, host) if isinstance(host, Mapping) else host
@@ -55,7 +55,7 @@ def _merge_host(
     document: Document, pools: Mapping[str, Document], host: Document
 ) -> dict[str, Any]:
     pool = _pool_of(pools, host)
-    reach = {**_reach(document.get("ssh")), **_reach(pool.get("ssh"))}
+    reach = {**_ssh_values(document.get("ssh")), **_ssh_values(pool.get("ssh"))}
     return {**reach, **host, **_merge_sections(document, pool, host)}
 
 
@@ -92,7 +92,7 @@ def _merge_over(below: Any, above: Any) -> Any:
     return {**below, **{key: _merge_over(below.get(key), value) for key, value in above.items()}}
 
 
-def _reach(ssh: object) -> dict[str, Any]:
+def _ssh_values(ssh: object) -> dict[str, Any]:
     """Return the values of `user`, `port` and `bastion` in an `ssh` section that are valid."""
     if isinstance(ssh, SshSettings):
         return {key: getattr(ssh, key) for key in REACH}
@@ -124,7 +124,7 @@ def _pool_of(pools: Mapping[str, Document], host: Document) -> Document:
     return pools.get(node, {}) if isinstance(node, str) else {}
 
 
-def _list_items(document: Document, key: str) -> list[Any]:
+def _items_of_key(document: Document, key: str) -> list[Any]:
     value = document.get(key)
     return list(value) if isinstance(value, list | tuple) else []
 
@@ -182,8 +182,8 @@ def origins(document: Document) -> dict[str, dict[str, str]]:
     {'gpu-1': {'driver.version = 580.65.06': 'host gpu-1'}}
     """
     sources = {}
-    pools = _pool_by_node(_list_items(document, "pools"))
-    for host in _list_items(document, "hosts"):
+    pools = _pool_by_node(_items_of_key(document, "pools"))
+    for host in _items_of_key(document, "hosts"):
         pool = _pool_of(pools, host)
         values: dict[str, tuple[str, str]] = {}
         for origin, level in ((f"pool {pool.get('name')}", pool), (f"host {host['name']}", host)):

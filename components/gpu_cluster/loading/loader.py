@@ -98,9 +98,14 @@ def _check_list_lengths(document: Mapping[str, Any]) -> Iterator[Fault]:
     )
     counts = (
         (("pools",), len(pools), "pools", POOL_LIMIT),
-        (("pools",), _count(patterns) + selected, "nodes", NODE_LIMIT),
+        (("pools",), _count_nodes(patterns) + selected, "nodes", NODE_LIMIT),
         (("hosts",), len(hosts), "hosts", NODE_LIMIT),
-        (("maintenance",), _count(_as_items(document.get("maintenance"))), "names", NODE_LIMIT),
+        (
+            ("maintenance",),
+            _count_nodes(_as_items(document.get("maintenance"))),
+            "names",
+            NODE_LIMIT,
+        ),
     )
     for location, number, noun, limit in counts:
         if number > limit:
@@ -113,7 +118,7 @@ def _as_items(value: object) -> Sequence[object]:
     return value if isinstance(value, list | tuple) else ()
 
 
-def _count(patterns: Sequence[object]) -> int:
+def _count_nodes(patterns: Sequence[object]) -> int:
     counts = (count_names(pattern) for pattern in patterns if isinstance(pattern, str))
     # A single pattern that yields too many names has a fault with its own location.
     return sum(count for count in counts if count <= NODE_LIMIT)

@@ -47,7 +47,7 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
                 'select by such a label, or write "nodeFeatures: program"',
             )
         if by_rule and pool.selector:
-            yield from _left_out(i, pool)
+            yield from _check_left_out_labels(i, pool)
         if by_rule and pool.selector and pool.startup_taint:
             yield fault(
                 ("pools", i, "startupTaint"),
@@ -57,7 +57,7 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
             )
 
 
-def _left_out(i: int, pool: Pool) -> Iterator[Fault]:
+def _check_left_out_labels(i: int, pool: Pool) -> Iterator[Fault]:
     """Yield faults for labels and taints that Node Feature Discovery silently renames or drops."""
     for key in pool.labels:
         if not _is_reserved_label(key):

@@ -61,7 +61,7 @@ def uid(stack: str) -> str:
     return f"gpu-cluster-{hashlib.sha256(stack.encode()).hexdigest()[:20]}"
 
 
-def _count(title: str, expression: str, *thresholds: tuple[float, str]) -> Panel:
+def _count_panel(title: str, expression: str, *thresholds: tuple[float, str]) -> Panel:
     """Return a panel with one number; without any sample it shows 0."""
     query = f"{expression} or vector(0)"
     return Panel(title=title, queries=((query, ""),), kind="stat", thresholds=thresholds, width=4,
@@ -78,17 +78,17 @@ def _list_panels(hot: int, monitored: Monitored) -> Iterator[Panel]:
     if monitored.resource:
         name, devices_per_gpu = monitored.resource
         nodes = f'resource="{name}",node=~"${{pool:raw}}",node=~"$node"'
-        yield _count(
+        yield _count_panel(
             "GPUs advertised", f"sum(kube_node_status_allocatable{{{nodes}}}) / {devices_per_gpu}"
         )
-    yield _count("GPUs held by pods", f"count(DCGM_FI_DEV_GPU_UTIL{HELD})")
+    yield _count_panel("GPUs held by pods", f"count(DCGM_FI_DEV_GPU_UTIL{HELD})")
     idle = f"max_over_time(DCGM_FI_DEV_GPU_UTIL{HELD}[1h]) == 0"
-    yield _count("Held, but idle for an hour", f"count({idle})", (1, WARN))
-    yield _count("Too hot", f"count(DCGM_FI_DEV_GPU_TEMP{SCRAPED} > {hot})", (1, BAD))
+    yield _count_panel("Held, but idle for an hour", f"count({idle})", (1, WARN))
+    yield _count_panel("Too hot", f"count(DCGM_FI_DEV_GPU_TEMP{SCRAPED} > {hot})", (1, BAD))
     xids = f"changes(DCGM_FI_DEV_XID_ERRORS{SCRAPED}[1h]) > 0"
-    yield _count("With an XID in the last hour", f"count({xids})", (1, BAD))
+    yield _count_panel("With an XID in the last hour", f"count({xids})", (1, BAD))
     ecc = f"increase(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{SCRAPED}[1d]) > 0"
-    yield _count("With ECC errors in the last day", f"count({ecc})", (1, BAD))
+    yield _count_panel("With ECC errors in the last day", f"count({ecc})", (1, BAD))
     node = "{{Hostname}}"
     yield Panel(
         title="Utilization by node",

@@ -25,7 +25,7 @@ BOUND = 32 * 1024
 """Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
 
 
-def _taint(value: Json) -> Json:
+def _read_taint(value: Json) -> Json:
     if not {"key", "effect"} <= value.keys():
         raise ValueError("a taint has a key and an effect")
     if not all(isinstance(text, str) for text in value.values()):
@@ -48,7 +48,7 @@ class Applied:
     pool: str
     gpus: Annotated[int, Field(ge=0, lt=10**6)]
     labels: Mapping[str, str]
-    taints: tuple[Annotated[Json, AfterValidator(_taint)], ...]
+    taints: tuple[Annotated[Json, AfterValidator(_read_taint)], ...]
     unfinished: bool = False
 
 

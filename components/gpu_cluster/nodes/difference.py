@@ -12,7 +12,7 @@ from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.findings import EMPTY, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.nodes.applied import Applied, applied, every
-from gpu_cluster.nodes.inspect import advertised
+from gpu_cluster.nodes.inspect import advertised, node_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,14 +92,14 @@ def compare(
     stack = next((pool.stack for pool in pools), "")
     resting = {name for pool in pools for name in pool.maintenance}
     records = [
-        (_name(node), record)
+        (node_name(node), record)
         for node in nodes
-        if _name(node) not in resting
+        if node_name(node) not in resting
         for record in every(node, stack)
     ]
     unseen = {pool.pool for pool in pools} - members.keys()
     memberships = {
-        (pool, _name(node)) for pool, pool_nodes in members.items() for node in pool_nodes
+        (pool, node_name(node)) for pool, pool_nodes in members.items() for node in pool_nodes
     }
     for name, record in records:
         if record.pool not in unseen and (record.pool, name) not in memberships:
@@ -121,13 +121,13 @@ def _compare_members(
     """Yield the nodes that are or were in a pool, except those of pools in `by_rule`."""
     before = {name: record for name, record in records}
     after = {
-        _name(node): pool
+        node_name(node): pool
         for pool in pools
         if pool.pool not in by_rule
         for node in members.get(pool.pool, ())
     }
     for node in nodes:
-        name = _name(node)
+        name = node_name(node)
         record, pool = before.get(name), after.get(name)
         if record is None and pool is None:
             continue
@@ -173,13 +173,13 @@ def _count_gpus_after(nodes: Collection[Json], pool: PoolScheduling) -> int:
     resting = sum(
         pool.selector.items() <= (node["metadata"].get("labels") or {}).items()
         for node in nodes
-        if _name(node) in pool.maintenance
+        if node_name(node) in pool.maintenance
     )
     return (pool.count - resting) * pool.gpus
 
 
 def _compare_node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:
-    name, record = _name(node), applied(node, pool.pool)
+    name, record = node_name(node), applied(node, pool.pool)
     if record is None:
         record = _former_record(node, pool)
         yield Finding(
@@ -223,15 +223,15 @@ def _compare_values(
     """
     for key in dict.fromkeys((*recorded, *desired)):
         if recorded.get(key) != desired.get(key):
-            was, now = _show_value(recorded.get(key)), _show_value(desired.get(key))
+            was, now = _shown_value(recorded.get(key)), _shown_value(desired.get(key))
             yield Finding(Kind.CHANGE, Subject.NODE, node, aspect, key, was, now)
     for key, value in recorded.items():
         if observed.get(key) not in (value, desired.get(key)):
-            was, now = _show_value(value), _show_value(observed.get(key))
+            was, now = _shown_value(value), _shown_value(observed.get(key))
             yield Finding(Kind.DRIFT, Subject.NODE, node, aspect, key, was, now)
 
 
-def _show_value(value: str | None) -> str:
+def _shown_value(value: str | None) -> str:
     return EMPTY if value == "" else value or ""
 
 
@@ -243,7 +243,3 @@ def _by_key(taints: Iterable[Json]) -> dict[str, str]:
 def _left_pool_finding(node: str, record: Applied) -> Finding:
     gpus = f", {record.gpus} GPUs" if record.gpus else ""
     return Finding(Kind.CHANGE, Subject.NODE, node, Aspect.POOL, "", f"{record.pool}{gpus}", "")
-
-
-def _name(node: Json) -> str:
-    return str(node["metadata"]["name"])

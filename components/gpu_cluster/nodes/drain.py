@@ -36,17 +36,17 @@ async def cordon(client: Client, node: Json, mark: str) -> None:
     if node["spec"].get("unschedulable"):
         return
     body = {"metadata": {"annotations": {CORDONED: mark}}, "spec": {"unschedulable": True}}
-    await _patch(client, node, body)
+    await _patch_node(client, node, body)
 
 
 async def uncordon(client: Client, node: Json) -> None:
     """Uncordon a node if this program cordoned it."""
     if cordoned_by_us(node):
         body = {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
-        await _patch(client, node, body)
+        await _patch_node(client, node, body)
 
 
-async def _patch(client: Client, node: Json, body: Json) -> None:
+async def _patch_node(client: Client, node: Json, body: Json) -> None:
     name = node["metadata"]["name"]
     await client.request("PATCH", f"nodes/{name}", body=body, content_type=MERGE)
 

@@ -18,6 +18,11 @@ CORDONED = "gpu-cluster/cordoned"
 """Annotation of a node that this program cordoned, for a rollout or a reboot."""
 
 
+def node_name(node: Json) -> str:
+    """Return the name of a Node object."""
+    return str(node["metadata"]["name"])
+
+
 def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
     """Return the nodes of a pool, in the order of its `names`, or sorted if it has a `selector`.
 

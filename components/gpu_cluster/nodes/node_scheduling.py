@@ -20,7 +20,7 @@ from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.kubernetes.api import APPLY, Client, ClusterError, Json, Refused, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.nodes import applied, startup_taint
-from gpu_cluster.nodes.inspect import managed_by, pool_members
+from gpu_cluster.nodes.inspect import managed_by, node_name, pool_members
 from gpu_cluster.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from gpu_cluster.program import main
 from gpu_rules.faults import Fault
@@ -65,12 +65,12 @@ async def _apply(client: Client, node: Json, metadata: Json, pool: PoolSchedulin
     except Refused as error:
         if error.code != CONFLICT:
             raise
-        fresh = await client.request("GET", f"nodes/{_name(node)}")
+        fresh = await client.request("GET", f"nodes/{node_name(node)}")
         if _owners_of_others(fresh, metadata, pool.manager) <= _former_managers(fresh, pool):
             return await _apply_metadata(client, fresh, metadata, pool.manager, force=True)
         wanted = "labels that no other program manages"
         cure = "take the label out of the pool, or let its other owner give it up"
-        fault = Fault(f"node {_name(node)}", error.message, wanted, cure)
+        fault = Fault(f"node {node_name(node)}", error.message, wanted, cure)
         raise ClusterError(fault) from error
 
 
@@ -126,7 +126,10 @@ async def _settle_node(client: Client, node: Json, pool: PoolScheduling) -> bool
         raise ClusterError(
             *(replace(fault, place=f"{place}: {fault.place}") for fault in error.faults)
         ) from error
-    metadata: Json = {"labels": labels, "annotations": applied.annotation(pool, _name(node))}
+    metadata: Json = {
+        "labels": labels,
+        "annotations": applied.annotation(pool, node_name(node)),
+    }
     if written["ours"]:
         metadata["annotations"] |= _record(written["ours"])
     present = node["metadata"]
@@ -137,7 +140,7 @@ async def _settle_node(client: Client, node: Json, pool: PoolScheduling) -> bool
         # because the other manager may remove them.
         and _owned_label_keys(node, manager) == set(labels)
         and present.get("annotations", {}).get(RECORD) == metadata["annotations"].get(RECORD)
-        and applied.kept(node, pool.pool) == applied.annotation(pool, _name(node))
+        and applied.kept(node, pool.pool) == applied.annotation(pool, node_name(node))
     )
     if not settled:
         await _apply(client, node, metadata, pool)
@@ -158,10 +161,6 @@ async def _claim_taints(
     noted = {**applied.unfinished(node, pool.pool), **_record([*recorded, *new])}
     metadata = {"labels": owned_labels, "annotations": noted}
     return await _apply(client, node, metadata, pool)
-
-
-def _name(node: Json) -> str:
-    return str(node["metadata"]["name"])
 
 
 def _record(taints: list[Json]) -> Json:

@@ -52,7 +52,7 @@ def with_gpus(pods: Iterable[Json]) -> tuple[PodOnNode, ...]:
         and POOL not in (pod["metadata"].get("labels") or {})
         and not (pod.get("status") or {}).get("extendedResourceClaimStatus")
     ]
-    return tuple(sorted((pod for pod in running if pod.gpus), key=_name))
+    return tuple(sorted((pod for pod in running if pod.gpus), key=_pod_order))
 
 
 def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnNode, ...]:
@@ -66,7 +66,7 @@ def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnN
         for pod in to_evict(list(pods))
         if any(not taint.is_tolerated(pod["spec"].get("tolerations")) for taint in expelling)
     ]
-    return tuple(sorted(gone, key=_name))
+    return tuple(sorted(gone, key=_pod_order))
 
 
 def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
@@ -78,8 +78,8 @@ def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
             if user.get("resource") == "pods":
                 space = str(claim["metadata"]["namespace"])
                 pods.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(node_gpus)))
-    return tuple(sorted(pods, key=_name))
+    return tuple(sorted(pods, key=_pod_order))
 
 
-def _name(pod: PodOnNode) -> tuple[str, str]:
+def _pod_order(pod: PodOnNode) -> tuple[str, str]:
     return pod.namespace, pod.name

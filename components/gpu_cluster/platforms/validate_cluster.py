@@ -70,7 +70,7 @@ def validate_cluster(
         ),
         *_check_engines(platform, surroundings, declared.engines),
         *_check_endpoints(platform, surroundings),
-        *_node_labels(platform, members),
+        *_check_node_labels(platform, members),
         *platform.validate_cluster(surroundings, hosts),
     ]
 
@@ -210,7 +210,7 @@ def _check_engines(
             )
 
 
-def _node_labels(
+def _check_node_labels(
     platform: Platform, members: Mapping[str, list[Mapping[str, str]]]
 ) -> Iterator[Fault]:
     """Yield faults for GPU nodes whose labels keep the platform's pods away.

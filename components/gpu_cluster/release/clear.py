@@ -180,7 +180,7 @@ async def _others_gone(client: Client, name: str, other_platforms: Others) -> No
             and OWNER not in (daemon_set["metadata"].get("annotations") or {})
         }
         return [
-            _pod_name(pod)
+            _namespaced_name(pod)
             for selector in other_platforms.selectors
             for pod in await client.list("pods", labelSelector=selector)
             if pod["spec"].get("nodeName") in nodes and not living & _owner_uids(pod)
@@ -211,7 +211,7 @@ async def _pods_gone(
         await asyncio.sleep(0.5)
 
 
-def _pod_name(pod: Json) -> str:
+def _namespaced_name(pod: Json) -> str:
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
 
 
@@ -293,7 +293,7 @@ async def servers(own_servers: OwnServers, inputs: Json) -> list[str]:
 
         async def left() -> list[str]:
             pods = await client.list(f"{path}/pods", labelSelector=selector)
-            return [_pod_name(pod) for pod in pods if owners & _owner_uids(pod)]
+            return [_namespaced_name(pod) for pod in pods if owners & _owner_uids(pod)]
 
         if owners:
             await _pods_gone(left, "device plugin", "that are no longer declared")
@@ -302,7 +302,7 @@ async def servers(own_servers: OwnServers, inputs: Json) -> list[str]:
             async def leaving() -> list[str]:
                 pods = await client.list(f"{path}/pods", labelSelector=selector)
                 return [
-                    _pod_name(pod)
+                    _namespaced_name(pod)
                     for pod in pods
                     if pod["spec"].get("nodeName") in nodes
                     and own_servers.release in _owner_names(pod)

@@ -40,7 +40,7 @@ def clearing(
     """
 
     async def before(args: pulumi.ResourceHookArgs) -> None:
-        await _clear(kind, clear(dict(args.new_inputs or {})))
+        await _run_clearing(kind, clear(dict(args.new_inputs or {})))
 
     clear_hooks = hooks.binding(f"clear-{kind}-{name}", before, updates=updates)
     if not creates:
@@ -48,7 +48,7 @@ def clearing(
     return clear_hooks
 
 
-async def _clear(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> None:
+async def _run_clearing(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> None:
     try:
         # A separate event loop keeps the Pulumi SDK's event loop responsive.
         removed = await asyncio.to_thread(asyncio.run, asyncio.wait_for(clearing, LIMIT))

@@ -217,7 +217,7 @@ class GpuPlatform(pulumi.ComponentResource):
         if installation.is_adopted:
             hooks.before_create = None
         hooks.before_update = [*before, *((ending and ending.before_update) or [])]
-        _add(hooks, waiting(self._context, helm_release.namespace, helm_release.name, name))
+        _add_hooks(hooks, waiting(self._context, helm_release.namespace, helm_release.name, name))
         unfinished = self._args.unfinished
         source = ChartSource(self._args.charts, chart, platform.repository, installation.version)
         return k8s.helm.v3.Release(
@@ -250,7 +250,7 @@ class GpuPlatform(pulumi.ComponentResource):
         )
 
 
-def _add(hooks: pulumi.ResourceHookBinding, more: pulumi.ResourceHookBinding) -> None:
+def _add_hooks(hooks: pulumi.ResourceHookBinding, more: pulumi.ResourceHookBinding) -> None:
     """Add hooks to a binding; they run after its own."""
     hooks.before_create = [*(hooks.before_create or []), *(more.before_create or [])]
     hooks.before_update = [*(hooks.before_update or []), *(more.before_update or [])]

@@ -47,7 +47,7 @@ async def outdated(
         return []
     result = []
     for name, definition in chart.definitions.items():
-        live = await _read(client, name)
+        live = await _read_definition(client, name)
         lacking = lacking_fields(live, definition) if live else []
         if lacking:
             result.append(_outdated_definition(name, lacking, desired_chart))
@@ -60,7 +60,7 @@ def _operator_updates_crds(chart: ChartContents, values: Mapping[str, Any]) -> b
     return "operator.upgradeCRD" in chart.read and declared is True
 
 
-async def _read(client: Client, name: str) -> Json | None:
+async def _read_definition(client: Client, name: str) -> Json | None:
     """Return a CustomResourceDefinition; None if it does not exist or RBAC forbids reading it."""
     try:
         return await client.find(f"customresourcedefinitions/{name}", base=BASE)
@@ -96,10 +96,10 @@ async def dropped(client: Client, items: list[Expected], namespace: str) -> list
     kinds = Kinds(client)
     result = []
     for item in items:
-        if item.body is None or not _is_custom(item.api_version):
+        if item.body is None or not _is_custom_api(item.api_version):
             continue
         location = await kinds.url(replace(item, namespace=item.namespace or namespace))
-        live = await _read_live(client, location) if location else None
+        live = await _read_object(client, location) if location else None
         lost = list(lost_fields(_spec_of(json.loads(item.body)), _spec_of(live))) if live else []
         if lost:
             result.append(
@@ -114,7 +114,7 @@ async def dropped(client: Client, items: list[Expected], namespace: str) -> list
     return result
 
 
-def _is_custom(api_version: str) -> bool:
+def _is_custom_api(api_version: str) -> bool:
     group = api_version.rpartition("/")[0]
     return "." in group and not group.endswith(".k8s.io")
 
@@ -123,7 +123,7 @@ def _spec_of(item: Any) -> Any:
     return item.get("spec") if isinstance(item, Mapping) else None
 
 
-async def _read_live(client: Client, location: tuple[str, str, str]) -> Json | None:
+async def _read_object(client: Client, location: tuple[str, str, str]) -> Json | None:
     path, base, version = location
     try:
         live: Json = await client.request("GET", path, base=base, version=version)

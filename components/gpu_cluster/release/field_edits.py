@@ -109,10 +109,10 @@ def field_edits(rendered: Json, live: Json) -> tuple[FieldEdit, ...]:
                 was, now = (
                     (manifest.get(key) or {}).get(section, _ABSENT) for manifest in (rendered, live)
                 )
-                edits += _compare(was, now, (key, section), f"{key}.{section}", deeper)
+                edits += _compare_fields(was, now, (key, section), f"{key}.{section}", deeper)
         else:
             was, now = rendered.get(key, _ABSENT), live.get(key, _ABSENT)
-            edits += _compare(was, now, (key,), key, inner)
+            edits += _compare_fields(was, now, (key,), key, inner)
     return tuple(edits[:MOST])
 
 
@@ -133,7 +133,9 @@ def repaired(live: Json, edits: Iterable[FieldEdit]) -> Json:
         _holder_of_step(repaired_object, edit.path)[edit.path[-1]] = edit.was
     # From the end, so that an index stays that of the same element.
     for edit in sorted(
-        (field_edit for field_edit in all_edits if field_edit.was is None), key=_place, reverse=True
+        (field_edit for field_edit in all_edits if field_edit.was is None),
+        key=_edit_order,
+        reverse=True,
     ):
         del _holder_of_step(repaired_object, edit.path)[edit.path[-1]]
     for edit in (
@@ -171,7 +173,7 @@ def _is_inserted(item: Json, edit: FieldEdit) -> bool:
     return is_gone and isinstance(_holder_of_step(item, edit.path), list)
 
 
-def _place(edit: FieldEdit) -> list[tuple[bool, int, str]]:
+def _edit_order(edit: FieldEdit) -> list[tuple[bool, int, str]]:
     """Return a key by which edits are sorted by their paths, indexes as numbers."""
     return [
         (isinstance(step, int), step if isinstance(step, int) else 0, str(step))
@@ -211,7 +213,7 @@ def _read_owners(live: Json) -> list[_Owner]:
     return owners
 
 
-def _compare(
+def _compare_fields(
     rendered: Any, live: Any, path: tuple[Step, ...], field: str, owners: Sequence[_Owner]
 ) -> Iterator[FieldEdit]:
     """Yield the edits at a place and below it."""
@@ -225,7 +227,7 @@ def _compare(
         for key in dict.fromkeys((*rendered, *live)):
             inner = [owner.below(f"f:{key}") for owner in owners]
             was, now = rendered.get(key, _ABSENT), live.get(key, _ABSENT)
-            yield from _compare(was, now, (*path, key), _join_field(field, key), inner)
+            yield from _compare_fields(was, now, (*path, key), _join_field(field, key), inner)
     elif isinstance(rendered, list) and isinstance(live, list) and (keys := _merge_keys(owners)):
         yield from _compare_elements(rendered, live, path, field, owners, keys)
     elif not _is_same(rendered, live):
@@ -298,7 +300,7 @@ def _compare_elements(
         rendered_identities.add(identity)
         index = places[identity]
         inner = [_of_element(owner, live[index]) for owner in owners]
-        yield from _compare(
+        yield from _compare_fields(
             element, live[index], (*path, index), f"{field}[{_identity_text(identity)}]", inner
         )
     for identity, index in places.items():

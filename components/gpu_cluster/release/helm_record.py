@@ -113,12 +113,12 @@ def decode_release(secret: Json) -> Json:
         unpacker = zlib.decompressobj(wbits=31)
         text = unpacker.decompress(packed, UNPACKED)
         if not unpacker.eof:
-            raise _ill_formed(secret, f"more than {UNPACKED} bytes, or a part of a record")
+            raise _ill_formed_record(secret, f"more than {UNPACKED} bytes, or a part of a record")
         release = json.loads(text)
     except (KeyError, TypeError, ValueError, binascii.Error, zlib.error, RecursionError) as error:
-        raise _ill_formed(secret, f"no record ({type(error).__name__})") from None
+        raise _ill_formed_record(secret, f"no record ({type(error).__name__})") from None
     if not isinstance(release, dict):
-        raise _ill_formed(secret, "no record")
+        raise _ill_formed_record(secret, "no record")
     return release
 
 
@@ -138,7 +138,7 @@ def status_of(release: Json) -> str:
     return status if isinstance(status, str) and _STATUS.fullmatch(status) else "unknown"
 
 
-def _ill_formed(secret: Json, found: str) -> IllFormed:
+def _ill_formed_record(secret: Json, found: str) -> IllFormed:
     metadata = secret["metadata"]
     place = f"Secret {metadata['namespace']}/{metadata['name']}"
     cure = "find out who wrote it, and delete it"
@@ -242,7 +242,7 @@ async def newest(client: Client, release: HelmRelease) -> ReleaseRecord | None:
     recorded = decode_release(secrets[-1])
     manifest = recorded.get("manifest")
     if not isinstance(manifest, str):
-        raise _ill_formed(secrets[-1], "a record without a manifest")
+        raise _ill_formed_record(secrets[-1], "a record without a manifest")
     return ReleaseRecord(
         _record_revision(secrets[-1], release.name) or 0,
         manifest,

@@ -34,7 +34,7 @@ ATTEMPTS = 5
 """Maximum number of writes of an object that others change, too."""
 
 
-async def _check(client: Client, request: PresenceRequest) -> PresenceResult:
+async def _check_presence(client: Client, request: PresenceRequest) -> PresenceResult:
     missing = (await observe_objects(client, request)).missing
     if missing:
         place, source = f"platform {request.platform}", "what the release and this program made"
@@ -150,7 +150,7 @@ async def check(request: PresenceRequest) -> PresenceResult:
         ClusterError: Objects are missing or lack applied fields; the error names each of them.
     """
     async with connect(request.context) as client:
-        return await _check(client, request)
+        return await _check_presence(client, request)
 
 
 async def restore(request: PresenceRequest) -> PresenceResult:
@@ -175,7 +175,7 @@ async def restore(request: PresenceRequest) -> PresenceResult:
             for item in observed.edited:
                 await _repair(client, kinds, placed(item, request.release))
                 restored.append(str(item))
-        result = await _check(client, request)
+        result = await _check_presence(client, request)
     return replace(result, restored=tuple(sorted(restored)))
 
 

@@ -64,10 +64,10 @@ def uses_gpus(pod: Json) -> bool:
     )
     if any(path.startswith(DEVICES) for path in paths):
         return True
-    return any(map(_with_gpus, spec.get("containers") or []))
+    return any(map(_sees_gpus, spec.get("containers") or []))
 
 
-def _with_gpus(container: Json) -> bool:
+def _sees_gpus(container: Json) -> bool:
     limits = (container.get("resources") or {}).get("limits") or {}
     if any(name.startswith(GPU_DOMAINS) and str(amount) != "0" for name, amount in limits.items()):
         return True
@@ -86,7 +86,7 @@ async def off(client: Client, name: str, operands: Operands, limit: float) -> No
     Raises:
         ClusterError: Pods are still there after `limit` seconds.
     """
-    await _write(client, name, [], [TAINT])
+    await _write_taints(client, name, [], [TAINT])
     going: dict[str, Json] = {}
 
     async def listed() -> list[Json]:
@@ -113,10 +113,12 @@ async def off(client: Client, name: str, operands: Operands, limit: float) -> No
 
 async def on(client: Client, name: str) -> None:
     """Remove the taint against GPU pods, so that DaemonSets recreate their pods on the node."""
-    await _write(client, name, [TAINT], [])
+    await _write_taints(client, name, [TAINT], [])
 
 
-async def _write(client: Client, name: str, recorded: list[Json], taints: list[Json]) -> None:
+async def _write_taints(
+    client: Client, name: str, recorded: list[Json], taints: list[Json]
+) -> None:
     node = await drain.node_of(client, name)
     if node is not None:
         await write_taints(client, node, lambda _: recorded, taints, MANAGER)

@@ -19,7 +19,7 @@ _VERSION = r"v?\d{1,4}\.\d{1,4}\.\d{1,4}([-+][0-9A-Za-z.+-]{1,64})?"
 _KINDS = ("DaemonSet",)
 
 
-def _release_name(text: str) -> str:
+def _validate_release_name(text: str) -> str:
     if len(text) > RELEASE_LIMIT:
         raise refuse(
             show(text),
@@ -57,7 +57,7 @@ class AdoptedRelease(Model):
     upgrades the release if the version or a value changes in the stack file.
     """
 
-    name: Annotated[DnsSubdomain, AfterValidator(_release_name)] = Field(
+    name: Annotated[DnsSubdomain, AfterValidator(_validate_release_name)] = Field(
         description="the name that `helm list -A` prints", examples=["nvdp"]
     )
     namespace: DnsLabel = Field(

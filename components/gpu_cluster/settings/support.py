@@ -132,14 +132,16 @@ def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
         lines += ["", f"## {TITLES[software]}", "", "| version | last day | proofs run with |"]
         lines.append("| --- | --- | --- |")
         for version, last in ends.last.items():
-            proofs = [proof for proof in proved.get(software, ()) if _is(software, proof, version)]
+            proofs = [
+                proof for proof in proved.get(software, ()) if _is_version(software, proof, version)
+            ]
             state = f"{last}, ended" if last < today else f"{last}"
             lines.append(f"| {version} | {state} | {', '.join(proofs)} |")
         lines += ["", f"Source: {ends.source}."]
     return "\n".join(lines) + "\n"
 
 
-def _is(software: str, version: str, key: str) -> bool:
+def _is_version(software: str, version: str, key: str) -> bool:
     version_end = end(software, version)
     return version_end is not None and version_end.version == key
 

@@ -9,6 +9,7 @@ from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.findings import Finding, Findings, Kind
 from gpu_cluster.kubernetes.api import Client, Json
 from gpu_cluster.nodes import gpu_holders, record
+from gpu_cluster.nodes.inspect import node_name
 from gpu_cluster.settings.validation import Busy
 from gpu_cluster.validation.difference import compare, due
 from gpu_cluster.validation.health import NodeHealth, health
@@ -38,7 +39,7 @@ class PoolSeen:
         for node in self.members:
             node_findings = compare(node, self.pool, self.daemon_sets)
             if not node_findings and self._may_be_free(node):
-                node_findings = (due(_name(node), "GPUs that other pods used may be free"),)
+                node_findings = (due(node_name(node), "GPUs that other pods used may be free"),)
             due_nodes += node_findings
         return tuple(due_nodes)
 
@@ -59,13 +60,13 @@ class PoolSeen:
         reasons = {}
         for node in self.members:
             validation = record.decode(node)
-            holders = [holder for holder in self.holders.get(_name(node), ()) if holder.amounts]
+            holders = [holder for holder in self.holders.get(node_name(node), ()) if holder.amounts]
             if validation is None or not holders or self._may_be_free(node):
                 continue
             if not compare(node, self.pool, self.daemon_sets):
                 count = f"{validation.missing} GPU{'s' * (validation.missing > 1)}"
                 holding = gpu_holders.named(holders)
-                reasons[_name(node)] = f"{count} not validated: held by {holding}"
+                reasons[node_name(node)] = f"{count} not validated: held by {holding}"
         return reasons
 
     @property
@@ -85,7 +86,7 @@ class PoolSeen:
         That is false as long as the same pods use the GPUs, because another validation could not
         reach these GPUs.
         """
-        validation, holders = record.decode(node), self.holders.get(_name(node))
+        validation, holders = record.decode(node), self.holders.get(node_name(node))
         if validation is None or holders is None:
             return False
         free = gpu_holders.free(node, self.pool.offers, holders)
@@ -97,17 +98,13 @@ async def observe_pool(
 ) -> PoolSeen:
     """Read which pods or claims hold the GPUs that no run has validated."""
     names = [
-        _name(node)
+        node_name(node)
         for node in members
         if (validation := record.decode(node)) and validation.missing
     ]
     holders = await gpu_holders.holders_by_node(client, names, pool.resources, pool.namespace)
-    unproven = [_name(node) for node in members if compare(node, pool, daemon_sets)]
+    unproven = [node_name(node) for node in members if compare(node, pool, daemon_sets)]
     if pool.busy != Busy.FAIL or not unproven:
         return PoolSeen(pool, members, daemon_sets, holders)
     in_use = await gpu_holders.holders_by_node(client, unproven, pool.resources, pool.namespace)
     return PoolSeen(pool, members, daemon_sets, holders, in_use)
-
-
-def _name(node: Json) -> str:
-    return str(node["metadata"]["name"])

@@ -137,7 +137,7 @@ def status(name: str) -> Status:
         running["controller"] = pid
     missing = tuple(word for word in (*COMPONENTS, "controller") if word not in running)
     ready = not missing and plane.is_ready()
-    return Status(name, running, missing, ready, asyncio.run(_count(plane)) if ready else 0)
+    return Status(name, running, missing, ready, asyncio.run(_count_ready(plane)) if ready else 0)
 
 
 def set_fault(name: str, node: str, *words: str) -> None:
@@ -234,7 +234,7 @@ def _wait_controller(plane: ControlPlane) -> None:
         time.sleep(0.02)
 
 
-async def _count(plane: ControlPlane) -> int:
+async def _count_ready(plane: ControlPlane) -> int:
     async with api.connect(plane.access()) as client:
         nodes, _ = await client.list("/api/v1/nodes", resourceVersion="0")
     return len(nodes)
@@ -261,7 +261,7 @@ async def _settle_nodes(plane: ControlPlane, specs: tuple[nodes.NodeSpec, ...]) 
             if fake and name not in node_manifests:
                 tasks.append(client.request("DELETE", f"/api/v1/nodes/{name}"))
         await api.gather(*tasks)
-        if tasks or not all(map(_is_ready, listed)):
+        if tasks or not all(map(_is_node_ready, listed)):
             await _wait_ready(plane, client, set(node_manifests))
     return len(tasks), len(node_manifests)
 
@@ -271,7 +271,7 @@ async def _wait_ready(plane: ControlPlane, client: api.Api, names: set[str]) -> 
     deadline = time.monotonic() + limit
     while True:
         listed, _ = await client.list("/api/v1/nodes", resourceVersion="0")
-        ready = {node["metadata"]["name"] for node in listed if _is_ready(node)}
+        ready = {node["metadata"]["name"] for node in listed if _is_node_ready(node)}
         if names <= ready:
             return
         if reason := plane.ended():
@@ -286,7 +286,7 @@ async def _wait_ready(plane: ControlPlane, client: api.Api, names: set[str]) -> 
         await asyncio.sleep(0.1 + len(names) / 1000)
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
+def _is_node_ready(node: dict[str, Any]) -> bool:
     """Check that a node is Ready and no longer has the controller manager's not-ready taint."""
     if any(taint["key"] == NOT_READY for taint in node["spec"].get("taints") or []):
         return False

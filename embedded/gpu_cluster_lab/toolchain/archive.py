@@ -37,14 +37,14 @@ def extract(archive: Path, item: Asset, folder: Path) -> None:
             with zipfile.ZipFile(archive) as packed:
                 for name in packed.namelist():
                     if _last(name) in wanted:
-                        _write(packed.open(name), folder / _last(name))
+                        _write_member(packed.open(name), folder / _last(name))
                         wanted.discard(_last(name))
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred:
                     stream = tarred.extractfile(member) if member.isfile() else None
                     if stream is not None and _last(member.name) in wanted:
-                        _write(stream, folder / _last(member.name))
+                        _write_member(stream, folder / _last(member.name))
                         wanted.discard(_last(member.name))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise ReleaseError(f"{item.url}: cannot be unpacked: {error}") from error
@@ -56,6 +56,6 @@ def _last(name: str) -> str:
     return name.rpartition("/")[2]
 
 
-def _write(stream: IO[bytes], target: Path) -> None:
+def _write_member(stream: IO[bytes], target: Path) -> None:
     with stream, target.open("wb") as file:
         shutil.copyfileobj(stream, file, _CHUNK)

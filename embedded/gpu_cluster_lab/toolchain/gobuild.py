@@ -121,11 +121,11 @@ class Builder:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise _failure(module, command, str(error)) from error
+            raise _build_failure(module, command, str(error)) from error
         if done.returncode != 0:
             # `go mod download -json` writes its errors to standard output, as JSON.
             errors = "\n".join(_ERRORS.findall(done.stdout))
-            raise _failure(module, command, done.stderr.strip() or errors)
+            raise _build_failure(module, command, done.stderr.strip() or errors)
         return done.stdout
 
     def _stream(self, module: Module, arguments: list[str], advance: Callable[[int], None]) -> None:
@@ -151,13 +151,13 @@ class Builder:
                 process.kill()
             process.communicate()
         if code != 0:
-            raise _failure(module, command, "\n".join(last))
+            raise _build_failure(module, command, "\n".join(last))
 
 
 def _packages(wanted: Sequence[Pin]) -> list[str]:
     return [pin.go.package for pin in wanted if pin.go is not None]
 
 
-def _failure(module: Module, command: list[str], output: str) -> ToolchainError:
+def _build_failure(module: Module, command: list[str], output: str) -> ToolchainError:
     lines = " / ".join(line.strip() for line in output.strip().splitlines()[-_TAIL:])
     return ToolchainError(f"{module.folder}: `{' '.join(command[:2])}` failed: {lines}")

@@ -48,7 +48,7 @@ def find_go(say: Callable[[str], None]) -> Path:
     for candidate in (_on_path(), _from_wheel()):
         if candidate is None:
             continue
-        version = _version(candidate)
+        version = _go_version(candidate)
         if version is not None and versions.numbers(version) >= least:
             return candidate
         seen.append(f"{candidate} {version or 'without a version'}")
@@ -112,7 +112,7 @@ def _from_wheel() -> Path | None:
     return go if go.is_file() else None
 
 
-def _version(go: Path) -> str | None:
+def _go_version(go: Path) -> str | None:
     try:
         done = subprocess.run(
             [str(go), "version"],

@@ -141,7 +141,7 @@ def _plugin_release(project: str) -> Release:
     )
 
 
-def _control_plane(name: str) -> Pin:
+def _control_plane_pin(name: str) -> Pin:
     url = f"{{kubernetes}}/release/v{{version}}/bin/{{os}}/{{arch}}/{name}"
     return Pin(
         name=name,
@@ -230,9 +230,9 @@ _PINS = (
         ),
         go=GoPackage("cluster", "./etcd"),
     ),
-    _control_plane("kube-apiserver"),
-    _control_plane("kube-controller-manager"),
-    _control_plane("kube-scheduler"),
+    _control_plane_pin("kube-apiserver"),
+    _control_plane_pin("kube-controller-manager"),
+    _control_plane_pin("kube-scheduler"),
     _kwok("kwok"),
     _kwok("kwokctl"),
     Pin(

@@ -38,7 +38,7 @@ def ask_plugin(executable: Path, service: str, limit: float) -> str | None:
         port = _first_line(process, end)
         if not port.isdecimal():
             return None
-        return _version(port, service, max(0.1, end - time.monotonic()))
+        return _plugin_version(port, service, max(0.1, end - time.monotonic()))
     finally:
         process.kill()
         process.communicate()
@@ -61,7 +61,7 @@ def _first_line(process: subprocess.Popen[bytes], end: float) -> str:
     return line.decode(errors="replace").strip()
 
 
-def _version(port: str, service: str, limit: float) -> str | None:
+def _plugin_version(port: str, service: str, limit: float) -> str | None:
     import grpc  # type: ignore[import-untyped, unused-ignore]
     from google.protobuf.empty_pb2 import Empty  # type: ignore[import-untyped, unused-ignore]
     from pulumi.runtime.proto.plugin_pb2 import PluginInfo

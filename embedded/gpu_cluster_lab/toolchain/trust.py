@@ -53,7 +53,7 @@ def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
     # target is checked.
     for place in (root.resolve(), entry.parent.resolve(), entry, *files):
         check_owner(place)
-    compared = _read(root / _COMPARED)
+    compared = _read_stamps(root / _COMPARED)
     stamps = {str(file): _stamp(file) for file in files}
     if all(compared.get(place) == stamp for place, stamp in stamps.items()):
         return
@@ -64,7 +64,7 @@ def check(entry: Path, recorded: Mapping[str, str], root: Path) -> None:
             f"{entry}: found other files than were made ({', '.join(changed)}: SHA-256 differs); "
             f"wanted: what {RECORD} says; cure: find out who changed it, then remove that folder"
         )
-    _write(root / _COMPARED, {**compared, **stamps})
+    _write_stamps(root / _COMPARED, {**compared, **stamps})
 
 
 def check_owner(place: Path) -> None:
@@ -95,7 +95,7 @@ def _stamp(file: Path) -> str:
     return f"{status.st_dev} {status.st_ino} {status.st_size} {status.st_ctime_ns}"
 
 
-def _read(path: Path) -> dict[str, str]:
+def _read_stamps(path: Path) -> dict[str, str]:
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -103,7 +103,7 @@ def _read(path: Path) -> dict[str, str]:
     return record if isinstance(record, dict) else {}
 
 
-def _write(path: Path, stamps: Mapping[str, str]) -> None:
+def _write_stamps(path: Path, stamps: Mapping[str, str]) -> None:
     """Record which files of the cache were compared with their checksums; ignore errors.
 
     If the record can't be written (for example, a user can't write to root's cache), each run

@@ -52,7 +52,7 @@ class Controller:
 def running(kubeconfig: Path, folder: Path) -> Iterator[Controller]:
     """Start the operator against a control plane and yield it; stop it at the end."""
     root = folder / "root"
-    _write(root, kubeconfig)
+    _write_files(root, kubeconfig)
     health, metrics = free_ports(2)
     log = folder / "operator.log"
     with log.open("wb") as output:
@@ -84,7 +84,7 @@ def running(kubeconfig: Path, folder: Path) -> Iterator[Controller]:
             process.wait(LIMIT)
 
 
-def _write(root: Path, kubeconfig: Path) -> None:
+def _write_files(root: Path, kubeconfig: Path) -> None:
     files = operator_files()
     place = root / "opt" / "gpu-operator"
     # The paths are those of the operator's image: docker/Dockerfile, "COPY assets" and "COPY

@@ -34,7 +34,9 @@ def literal(context: Context, used_by: str) -> str:
         ValueError: The map is longer than the API server accepts.
     """
     pairs = [
-        f"{text(key)}: {text(value)}" for key, value in data(context).items() if _read(key, used_by)
+        f"{text(key)}: {text(value)}"
+        for key, value in data(context).items()
+        if _is_read(key, used_by)
     ]
     cel = f"{{{', '.join(pairs)}}}"
     if len(cel) > _LONGEST:
@@ -45,7 +47,7 @@ def literal(context: Context, used_by: str) -> str:
     return cel
 
 
-def _read(key: str, cel: str) -> bool:
+def _is_read(key: str, cel: str) -> bool:
     """Return whether a CEL expression reads the fact with a key such as `platform` or `a.taints`.
 
     Expressions append the part after the dot to the name of a pool.
@@ -67,23 +69,23 @@ def data(context: Context) -> dict[str, str]:
     pools = gpu_pools(context)
     # A name without a slash is that of a DeviceClass.
     names = {name for name in context.resource_names if "/" in name}
-    taints = {_taint(taint) for pool in pools for taint in hard_taints(pool)}
+    taints = {_taint_text(taint) for pool in pools for taint in hard_taints(pool)}
     result = {
-        "allowedHostPaths": _list(context.allowed_host_paths),
-        "daemonSetControllers": _list(context.daemon_set_controllers),
+        "allowedHostPaths": _sorted_list(context.allowed_host_paths),
+        "daemonSetControllers": _sorted_list(context.daemon_set_controllers),
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
-        "gpuNodes": _list({name for pool in pools for name in pool.node_names}),
-        "gpuResources": _list(KNOWN | names),
-        "otherClaims": _list(context.other_claims),
+        "gpuNodes": _sorted_list({name for pool in pools for name in pool.node_names}),
+        "gpuResources": _sorted_list(KNOWN | names),
+        "otherClaims": _sorted_list(context.other_claims),
         "pools": ",".join(pool.name for pool in pools),
-        "resourceNames": _list(context.resource_names),
-        "runtimeClasses": _list(context.runtime_classes),
-        "sharedResources": _list({GPU_SHARED}),
+        "resourceNames": _sorted_list(context.resource_names),
+        "runtimeClasses": _sorted_list(context.runtime_classes),
+        "sharedResources": _sorted_list({GPU_SHARED}),
         "sizesKnown": str(any(pool.nodes is not None for pool in context.pools)).lower(),
-        "taints": _list(taints),
+        "taints": _sorted_list(taints),
         "trustIsDeclared": str(context.trust_is_declared).lower(),
-        "trustedDaemonSets": _list(context.daemon_sets),
-        "trustedNamespaces": _list(context.trusted_namespaces),
+        "trustedDaemonSets": _sorted_list(context.daemon_sets),
+        "trustedNamespaces": _sorted_list(context.trusted_namespaces),
     }
     optional = {
         "platform": context.platform,
@@ -98,9 +100,9 @@ def data(context: Context) -> dict[str, str]:
         result["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
         result["migByName"] = str(plugin.mig is Mig.MIXED).lower()
         if shared and not plugin.renamed:
-            result["sharedResources"] = _list({GPU_SHARED, GPU})
+            result["sharedResources"] = _sorted_list({GPU_SHARED, GPU})
     for pool in pools:
-        result |= _pool_facts(pool, context)
+        result |= _pool_parameters(pool, context)
     return result
 
 
@@ -120,18 +122,20 @@ def _ordinary_facts(pools: tuple[PoolFacts, ...], context: Context) -> dict[str,
     }
 
 
-def _list(values: frozenset[str] | set[str]) -> str:
+def _sorted_list(values: frozenset[str] | set[str]) -> str:
     return ",".join(sorted(values))
 
 
-def _taint(taint: NodeTaint) -> str:
+def _taint_text(taint: NodeTaint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}"
 
 
-def _pool_facts(pool: PoolFacts, context: Context) -> dict[str, str]:
+def _pool_parameters(pool: PoolFacts, context: Context) -> dict[str, str]:
     described = {
-        f"{pool.name}.labels": _list({f"{key}={value}" for key, value in pool.labels.items()}),
-        f"{pool.name}.taints": ",".join(map(_taint, hard_taints(pool))),
+        f"{pool.name}.labels": _sorted_list(
+            {f"{key}={value}" for key, value in pool.labels.items()}
+        ),
+        f"{pool.name}.taints": ",".join(map(_taint_text, hard_taints(pool))),
     }
     for variable, name in NAMES.items():
         size = per_node(pool, name, context)

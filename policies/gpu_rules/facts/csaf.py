@@ -74,7 +74,7 @@ def bulletin(text: str) -> tuple[Floor, ...]:
         if (head["category"], head["csaf_version"]) != ("csaf_security_advisory", "2.0"):
             raise BulletinError("not a security advisory of CSAF 2.0")
         number, released = head["tracking"]["id"], head["tracking"]["current_release_date"][:10]
-        leaves = tuple(_walk_leaves(document["product_tree"]["branches"], ()))
+        leaves = tuple(_walk_products(document["product_tree"]["branches"], ()))
         return tuple(_read_borders(document["vulnerabilities"], leaves, number, released))
     except (KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
         raise BulletinError(f"{type(error).__name__}: {error}") from error
@@ -82,7 +82,7 @@ def bulletin(text: str) -> tuple[Floor, ...]:
         raise BulletinError(f"not JSON: {error}") from error
 
 
-def _walk_leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
+def _walk_products(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]:
     """Yield the version entries of GPU stack components in the product tree of a bulletin.
 
     Args:
@@ -96,13 +96,13 @@ def _walk_leaves(branches: list[Json], path: tuple[str, ...]) -> Iterator[_Leaf]
         if "product" in branch and branch["category"] == "product_version":
             if len(names) != 3:
                 raise BulletinError(f"a version {len(names)} levels deep, wanted 3")
-            if place := _place(names[1], names[2]):
+            if place := _place_product(names[1], names[2]):
                 product = branch["product"]
                 yield _Leaf(*place, product["product_id"], product["name"])
-        yield from _walk_leaves(branch.get("branches", []), names)
+        yield from _walk_products(branch.get("branches", []), names)
 
 
-def _place(architecture: str, product: str) -> tuple[Software, str] | None:
+def _place_product(architecture: str, product: str) -> tuple[Software, str] | None:
     software = _PRODUCTS.get(product)
     if software is None:
         return None

@@ -111,20 +111,22 @@ def requests(subject: Subject) -> Iterator[DeviceRequest]:
     for index, raw in enumerate(sequence(at(subject.manifest, *path, "requests"))):
         request_path, request = f"{place}[{index}]", mapping(raw)
         if "exactly" in request:
-            yield _request(f"{request_path}.exactly", index, request["exactly"])
+            yield _device_request(f"{request_path}.exactly", index, request["exactly"])
         elif "firstAvailable" in request:
             for choice, alternative in enumerate(sequence(request["firstAvailable"])):
-                yield _request(f"{request_path}.firstAvailable[{choice}]", index, alternative)
+                yield _device_request(
+                    f"{request_path}.firstAvailable[{choice}]", index, alternative
+                )
         # In API version v1beta1, a request has its fields directly, without `exactly`.
         else:
-            yield _request(request_path, index, request)
+            yield _device_request(request_path, index, request)
     # Until Kubernetes 1.30, a claim named one class and no number of devices.
     above = path[:-1]
     if name := text(at(subject.manifest, *above, _CLASS_BEFORE_REQUESTS)):
-        yield _request(".".join(above), 0, {"deviceClassName": name})
+        yield _device_request(".".join(above), 0, {"deviceClassName": name})
 
 
-def _request(path: str, index: int, raw: object) -> DeviceRequest:
+def _device_request(path: str, index: int, raw: object) -> DeviceRequest:
     count = at(raw, "count")
     # The API server makes 1 of a missing count and of 0. A count that is not known counts as 0.
     counted = 1 if count in (None, 0) else number(count) or 0

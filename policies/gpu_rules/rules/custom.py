@@ -130,7 +130,7 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
         if place.path in joined:
             continue
         claims = _claims_in_field(place.value, custom_kinds.CLAIMS)
-        pod = _pod_at(place) if place.is_pod else _request(place, claims)
+        pod = _pod_at(place) if place.is_pod else _requesting_pod(place, claims)
         if pod:
             joined.add(pod.spec_path)
             claim_paths.add(pod.inherited.get(_CLAIMS, ""))
@@ -141,7 +141,7 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
     # a pod that the object doesn't describe.
     for place in claiming:
         pod = (
-            _request(place, _claims_in_field(place.value, _CLAIMS))
+            _requesting_pod(place, _claims_in_field(place.value, _CLAIMS))
             if place.path not in claim_paths
             else None
         )
@@ -266,7 +266,7 @@ def _pod_at(place: _Place) -> Pod:
     )
 
 
-def _request(place: _Place, claims: list[dict[str, object]]) -> Pod | None:
+def _requesting_pod(place: _Place, claims: list[dict[str, object]]) -> Pod | None:
     """Return a pod for a mapping that requests GPUs outside of containers, or else None.
 
     Args:

@@ -45,7 +45,7 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
     claims: dict[ClaimKey, ClaimFacts] = {
         (subject.namespace, subject.kind, subject.name): claim_facts(subject, context_with_classes)
         for subject in device_subjects
-        if subject.kind in KINDS and _is_known(subject)
+        if subject.kind in KINDS and _shows_devices(subject)
     }
     for subject in device_subjects:
         channels = text(at(subject.manifest, "spec", "channel", "resourceClaimTemplate", "name"))
@@ -59,7 +59,7 @@ def with_devices(context: Context, manifests: Iterable[Mapping[str, object]]) ->
     return replace(context, devices=replace(facts, claims=claims, shared=shared))
 
 
-def _is_known(subject: Subject) -> bool:
+def _shows_devices(subject: Subject) -> bool:
     """Return whether a claim's manifest shows all of its devices.
 
     A claim of Kubernetes 1.30 or older has no number of devices. In a preview, requests and classes

@@ -23,12 +23,12 @@ def embedded(value: object) -> Mapping[str, object]:
     mapping is returned unchanged: chart values may be a string or a mapping.
     """
     if isinstance(value, str):
-        return _read(value) if len(value) <= _LENGTH_LIMIT else {}
+        return _parse_content(value) if len(value) <= _LENGTH_LIMIT else {}
     return mapping(value)
 
 
 @lru_cache(maxsize=256)
-def _read(content: str) -> Mapping[str, object]:
+def _parse_content(content: str) -> Mapping[str, object]:
     depth = 0
     try:
         for event in yaml.parse(content, Loader=_Loader):

@@ -61,7 +61,7 @@ def exemptions(
     """
     for key, value in subject.annotations.items():
         if key.startswith(PREFIX) and value is not UNKNOWN:
-            yield _read(key.removeprefix(PREFIX), value, context, is_known_rule)
+            yield _read_exemption(key.removeprefix(PREFIX), value, context, is_known_rule)
 
 
 def settled(subject: Subject, context: Context) -> Iterator[Exemption]:
@@ -131,7 +131,7 @@ def is_match(glob: str, value: str) -> bool:
     return True
 
 
-def _read(
+def _read_exemption(
     rule_id: str, value: object, context: Context, is_known_rule: Callable[[str], bool]
 ) -> Exemption:
     match = _FORM.fullmatch(text(value).strip())

@@ -27,32 +27,32 @@ def patched(
         main = [
             container
             for container in sequence(patch.get("containers"))
-            if _name(container) == _MAIN
+            if _entry_name(container) == _MAIN
         ]
         single = next((key for key in _SINGLE if mapping(result.get(key))), None)
         if main and single:
-            result[single] = _merge_patch(mapping(result[single]), mapping(main[0]))
+            result[single] = _merge_spec(mapping(result[single]), mapping(main[0]))
             other_containers = [
                 container
                 for container in sequence(patch.get("containers"))
-                if _name(container) != _MAIN
+                if _entry_name(container) != _MAIN
             ]
             patch = {**patch, "containers": other_containers}
-        result = _merge_patch(result, patch)
+        result = _merge_spec(result, patch)
     return result
 
 
-def _name(value: object) -> str:
+def _entry_name(value: object) -> str:
     return text(mapping(value).get("name"))
 
 
-def _merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
+def _merge_spec(base: Mapping[str, object], patch: Mapping[str, object]) -> dict[str, object]:
     result = dict(base)
     for key, value in patch.items():
         if value is None:
             result.pop(key, None)
         elif isinstance(value, Mapping):
-            result[key] = _merge_patch(mapping(result.get(key)), mapping(value))
+            result[key] = _merge_spec(mapping(result.get(key)), mapping(value))
         elif key in _BY_NAME and isinstance(value, list):
             result[key] = _by_name(sequence(result.get(key)), value)
         else:
@@ -61,9 +61,11 @@ def _merge_patch(base: Mapping[str, object], patch: Mapping[str, object]) -> dic
 
 
 def _by_name(base: Iterable[object], patch: Iterable[object]) -> list[object]:
-    changes = {_name(item): mapping(item) for item in patch}
+    changes = {_entry_name(item): mapping(item) for item in patch}
     merged: list[object] = [
-        _merge_patch(mapping(item), changes.pop(_name(item))) if _name(item) in changes else item
+        _merge_spec(mapping(item), changes.pop(_entry_name(item)))
+        if _entry_name(item) in changes
+        else item
         for item in base
     ]
     return [*merged, *changes.values()]

@@ -81,7 +81,7 @@ def evaluate_objects(
         dataclasses.replace(violation, path=place + violation.path)
         for place, subjects in objects
         for subject in subjects
-        for violation in _judge(subject, context, partial)
+        for violation in _judge_subject(subject, context, partial)
     ]
 
 
@@ -129,7 +129,7 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
         waiting += reversed(inner)
 
 
-def _judge(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
+def _judge_subject(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:
     lifted = _exemption_by_rule(subject, context)
     for rule in _applicable_rules(context, partial):
         if not rule.reads(subject.pod):

@@ -81,7 +81,7 @@ def _withhold_each(project: Project, declared: Json) -> None:
             )
             await _gone(client, where)
             try:
-                await presence._check(client, wanted)
+                await presence._check_presence(client, wanted)
                 unseen.append(str(item))
             except ClusterError as error:
                 if str(item) not in str(error):

@@ -155,7 +155,7 @@ def find(inventory: Inventory, chosen: Collection[str] = ()) -> Found:
     names, reason = (
         ([name for name in inventory.hosts if name in chosen], "they were named")
         if chosen
-        else _with_gpus(inventory, nodes)
+        else _names_with_gpus(inventory, nodes)
     )
     bastion = _bastion_of_group(inventory)
     machines = tuple(_read_machine(inventory, name, bastion) for name in names)
@@ -194,12 +194,12 @@ def _node_names(inventory: Inventory) -> list[str]:
     node_names: dict[str, None] = {}
     for kind in (_NODES, _CONTROL_PLANE, _CLUSTER):
         for group in inventory.groups:
-            if _is_of(group, kind):
+            if _is_group_of(group, kind):
                 node_names |= dict.fromkeys(inventory.members(group))
     return [name for name in inventory.hosts if name in node_names]
 
 
-def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str], str]:
+def _names_with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str], str]:
     """Return the names of the machines with GPUs, and a clause that explains the choice."""
     ways = (
         (_declared_gpu_nodes(inventory), "the variable nvidia_gpu_nodes names them"),
@@ -217,7 +217,7 @@ def _with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list[str],
     workers = [
         name
         for name in candidates
-        if not nodes or any(_is_of(group, _NODES) for group in inventory.groups_of(name))
+        if not nodes or any(_is_group_of(group, _NODES) for group in inventory.groups_of(name))
     ]
     return workers, _ALL_OF_THEM
 
@@ -243,7 +243,7 @@ def _hosts_with_gpu_variables(inventory: Inventory) -> set[str]:
 
 
 def _describes_gpus(variables: Variables) -> bool:
-    count = _count(variables)
+    count = _gpu_count(variables)
     labels = _read_labels(variables.get("node_labels"))
     return bool(
         count
@@ -261,7 +261,7 @@ def _describes_gpus(variables: Variables) -> bool:
     )
 
 
-def _is_of(group: str, kind: frozenset[str]) -> bool:
+def _is_group_of(group: str, kind: frozenset[str]) -> bool:
     """Return True if a group's name consists of words of a kind, such as `kube-node` for nodes."""
     words = _name_words(group)
     other_words = words - _PRODUCTS
@@ -295,7 +295,7 @@ def _model_of(variables: Variables) -> str:
     return model if re.search("[a-z]", model) and re.search("[0-9]", model) else ""
 
 
-def _count(variables: Variables) -> int | None:
+def _gpu_count(variables: Variables) -> int | None:
     for name in _COUNTS:
         value = variables.get(name)
         if isinstance(value, list | tuple) and 0 < len(value) <= GPU_LIMIT:
@@ -324,9 +324,9 @@ def _read_machine(inventory: Inventory, name: str, bastion: Jump | None) -> Mach
         port=_ssh_port(variables),
         user=_ssh_user(variables),
         key_file=text(variables, _KEY) or "",
-        gpus=_count(variables) or (8 if dgx else None),
+        gpus=_gpu_count(variables) or (8 if dgx else None),
         model=_model_of(variables) or _gpu_model(words),
-        control_plane=any(_is_of(group, _CONTROL_PLANE) for group in groups),
+        control_plane=any(_is_group_of(group, _CONTROL_PLANE) for group in groups),
         labels={
             key: value
             for key, value in sorted(_read_labels(variables.get("node_labels")).items())
@@ -470,7 +470,7 @@ def _read_way(variables: Variables) -> _Way | None:
     return None
 
 
-def _split(line: str) -> list[str]:
+def _split_command(line: str) -> list[str]:
     """Return the words of a shell's command line; empty if a quotation mark is missing."""
     try:
         return shlex.split(line)
@@ -480,7 +480,7 @@ def _split(line: str) -> list[str]:
 
 def _parse_way(arguments: str) -> _Way | None:
     """Return the way to a host in arguments of ssh(1); an option's value may be its next word."""
-    words = iter(_split(arguments))
+    words = iter(_split_command(arguments))
     file: _Way | None = None
     for word in words:
         letter = word[:2]
@@ -527,7 +527,7 @@ def _way_by_command(command: str) -> _Way:
 
 def _from_command(command: str) -> Jump | None:
     """Return the jump host in a ProxyCommand such as `ssh -W %h:%p … user@host`."""
-    words = _split(command)
+    words = _split_command(command)
     if not words or words[0].rpartition("/")[2] != "ssh":
         return None
     port, user, host = 22, "", ""

@@ -96,7 +96,7 @@ def owner_of(item: Json, kind: str, deliverers: Deliverers) -> ManagedBy:
     return replace(
         owner,
         labels=_marks_of(_labels_of(item), owner.kind),
-        annotations=_marks_of(_annotations_of(item), owner.kind),
+        annotations=_marks_of(_object_annotations(item), owner.kind),
     )
 
 
@@ -108,12 +108,12 @@ def _labels_of(item: Json) -> dict[str, str]:
     return item["metadata"].get("labels") or {}
 
 
-def _annotations_of(item: Json) -> dict[str, str]:
+def _object_annotations(item: Json) -> dict[str, str]:
     return item["metadata"].get("annotations") or {}
 
 
 def _this_program(item: Json) -> ManagedBy | None:
-    ours = LABELS.items() <= _labels_of(item).items() or OWNER in _annotations_of(item)
+    ours = LABELS.items() <= _labels_of(item).items() or OWNER in _object_annotations(item)
     return ManagedBy(kind=ManagerKind.THIS_PROGRAM) if ours else None
 
 
@@ -122,7 +122,7 @@ def _argo_cd(item: Json, kind: str, applications: Collection[Json] | None) -> Ma
 
     An Application tracks an object by an annotation or label of the object, or in its own status.
     """
-    tracked = _annotations_of(item).get(TRACKING_ID, "").partition(":")[0]
+    tracked = _object_annotations(item).get(TRACKING_ID, "").partition(":")[0]
     # The tracking id begins with `<application>` or, for Applications outside Argo CD's namespace,
     # `<namespace>_<application>` (argo-cd v3, util/argo/resource_tracking.go).
     name = tracked.rpartition("_")[2] or _labels_of(item).get(TRACKING_LABEL, "")
@@ -159,7 +159,8 @@ def _owner_by_flux(item: Json, deliverers: Deliverers) -> ManagedBy | None:
         name, namespace = labels.get(f"{prefix}/name"), labels.get(f"{prefix}/namespace", "")
         objects = deliverers.of_kind(kind)
         if name and (
-            objects is None or any(_is(listed_object, name, namespace) for listed_object in objects)
+            objects is None
+            or any(_is_object(listed_object, name, namespace) for listed_object in objects)
         ):
             return ManagedBy(
                 kind=ManagerKind.FLUX, object_kind=kind, name=name, namespace=namespace
@@ -167,13 +168,13 @@ def _owner_by_flux(item: Json, deliverers: Deliverers) -> ManagedBy | None:
     return None
 
 
-def _is(item: Json, name: str, namespace: str) -> bool:
+def _is_object(item: Json, name: str, namespace: str) -> bool:
     metadata = item["metadata"]
     return (metadata["name"], metadata["namespace"]) == (name, namespace)
 
 
 def _owner_by_fleet(item: Json) -> ManagedBy | None:
-    annotations = _annotations_of(item)
+    annotations = _object_annotations(item)
     if not annotations.get(FLEET_ID) or WRANGLER_OWNER in annotations:
         return None
     return ManagedBy(kind=ManagerKind.FLEET, object_kind="bundle", name=annotations[FLEET_ID])

@@ -80,7 +80,7 @@ def gpu_pools(nodes: Iterable[ObservedNode]) -> tuple[ObservedPool, ...]:
     """Return the pools of a cluster's nodes with GPUs, sorted by product and first node."""
     groups: dict[tuple[Any, ...], list[ObservedNode]] = {}
     for node in nodes:
-        if _has_gpus(node):
+        if _reports_gpus(node):
             groups.setdefault(_pool_key(node), []).append(node)
     pools = [_observed_pool(key, tuple(members)) for key, members in groups.items()]
     return tuple(sorted(pools, key=lambda pool: (pool.product, pool.nodes[0].name)))
@@ -99,7 +99,7 @@ def _observed_pool(key: tuple[Any, ...], nodes: tuple[ObservedNode, ...]) -> Obs
     )
 
 
-def _has_gpus(node: ObservedNode) -> bool:
+def _reports_gpus(node: ObservedNode) -> bool:
     return bool(node.advertised or PRODUCT in node.reported)
 
 

@@ -232,7 +232,7 @@ def _refused_values(software: _Software) -> Iterator[Fault]:
     if software.release is not None:
         values_by_place.append((str(software.release), software.release.values))
     for place, values in values_by_place:
-        for path in _secret_paths(values):
+        for path in _suspicious_paths(values):
             yield Fault(
                 f"{place}: {path}",
                 "a value that looks like a secret (not repeated here)",
@@ -241,7 +241,7 @@ def _refused_values(software: _Software) -> Iterator[Fault]:
             )
 
 
-def _secret_paths(value: Any, path: str = "") -> Iterator[str]:
+def _suspicious_paths(value: Any, path: str = "") -> Iterator[str]:
     """Yield the paths of values whose key, or whose environment variable, suggests a secret."""
     if isinstance(value, Mapping):
         name, text = value.get("name"), value.get("value")
@@ -252,10 +252,10 @@ def _secret_paths(value: Any, path: str = "") -> Iterator[str]:
             if isinstance(item, str) and item and _is_secret(str(key)):
                 yield key_path
             else:
-                yield from _secret_paths(item, key_path)
+                yield from _suspicious_paths(item, key_path)
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _secret_paths(item, f"{path}[{index}]")
+            yield from _suspicious_paths(item, f"{path}[{index}]")
 
 
 def _is_secret(key: str) -> bool:
@@ -347,11 +347,11 @@ def _plugin_file(pool: ObservedPool) -> Settings:
     if pool.mig:
         document["flags"] = {"migStrategy": "mixed"}
     if pool.sharing != Sharing():
-        document["sharing"] = _sharing_section(pool.sharing)
+        document["sharing"] = _plugin_sharing(pool.sharing)
     return {"version": "v1", **document} if document else {}
 
 
-def _sharing_section(sharing: Sharing) -> Settings:
+def _plugin_sharing(sharing: Sharing) -> Settings:
     shared: Settings = {"resources": [{"name": GPU, "replicas": sharing.replicas}]}
     if sharing.mps:
         return {"mps": shared}

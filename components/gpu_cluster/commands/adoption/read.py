@@ -59,7 +59,7 @@ async def read_cluster(client: Client) -> ObservedCluster:
         _list_served(client, "clusterpolicies", "/apis/nvidia.com", "v1"),
         _read_deliverers(client, any(node.provider == "gce" for node in nodes)),
     )
-    pairs = [*_daemon_sets(sets), *_operator_deployments(deployments)]
+    pairs = [*_gpu_daemon_sets(sets), *_operator_deployments(deployments)]
     workloads = [
         parse.workload(item, kind, software, owner_of(item, kind, deliverers))
         for item, kind, software in pairs
@@ -81,7 +81,7 @@ async def read_cluster(client: Client) -> ObservedCluster:
     )
 
 
-def _daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
+def _gpu_daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
     """Return DaemonSets that advertise GPUs or label nodes, each with kind and software's name."""
     managers = ((item, daemon_set(item)) for item in items)
     return [(item, "DaemonSet", manager.what) for item, manager in managers if manager]
@@ -180,9 +180,9 @@ def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelea
     Raises:
         IllFormed: Values are nested too deeply for a stack file.
     """
-    chart = _as_mapping(recorded.get("chart"))
-    metadata = _as_mapping(chart.get("metadata"))
-    values, defaults = _as_mapping(recorded.get("config")), _as_mapping(chart.get("values"))
+    chart = _dict_or_empty(recorded.get("chart"))
+    metadata = _dict_or_empty(chart.get("metadata"))
+    values, defaults = _dict_or_empty(recorded.get("config")), _dict_or_empty(chart.get("values"))
     if not all(map(_is_flat, (values, defaults))):
         found = f"values nested more than {DEPTH} levels deep"
         cure = "find out who wrote the release's record"
@@ -234,5 +234,5 @@ def release_edits(manifest: str, members: dict[tuple[str, str], Json]) -> tuple[
     return tuple(field_edits)
 
 
-def _as_mapping(value: Any) -> dict[str, Any]:
+def _dict_or_empty(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

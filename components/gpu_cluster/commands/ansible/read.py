@@ -106,8 +106,8 @@ def parse_yaml(text: str, name: str = "FILE") -> Inventory:
         for group, content in document.items():
             _add_group(builder, str(group), content, ())
         # `ansible-inventory --list` prints the hosts' variables under `_meta.hostvars`.
-        for host, variables in _name_pairs(_as_mapping(meta).get("hostvars")):
-            builder.set(host, _as_mapping(variables))
+        for host, variables in _name_pairs(_string_mapping(meta).get("hostvars")):
+            builder.set(host, _string_mapping(variables))
         return builder.inventory
     except ValueError as error:
         raise InputError(str(error), "an inventory", "correct it, or name a smaller one") from None
@@ -132,10 +132,10 @@ def _add_group(builder: Builder, name: str, content: object, above: tuple[str, .
         )
     for pattern, variables in _name_pairs(content.get("hosts")):
         try:
-            builder.add(name, pattern, _as_mapping(variables))
+            builder.add(name, pattern, _string_mapping(variables))
         except ValueError as error:
             raise ValueError(f"{show(pattern)} in {path}: {error}") from None
-    builder.set_group(name, _as_mapping(content.get("vars")))
+    builder.set_group(name, _string_mapping(content.get("vars")))
     for child, below in _name_pairs(content.get("children")):
         builder.child(name, child)
         _add_group(builder, child, below, (*above, name))
@@ -151,7 +151,7 @@ def _name_pairs(value: object) -> Iterator[tuple[str, object]]:
         yield value, None
 
 
-def _as_mapping(value: object) -> dict[str, Any]:
+def _string_mapping(value: object) -> dict[str, Any]:
     return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
 
 
@@ -203,6 +203,6 @@ def _variables_of(file: Path) -> dict[str, Any]:
         text = _read_text(file)
         if text.startswith(_VAULT):
             return {}
-        return _as_mapping(yaml_file.parse(text, tags=True).value)
+        return _string_mapping(yaml_file.parse(text, tags=True).value)
     except InputError as error:
         raise ConfigError([_inventory_fault(error)], f"{file.parent.name}/{file.name}") from None

@@ -108,7 +108,7 @@ def _check_file(found: Statement, declared: Declared) -> Iterator[Fault]:
         )
 
 
-def _pool_of_node(name: str, pool: str, validation: DesiredValidation) -> PoolValidation | None:
+def _declared_pool(name: str, pool: str, validation: DesiredValidation) -> PoolValidation | None:
     """Return the pool that a node belongs to, or None if the stack has no such node."""
     for each in validation.pools:
         if name in (each.nodes or ()):
@@ -146,7 +146,7 @@ def _uuids_of_node(node: NodeEvidence) -> Iterator[str]:
 def _check_facts(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
     for node in found.nodes:
         place = f"node {node.name}"
-        pool = _pool_of_node(node.name, node.pool, validation)
+        pool = _declared_pool(node.name, node.pool, validation)
         if pool is None:
             yield Fault(place, f"pool {node.pool}", "a node of the stack's pools", AGAIN)
             continue

@@ -97,7 +97,7 @@ class Access:
     administrator: Administrator
 
 
-def _read(text: str, host: str, endpoint: str) -> Access:
+def _read_access(text: str, host: str, endpoint: str) -> Access:
     """Parse what the script of `access_script` printed on the control-plane host.
 
     Args:
@@ -155,7 +155,7 @@ def _read_administrator(
     )
 
 
-ACCESS = Channel("access", SIZE_LIMIT, _read)
+ACCESS = Channel("access", SIZE_LIMIT, _read_access)
 
 
 def check_key(administrator: Administrator) -> None:

@@ -96,7 +96,7 @@ def is_there(context: str) -> bool:
     """Return whether a file of this machine's kubeconfig has the context."""
     names = os.environ.get("KUBECONFIG", "").split(os.pathsep)
     files = [Path(name) for name in names if name] or [path()]
-    return any(_find_entry(_read(file), "contexts", context) for file in files)
+    return any(_find_entry(_read_kubeconfig(file), "contexts", context) for file in files)
 
 
 @exclusive
@@ -110,7 +110,7 @@ async def apply(request: KubeconfigRequest) -> Json:
     name, admin = request.context, request.administrator
     check_key(admin)
     file, ours = path(), OURS + name
-    kubeconfig = _read(file)
+    kubeconfig = _read_kubeconfig(file)
     present = _find_entry(kubeconfig, "contexts", name)
     if present and present["context"].get("cluster") != ours:
         raise ClusterError(
@@ -132,7 +132,7 @@ async def apply(request: KubeconfigRequest) -> Json:
             existing for existing in written[kind] or [] if existing["name"] != entry["name"]
         ]
         written[kind] = [*other_entries, entry]
-    _write(file, written)
+    _write_kubeconfig(file, written)
     return {"context": name}
 
 
@@ -140,7 +140,7 @@ async def apply(request: KubeconfigRequest) -> Json:
 async def undo(request: KubeconfigRequest) -> Json:
     """Remove the context, and delete the kubeconfig file if nothing else is in it."""
     name, file = request.context, path()
-    ours, kubeconfig = OURS + name, _read(file)
+    ours, kubeconfig = OURS + name, _read_kubeconfig(file)
     present = _find_entry(kubeconfig, "contexts", name)
     if not present or present["context"].get("cluster") != ours:
         return {}
@@ -152,7 +152,7 @@ async def undo(request: KubeconfigRequest) -> Json:
         kubeconfig["current-context"] = ""
     # A symbolic link is the user's choice of a location, so it is kept.
     if file.is_symlink() or any(kubeconfig[kind] for kind in ("clusters", "users", "contexts")):
-        _write(file, kubeconfig)
+        _write_kubeconfig(file, kubeconfig)
     else:
         file.unlink()
     return {}
@@ -162,7 +162,7 @@ def _find_entry(document: Json, kind: str, name: str) -> dict[str, Any] | None:
     return next((entry for entry in document.get(kind) or [] if entry.get("name") == name), None)
 
 
-def _read(file: Path) -> Json:
+def _read_kubeconfig(file: Path) -> Json:
     try:
         document = yaml.safe_load(file.read_text())
     except FileNotFoundError:
@@ -174,7 +174,7 @@ def _read(file: Path) -> Json:
     return document if isinstance(document, dict) else {}
 
 
-def _write(file: Path, document: Json) -> None:
+def _write_kubeconfig(file: Path, document: Json) -> None:
     """Write the kubeconfig file atomically by a rename, following a symbolic link.
 
     Only the owner can read the file, because it contains a key.

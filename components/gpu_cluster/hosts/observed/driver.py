@@ -84,7 +84,7 @@ def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield the faults of the driver on a host with GPUs."""
     yield from _check_nvidia_smi(host, facts)
     yield from _check_lost_gpus(host, facts)
-    yield from _check_excluded_gpus(host, facts)
+    yield from _check_vanished_gpus(host, facts)
     yield from _check_fabric_manager(host, facts)
     yield from _check_leftovers(host, facts)
 
@@ -176,7 +176,7 @@ def _check_lost_gpus(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     )
 
 
-def _check_excluded_gpus(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _check_vanished_gpus(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield a fault for an excluded UUID whose GPU was replaced by another GPU.
 
     The driver ignores an unknown UUID silently. That is right for a GPU that is off the PCI bus.

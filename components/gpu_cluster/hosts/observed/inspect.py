@@ -66,7 +66,7 @@ async def observe_hosts(
             if isinstance(tunnel, HostFacts):
                 return tunnel
             async with gate:
-                return await _probe(host, key, tunnel, limit, settings)
+                return await _probe_host(host, key, tunnel, limit, settings)
 
         answers = await asyncio.gather(*map(inspected, hosts))
     return {host.name: facts for host, facts in zip(hosts, answers, strict=True)}
@@ -127,7 +127,7 @@ def _unusable_key(found: str) -> FaultError:
     )
 
 
-async def _probe(
+async def _probe_host(
     host: Target,
     key: asyncssh.SSHKey,
     tunnel: asyncssh.SSHClientConnection | None,

@@ -112,18 +112,18 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
             repeated.get(key, []).append(value)
             single[key] = value
     drift: dict[str, tuple[str, ...]] = {}
-    for phase, path in sorted(_split(value, 2) for value in repeated["drift"]):
+    for phase, path in sorted(_split_fields(value, 2) for value in repeated["drift"]):
         drift[phase] = (*drift.get(phase, ()), path)
     disrupts: dict[str, str] = {}
-    for phase, line in (_split(value, 2) for value in repeated["disrupts"]):
+    for phase, line in (_split_fields(value, 2) for value in repeated["disrupts"]):
         disrupts[phase] = f"{disrupts[phase]}\n{line}" if phase in disrupts else line
     settings: dict[str, dict[str, str]] = {}
-    for phase, name, words in (_split(value, 3) for value in repeated["setting"]):
+    for phase, name, words in (_split_fields(value, 3) for value in repeated["setting"]):
         settings.setdefault(phase, {}).update({name: words} if name else {})
     steps: dict[str, tuple[str, ...]] = {}
-    for phase, step in (_split(value, 2) for value in repeated["step"]):
+    for phase, step in (_split_fields(value, 2) for value in repeated["step"]):
         steps[phase] = (*steps.get(phase, ()), step)
-    digests = [_split(value, 3) for value in repeated["digest"]]
+    digests = [_split_fields(value, 3) for value in repeated["digest"]]
     return HostFacts(
         os=single.get("os", ""),
         os_version=single.get("os_version", ""),
@@ -132,7 +132,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         tegra=single.get("tegra", "")[:SHOWN],
         arch=single.get("arch", ""),
         kernel=single.get("kernel", ""),
-        nvidia_devices=_parse_number(single.get("nvidia_devices")),
+        nvidia_devices=_number_or_zero(single.get("nvidia_devices")),
         loaded=tuple(repeated["loaded"]),
         driver=single.get("driver") or None,
         containerd=single.get("containerd") or None,
@@ -143,8 +143,8 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         headers=single.get("headers") == "yes",
         secure_boot={"yes": True, "no": False}.get(single.get("secure_boot", "")),
         driver_container=single.get("driver_container") == "yes",
-        nvswitches=_parse_number(single.get("nvswitches")),
-        skew=_parse_number(single["clock"]) - now if now and "clock" in single else None,
+        nvswitches=_number_or_zero(single.get("nvswitches")),
+        skew=_number_or_zero(single["clock"]) - now if now and "clock" in single else None,
         runtime_mode=single.get("runtime_mode", ""),
         default_runtime=single.get("default_runtime", ""),
         installed=single.get("installed", ""),
@@ -153,10 +153,10 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         leftovers=tuple(repeated["leftover"])[:DEVICES],
         uuids=_sort_devices(repeated["uuid"]),
         swap=tuple(single.get("swap", "").split()),
-        cgroup=_parse_number(single.get("cgroup")),
+        cgroup=_number_or_zero(single.get("cgroup")),
         kubelet_cgroup_v1=single.get("kubelet_cgroup_v1") == "yes",
         foreign=tuple(single.get("foreign", "").split()),
-        disk_free_mib=_parse_number(single.get("disk_free_mib")),
+        disk_free_mib=_number_or_zero(single.get("disk_free_mib")),
         package_lock=single.get("package_lock", ""),
         boot_id=single.get("boot_id", ""),
         reboot=tuple(repeated["reboot"]),
@@ -208,7 +208,7 @@ def answer(text: str) -> HostFacts:
 PROBE = Channel("probe", ANSWER, answer)
 
 
-def _split(text: str, count: int) -> tuple[str, ...]:
+def _split_fields(text: str, count: int) -> tuple[str, ...]:
     words = text.split(" ", count - 1)
     return tuple(words + [""] * (count - len(words)))
 
@@ -218,5 +218,5 @@ def _sort_devices(lines: list[str]) -> tuple[str, ...]:
     return tuple(sorted(lines)[:DEVICES])
 
 
-def _parse_number(text: str | None) -> int:
+def _number_or_zero(text: str | None) -> int:
     return int(text) if text and _DIGITS.fullmatch(text) else 0

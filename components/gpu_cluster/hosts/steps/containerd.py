@@ -11,7 +11,7 @@ from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_rules.faults import Fault
 
 
-def _given(host: DesiredHost) -> Given:
+def _containerd_inputs(host: DesiredHost) -> Given:
     return Given(
         settings={
             "GC_SYSTEMD_CGROUP": said(host.sections.runtime.systemd_cgroup),
@@ -21,19 +21,19 @@ def _given(host: DesiredHost) -> Given:
     )
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_containerd(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from old_engine(host, facts, facts.containerd, (1, 6))
 
 
 STEP = Step(
     does="sets up the NVIDIA runtime in containerd and restarts it",
-    given=_given,
+    given=_containerd_inputs,
     phase=Phase.RUNTIME,
     after="toolkit",
     engines=(Engine.CONTAINERD,),
     files=("library/engine_plain", "containerd", "library/containerd_config"),
     disrupts=("GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH", "GC_CDI"),
-    judge=_judge,
+    judge=_judge_containerd,
     writes=(
         "/etc/containerd/config.toml",
         "/etc/containerd/conf.d/99-nvidia.toml",

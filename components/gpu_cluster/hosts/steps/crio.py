@@ -11,7 +11,7 @@ from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_rules.faults import Fault
 
 
-def _given(host: DesiredHost) -> Given:
+def _crio_inputs(host: DesiredHost) -> Given:
     return Given(
         settings={
             "GC_SYSTEMD_CGROUP": said(host.sections.runtime.systemd_cgroup),
@@ -20,18 +20,18 @@ def _given(host: DesiredHost) -> Given:
     )
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_crio(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from old_engine(host, facts, facts.crio, (1, 24))
 
 
 STEP = Step(
     does="sets up the NVIDIA runtime in CRI-O and restarts it",
-    given=_given,
+    given=_crio_inputs,
     phase=Phase.RUNTIME,
     after="toolkit",
     engines=(Engine.CRI_O,),
     files=("library/engine_plain", "crio"),
     disrupts=("GC_SYSTEMD_CGROUP", "GC_RUNTIME_PATH"),
-    judge=_judge,
+    judge=_judge_crio,
     writes=("/etc/crio/crio.conf.d/99-nvidia.toml",),
 )

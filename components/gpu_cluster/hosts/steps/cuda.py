@@ -12,7 +12,7 @@ from gpu_cluster.settings.hosts.cuda import CudaSource
 from gpu_rules.faults import Fault
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _cuda_inputs(host: DesiredHost) -> Given | None:
     cuda = host.sections.cuda
     if not host.role.has_gpus or cuda.source is CudaSource.NONE:
         return None
@@ -30,10 +30,10 @@ def _given(host: DesiredHost) -> Given | None:
     )
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_cuda(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if host.role.has_gpus:
         driver = host.sections.driver.version or facts.driver or ""
         yield from cuda_needs(host, driver, "cuda.version", host.sections.cuda.version or "")
 
 
-STEP = Step(does="installs the CUDA Toolkit", given=_given, after="driver", judge=_judge)
+STEP = Step(does="installs the CUDA Toolkit", given=_cuda_inputs, after="driver", judge=_judge_cuda)

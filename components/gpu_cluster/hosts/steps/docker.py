@@ -12,7 +12,7 @@ from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_rules.faults import Fault
 
 
-def _given(host: DesiredHost) -> Given:
+def _docker_inputs(host: DesiredHost) -> Given:
     docker = host.sections.runtime.docker
     return Given(
         settings={
@@ -28,13 +28,13 @@ def _given(host: DesiredHost) -> Given:
     )
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_docker(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from old_engine(host, facts, facts.docker, (20, 10))
 
 
 STEP = Step(
     does="sets up the NVIDIA runtime in Docker and restarts it",
-    given=_given,
+    given=_docker_inputs,
     phase=Phase.RUNTIME,
     after="toolkit",
     engines=(Engine.DOCKER,),
@@ -49,6 +49,6 @@ STEP = Step(
         "GC_DOCKER_MEMBERS",
         "GC_DOCKER_FORWARD",
     ),
-    judge=_judge,
+    judge=_judge_docker,
     writes=("/etc/docker/daemon.json",),
 )

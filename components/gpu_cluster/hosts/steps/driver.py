@@ -58,7 +58,7 @@ def driver_of(host: DesiredHost) -> DriverSettings | None:
     return host.sections.driver if host.role.has_gpus and acts else None
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _driver_inputs(host: DesiredHost) -> Given | None:
     """Return the step's inputs.
 
     The number of package manager runs includes the removal of an earlier driver and module builds
@@ -96,7 +96,7 @@ def _driver_settings(driver: DriverSettings, cuda: str) -> dict[str, str]:
     }
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not host.role.has_gpus:
         return
     driver = host.sections.driver
@@ -169,7 +169,7 @@ def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 STEP = Step(
     does="installs or removes NVIDIA's driver",
-    given=_given,
+    given=_driver_inputs,
     after="kernel",
     files=(
         "driver",
@@ -186,5 +186,5 @@ STEP = Step(
         "GC_DRIVER_MODULES",
         "GC_DRIVER_SHA256",
     ),
-    judge=_judge,
+    judge=_judge_driver,
 )

@@ -6,7 +6,7 @@ from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.step import Given, Step, at_version, places, repositories, said
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _engine_inputs(host: DesiredHost) -> Given | None:
     runtime, install = host.sections.runtime, host.sections.runtime.install
     if install is None:
         return None
@@ -32,7 +32,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 STEP = Step(
     does="installs the container engine",
-    given=_given,
+    given=_engine_inputs,
     after="cuda",
     disrupts=("GC_ENGINE_PACKAGES", "GC_ADAPTER_SHA256"),
 )

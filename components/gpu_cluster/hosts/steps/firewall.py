@@ -18,7 +18,7 @@ def ports_of(role: Role) -> tuple[str, ...]:
     return control_plane + (WORKER_PORTS if role.is_worker else ())
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _firewall_inputs(host: DesiredHost) -> Given | None:
     if host.sections.system.firewall is Firewall.LEAVE:
         return None
     ports = dict.fromkeys(ports_of(host.role) + host.sections.system.firewall_ports)
@@ -26,4 +26,6 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings)
 
 
-STEP = Step(does="opens ports of the firewall or turns it off", given=_given, after="selinux")
+STEP = Step(
+    does="opens ports of the firewall or turns it off", given=_firewall_inputs, after="selinux"
+)

@@ -10,13 +10,13 @@ from gpu_cluster.hosts.step import Given, Phase, Step
 from gpu_cluster.settings.hosts.runtime import Engine
 
 
-def _given(host: DesiredHost) -> Given:
+def _k3s_inputs(host: DesiredHost) -> Given:
     return Given(settings={"GC_ENGINE": host.sections.runtime.engine.value})
 
 
 STEP = Step(
     does="sets up the NVIDIA runtime in K3s or RKE2",
-    given=_given,
+    given=_k3s_inputs,
     phase=Phase.RUNTIME,
     after="toolkit",
     engines=(Engine.K3S, Engine.RKE2),

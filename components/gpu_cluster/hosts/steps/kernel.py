@@ -11,7 +11,7 @@ from gpu_cluster.hosts.step import Given, Step, fault, repositories, said
 from gpu_rules.faults import Fault
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _kernel_inputs(host: DesiredHost) -> Given | None:
     kernel = host.sections.kernel
     if kernel.release is None:
         return None
@@ -24,7 +24,7 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings, repositories=rows, runs=2)
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_kernel(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield a fault if the declared kernel, or else the running one, is too old.
 
     A declared kernel replaces an old running kernel, so only the declared one is checked.
@@ -37,8 +37,8 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 STEP = Step(
     does="installs a kernel",
-    given=_given,
+    given=_kernel_inputs,
     after="packages",
     disrupts=("GC_KERNEL_RELEASE", "GC_KERNEL_FLAVOR"),
-    judge=_judge,
+    judge=_judge_kernel,
 )

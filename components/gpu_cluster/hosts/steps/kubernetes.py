@@ -42,7 +42,7 @@ FailCgroupV1; CHANGELOG-1.35, SystemVerification.
 """
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _kubernetes_inputs(host: DesiredHost) -> Given | None:
     """Return the step's inputs.
 
     The number of package manager runs includes a separate run for kubeadm, which is installed
@@ -117,7 +117,7 @@ def _ignored_checks(init: Init, takes_a_job: bool) -> Iterator[str]:
         yield from DNS
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_kubernetes(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     """Yield a fault if the host has cgroup v1, which the declared Kubernetes may refuse."""
     if facts.cgroup != 1 or facts.simulated:
         return
@@ -149,9 +149,9 @@ def _allows_cgroup_v1(packages: KubernetesPackagesSettings) -> bool:
 
 STEP = Step(
     does="installs Kubernetes' packages",
-    given=_given,
+    given=_kubernetes_inputs,
     after="engine",
     files=("kubernetes", "library/joined", "library/upgraded"),
     disrupts=("GC_KUBERNETES_PACKAGES",),
-    judge=_judge,
+    judge=_judge_kubernetes,
 )

@@ -7,7 +7,7 @@ from gpu_cluster.hosts.step import UNITS, Given, Step, text_of
 from gpu_cluster.settings.hosts.system import LimitItem
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _limits_inputs(host: DesiredHost) -> Given | None:
     """Return the lines for the host's file in limits.d; root needs lines besides those for `*`."""
     limits = host.sections.system.limits
     if not limits:
@@ -31,7 +31,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 STEP = Step(
     does="sets limits of logins and of locked memory",
-    given=_given,
+    given=_limits_inputs,
     after="sysctl",
     writes=("/etc/security/limits.d/99-gpu-cluster.conf",),
 )

@@ -12,11 +12,11 @@ from gpu_rules.faults import Fault, FaultSeverity
 MODULES = ("nouveau", "nova_core")
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _nouveau_inputs(host: DesiredHost) -> Given | None:
     return Given(settings={"GC_BLACKLIST": " ".join(MODULES)}) if host.role.has_gpus else None
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_nouveau(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     for module in facts.loaded if host.role.has_gpus else ():
         found, cure = f"module {module} loaded", "reboot the host after it is prepared"
         yield fault(host, found, "the NVIDIA driver alone", cure, FaultSeverity.WARNING)
@@ -24,8 +24,8 @@ def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
 
 STEP = Step(
     does="keeps other drivers off the GPUs",
-    given=_given,
+    given=_nouveau_inputs,
     after="firewall",
-    judge=_judge,
+    judge=_judge_nouveau,
     writes=("/etc/modprobe.d/gpu-cluster-blacklist.conf",),
 )

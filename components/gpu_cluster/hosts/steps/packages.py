@@ -8,7 +8,7 @@ from gpu_cluster.hosts.steps.driver import driver_of
 from gpu_cluster.settings.hosts.packages import BUILD
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _packages_inputs(host: DesiredHost) -> Given | None:
     """Return the step's inputs: packages and repositories.
 
     DKMS is only added if it is requested or a runfile driver uses it: driver packages depend on
@@ -27,4 +27,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings, repositories=rows, runs=2)
 
 
-STEP = Step(does="installs packages", given=_given, after="excluded")
+STEP = Step(does="installs packages", given=_packages_inputs, after="excluded")

@@ -6,7 +6,7 @@ from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.step import UNITS, Given, Step, text_of
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _proxy_inputs(host: DesiredHost) -> Given | None:
     """Return the proxy variables as `Environment=` lines of systemd units (systemd.exec(5))."""
     variables = host.sections.proxy.environment
     if not variables:
@@ -19,4 +19,4 @@ def _given(host: DesiredHost) -> Given | None:
     return Given(settings=settings)
 
 
-STEP = Step(does="sets the container engine's proxy", given=_given, after="limits")
+STEP = Step(does="sets the container engine's proxy", given=_proxy_inputs, after="limits")

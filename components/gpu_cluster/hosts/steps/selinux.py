@@ -7,11 +7,14 @@ from gpu_cluster.hosts.step import Given, Step
 from gpu_cluster.settings.hosts.system import Selinux
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _selinux_inputs(host: DesiredHost) -> Given | None:
     mode = host.sections.system.selinux
     return None if mode is Selinux.LEAVE else Given(settings={"GC_SELINUX": mode.value})
 
 
 STEP = Step(
-    does="sets the mode of SELinux", given=_given, after="proxy", writes=("/etc/selinux/config",)
+    does="sets the mode of SELinux",
+    given=_selinux_inputs,
+    after="proxy",
+    writes=("/etc/selinux/config",),
 )

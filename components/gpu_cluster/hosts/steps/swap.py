@@ -6,8 +6,8 @@ from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.step import Given, Step
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _swap_inputs(host: DesiredHost) -> Given | None:
     return Given() if host.sections.system.swap_off else None
 
 
-STEP = Step(does="turns swap off", given=_given, writes=("/etc/fstab",))
+STEP = Step(does="turns swap off", given=_swap_inputs, writes=("/etc/fstab",))

@@ -9,7 +9,7 @@ from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.step import Given, Step
 
 
-def _given(host: DesiredHost) -> Given | None:
+def _sysctl_inputs(host: DesiredHost) -> Given | None:
     if not host.sections.system.all_sysctl:
         return None
     rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
@@ -19,7 +19,7 @@ def _given(host: DesiredHost) -> Given | None:
 
 STEP = Step(
     does="sets kernel parameters",
-    given=_given,
+    given=_sysctl_inputs,
     after="modules",
     writes=("/etc/sysctl.d/zz-gpu-cluster.conf",),
 )

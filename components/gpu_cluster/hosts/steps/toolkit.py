@@ -23,7 +23,7 @@ Source: NVIDIA Container Toolkit installation guide.
 """
 
 
-def _given(host: DesiredHost) -> Given:
+def _toolkit_inputs(host: DesiredHost) -> Given:
     runtime, toolkit = host.sections.runtime, host.sections.runtime.toolkit
     by_packages = toolkit.source is ToolkitSource.PACKAGE
     sources = (("apt", toolkit.apt), ("dnf", toolkit.dnf)) if by_packages else ()
@@ -49,7 +49,7 @@ def _package_names(version: str | None) -> str:
     return " ".join(f"{name}={version}" for name in PACKAGES)
 
 
-def _judge(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+def _judge_toolkit(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not (host.role.has_gpus and host.uses_toolkit):
         return
     if facts.foreign:
@@ -91,9 +91,9 @@ def _legacy_mode_warning(host: DesiredHost) -> Fault:
 
 STEP = Step(
     does="installs the NVIDIA Container Toolkit",
-    given=_given,
+    given=_toolkit_inputs,
     phase=Phase.RUNTIME,
     disrupts=("GC_DEFAULT_RUNTIME", "GC_DEVICES_BY_ENVIRONMENT", "GC_TOOLKIT_PACKAGES"),
-    judge=_judge,
+    judge=_judge_toolkit,
     writes=("/etc/nvidia-container-runtime/config.toml",),
 )

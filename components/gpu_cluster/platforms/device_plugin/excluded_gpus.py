@@ -42,12 +42,12 @@ def daemon_sets(
         name = site.labels_of(pool, node).get(CONFIG_LABEL, DEFAULT_CONFIG)
         groups.setdefault((pool.on_the_bus(node), left_out, name), []).append(node)
     return [
-        _daemon_set(plugin, site, values, gpus, left_out, name, sorted(nodes))
+        _plugin_daemon_set(plugin, site, values, gpus, left_out, name, sorted(nodes))
         for (gpus, left_out, name), nodes in sorted(groups.items())
     ]
 
 
-def _daemon_set(
+def _plugin_daemon_set(
     plugin: DevicePluginSettings,
     site: Site,
     values: dict[str, Any],

@@ -30,11 +30,11 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         return
     yield from labels(sections, plugin.configs)
     yield from _check_presence(plugin)
-    yield from _left_out(sections, plugin)
+    yield from _check_left_out_gpus(sections, plugin)
     yield from _check_packed_sharing(plugin)
     yield from device_lists.validate(sections, plugin)
     yield from _check_files(sections, plugin, (_SECTION,))
-    yield from _check_values(plugin)
+    yield from _check_plugin_values(plugin)
     if plugin.presence is not Presence.LABEL:
         yield from written_twice(sections, 'write "presence: label" in devicePlugin')
 
@@ -91,7 +91,7 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
             )
 
 
-def _left_out(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
+def _check_left_out_gpus(sections: ValidSections, plugin: DevicePluginSettings) -> Iterator[Fault]:
     """Yield faults for pools with excluded GPUs that the plugin would advertise nevertheless.
 
     The plugin numbers only the devices that it sees, so its index can belong to another GPU.
@@ -182,7 +182,7 @@ def _check_mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
             )
 
 
-def _check_values(plugin: DevicePluginSettings) -> Iterator[Fault]:
+def _check_plugin_values(plugin: DevicePluginSettings) -> Iterator[Fault]:
     if not plugin.extra_values:
         return
     from gpu_cluster.charts.value_check import check

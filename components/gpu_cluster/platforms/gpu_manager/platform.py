@@ -214,7 +214,7 @@ class GpuManagerPlatform(Platform):
         self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
         """Yield faults for nodes that can't run gpu-manager, and for the extender's address."""
-        yield from _check_engines(
+        yield from _check_node_engines(
             self.settings, surroundings, systemd=self.site.shared.runtime.systemd_cgroup
         )
         yield from _check_drivers(surroundings, hosts)
@@ -264,7 +264,7 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
         )
 
 
-def _check_engines(
+def _check_node_engines(
     manager: GpuManagerSettings, surroundings: findings.Surroundings, *, systemd: bool
 ) -> Iterator[Fault]:
     """Yield faults for container engines that gpu-manager can't work with, as nodes report them.

@@ -38,8 +38,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     yield from device_plugin_rules.operator_files(sections, operator)
     yield from _check_unhealthy(sections)
     yield from _check_labels(sections)
-    yield from _check_sections(sections, operator)
-    yield from _check_values(operator)
+    yield from _check_node_sections(sections, operator)
+    yield from _check_operator_values(operator)
     if operator.nfd:
         yield from written_twice(sections, 'write "nfd: false" in gpuOperator')
 
@@ -108,7 +108,7 @@ def _check_transient_labels(labels: Mapping[str, str], at: Location) -> Iterator
             )
 
 
-def _check_sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
+def _check_node_sections(sections: ValidSections, operator: GpuOperatorSettings) -> Iterator[Fault]:
     """Yield faults for settings of the operator that no driver or runtime of the nodes fits."""
     levels = sections.gpu_levels
     drivers = [level.driver for level in levels if level.driver is not None]
@@ -145,7 +145,7 @@ def _check_sections(sections: ValidSections, operator: GpuOperatorSettings) -> I
         )
 
 
-def _check_values(operator: GpuOperatorSettings) -> Iterator[Fault]:
+def _check_operator_values(operator: GpuOperatorSettings) -> Iterator[Fault]:
     extra = operator.extra_values
     if not extra:
         return

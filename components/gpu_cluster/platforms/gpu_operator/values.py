@@ -97,13 +97,13 @@ def values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
                 "create": True,
                 "name": CONFIG_MAP,
                 "default": ALL_DISABLED,
-                "data": {"config.yaml": _yaml_text({"version": "v1", "mig-configs": divided})},
+                "data": {"config.yaml": _as_yaml({"version": "v1", "mig-configs": divided})},
             }
         }
-    return merged(_registry_values(operator, site, result), operator.extra_values)
+    return merged(_image_registry_values(operator, site, result), operator.extra_values)
 
 
-def _yaml_text(document: dict[str, Any]) -> str:
+def _as_yaml(document: dict[str, Any]) -> str:
     return str(yaml.safe_dump(document, sort_keys=False))
 
 
@@ -166,7 +166,7 @@ def _device_plugin(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]:
             "create": True,
             "name": PLUGIN_CONFIG_MAP,
             "default": DEFAULT_CONFIG,
-            "data": {name: _yaml_text(file) for name, file in files.items()},
+            "data": {name: _as_yaml(file) for name, file in files.items()},
         }
     if not site.shared.runtime.cdi and _accepts_mounts(operator, site):
         result["env"] = [{"name": "DEVICE_LIST_STRATEGY", "value": "volume-mounts"}]
@@ -205,7 +205,7 @@ def _toolkit_values(operator: GpuOperatorSettings, site: Site) -> dict[str, Any]
     }
 
 
-def _registry_values(
+def _image_registry_values(
     operator: GpuOperatorSettings, site: Site, values: dict[str, Any]
 ) -> dict[str, Any]:
     """Return the values with every image taken from the private registry."""

@@ -186,7 +186,7 @@ def request_of(container: Json) -> Request:
     return Request(number, memory, percentage, _requested_amount(container, HAMI_CORES) or 0)
 
 
-def _all_containers(pod: Json) -> list[Json]:
+def _containers_in_order(pod: Json) -> list[Json]:
     return [*(pod["spec"].get("initContainers") or ()), *pod["spec"]["containers"]]
 
 
@@ -205,11 +205,11 @@ def admit(pod: Json, runtime_class: str, quota: Quota) -> Json:
     spec = pod["spec"]
     if spec.get("schedulerName", "") not in ("", "default-scheduler", SCHEDULER):
         return pod
-    sees_gpus = [_complete_limits(container) for container in _all_containers(pod)]
+    sees_gpus = [_complete_limits(container) for container in _containers_in_order(pod)]
     if any(sees_gpus):
         if runtime_class and not spec.get("runtimeClassName"):
             spec["runtimeClassName"] = runtime_class
-        for container in _all_containers(pod):
+        for container in _containers_in_order(pod):
             if (container.get("securityContext") or {}).get("privileged"):
                 raise Denied(f"container {container['name']} is privileged")
         spec["schedulerName"] = SCHEDULER
@@ -434,7 +434,7 @@ def place_on(
     running = [replace(gpu) for gpu in gpus]
     own_quota = Quota(quota.limits, quota.memory, quota.cores)
     shares: list[tuple[Share, ...]] = []
-    for position, container in enumerate(_all_containers(pod)):
+    for position, container in enumerate(_containers_in_order(pod)):
         request = request_of(container)
         if request.number == 0:
             shares.append(())

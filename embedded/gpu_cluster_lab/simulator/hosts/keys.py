@@ -25,7 +25,7 @@ from gpu_cluster_lab.simulator.hosts.model import cluster_dir
 SEED = "gpu-cluster simulated host key, public by design, v1"
 
 
-def _host_key(host_name: str) -> Ed25519PrivateKey:
+def _derive_host_key(host_name: str) -> Ed25519PrivateKey:
     seed = hashlib.sha256(f"{SEED}\0{host_name}".encode()).digest()
     return Ed25519PrivateKey.from_private_bytes(seed)
 
@@ -40,12 +40,12 @@ def _private_text(key: Ed25519PrivateKey) -> str:
 
 def host_public_key(host_name: str) -> str:
     """Return the public host key of the simulated host `host_name`, as a stack file pins it."""
-    return _public_text(_host_key(host_name))
+    return _public_text(_derive_host_key(host_name))
 
 
 def host_private_key(host_name: str) -> str:
     """Return the private host key in OpenSSH's format, public by design: anybody can derive it."""
-    return _private_text(_host_key(host_name))
+    return _private_text(_derive_host_key(host_name))
 
 
 def client_key(name: str) -> tuple[Path, str]:
@@ -62,12 +62,12 @@ def client_key(name: str) -> tuple[Path, str]:
     if not (path.exists() and public.exists()):
         path.parent.mkdir(parents=True, exist_ok=True)
         key = Ed25519PrivateKey.generate()
-        _write(public, _public_text(key) + "\n", 0o644)
-        _write(path, _private_text(key), 0o600)
+        _write_key(public, _public_text(key) + "\n", 0o644)
+        _write_key(path, _private_text(key), 0o600)
     return path, public.read_text().strip()
 
 
-def _write(path: Path, text: str, mode: int) -> None:
+def _write_key(path: Path, text: str, mode: int) -> None:
     draft = path.with_name(path.name + ".new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:

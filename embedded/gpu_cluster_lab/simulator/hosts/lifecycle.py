@@ -72,7 +72,7 @@ def up(
         try:
             running = processes.find_each(folder / spec.name for spec in specs)
             for spec in specs:
-                if _start(folder / spec.name, spec, bool(running[folder / spec.name])):
+                if _start_host(folder / spec.name, spec, bool(running[folder / spec.name])):
                     started.append(spec)
             for spec in started:
                 _await_banner(folder / spec.name, spec)
@@ -142,7 +142,7 @@ def _overlay_layers(layer: str, system: str) -> str:
     return ":".join(layers)
 
 
-def _start(folder: Path, spec: Spec, running: bool) -> bool:
+def _start_host(folder: Path, spec: Spec, running: bool) -> bool:
     """Start a host unless it already runs as declared; return True if it was started."""
     previous = Spec.load(folder)
     if previous == spec and running and _has_banner(spec):

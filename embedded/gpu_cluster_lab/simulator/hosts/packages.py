@@ -123,10 +123,10 @@ def build(
                 _lay_out(draft, descriptions, packages)
                 if modules:
                     (draft / "modules.yaml").write_text(modules)
-                _run(root, home, BUILDER, f"{form} {signature} {signer}")
+                _run_script(root, home, BUILDER, f"{form} {signature} {signer}")
                 if release:
                     (draft / "release").write_text(release)
-                    _run(root, home, DESCRIBER, signer)
+                    _run_script(root, home, DESCRIBER, signer)
                 (draft / "repository").rename(folder)
                 shutil.rmtree(draft)
     return PackageRepository(folder, (home / "keys" / "ours.asc").read_text())
@@ -250,7 +250,7 @@ def _rpm_spec(package: Package) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _run(root: Path, home: Path, script: Path, arguments: str) -> None:
+def _run_script(root: Path, home: Path, script: Path, arguments: str) -> None:
     """Run a script in the root with the build tools, in its own namespaces.
 
     The namespaces end with the script, so that no mount and no gpg-agent remains.

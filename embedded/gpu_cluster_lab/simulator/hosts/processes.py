@@ -80,7 +80,7 @@ def _host_folders_of(pid: int) -> set[bytes]:
     return {name for text in texts for name in text}
 
 
-def _is_of(pid: int, folder: Path) -> bool:
+def _is_process_of(pid: int, folder: Path) -> bool:
     """Check that a process belongs to the host in `folder`, by its files in /proc."""
     return os.fsencode(folder) in _host_folders_of(pid) or (pid, started(pid)) == _read_pid_file(
         folder
@@ -141,7 +141,9 @@ def end(*folders: Path, limit: float = 60.0) -> None:
             if time.monotonic() > deadline:
                 raise HostError(f"{folder}: processes {pids} survive SIGKILL; look at them with ps")
             for pid in pids:
-                is_meant = partial(_is_of, pid, folder) if _PROC.exists() else partial(bool, pid)
+                is_meant = (
+                    partial(_is_process_of, pid, folder) if _PROC.exists() else partial(bool, pid)
+                )
                 send(pid, signal.SIGKILL, is_meant)
         _reap_children()
         time.sleep(0.02)

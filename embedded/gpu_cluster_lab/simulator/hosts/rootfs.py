@@ -66,7 +66,7 @@ class NoDebootstrap(HostError):
 
 def reason_against() -> str | None:
     """Return why the Debian root can't be created on this machine; None if it can or exists."""
-    if _place("debian", PACKAGES).is_dir():
+    if _root_place("debian", PACKAGES).is_dir():
         return None
     if shutil.which("debootstrap") or shutil.which("apt-get"):
         return None
@@ -109,13 +109,13 @@ def dnf5_root(progress: Progress) -> Path:
     return _build_root("dnf5", DNF5_PACKAGES, progress, "sid")
 
 
-def _place(name: str, packages: Sequence[str], suite: str = SUITE) -> Path:
+def _root_place(name: str, packages: Sequence[str], suite: str = SUITE) -> Path:
     key = hashlib.sha256("\n".join((suite, *packages)).encode()).hexdigest()[:12]
     return toolchain.cache_dir() / "roots" / f"{name}-{suite}-{key}"
 
 
 def _build_root(name: str, packages: Sequence[str], progress: Progress, suite: str = SUITE) -> Path:
-    root = _place(name, packages, suite)
+    root = _root_place(name, packages, suite)
     roots = root.parent
     if root.is_dir():
         return root

@@ -14,7 +14,7 @@ from ..unknown import UNKNOWN, at, text
 from .commands import connections_of
 
 
-def _host_key(subject: Subject, _: Context) -> Iterator[Finding]:
+def _check_host_key(subject: Subject, _: Context) -> Iterator[Finding]:
     for path, connection, _hidden in connections_of(subject):
         key = reveal(at(connection, "hostKey"))
         if key is not UNKNOWN and not text(key).strip():
@@ -30,7 +30,7 @@ RULE = Rule(
     id="GPU056",
     title="An SSH connection has the host's public key",
     severity=Severity.MANDATORY,
-    check=_host_key,
+    check=_check_host_key,
     why="Without hostKey, the command plugin accepts any key: any machine that responds at the "
     "address receives root's commands and the secrets in them.",
     source="pulumi-command 1.2.1 provider/pkg/provider/remote/connection.go "

@@ -21,7 +21,7 @@ def _no_clear_secret(subject: Subject, _: Context) -> Iterator[Finding]:
         for name in _CREDENTIALS:
             value = at(connection, name)
             if not hidden and text(value):
-                yield _clear(f"{path}.{name}")
+                yield _clear_text_finding(f"{path}.{name}")
     if subject.group_version != API_VERSION:
         return
     texts = {name: subject.manifest.get(name) for name in TEXTS}
@@ -29,10 +29,10 @@ def _no_clear_secret(subject: Subject, _: Context) -> Iterator[Finding]:
     texts |= {f"environment[{name}]": value for name, value in environment.items()}
     for path, value in texts.items():
         if _KEY_MARK in text(value):
-            yield _clear(path)
+            yield _clear_text_finding(path)
 
 
-def _clear(path: str) -> Finding:
+def _clear_text_finding(path: str) -> Finding:
     return Finding(
         path=path,
         found="a secret as plain text",

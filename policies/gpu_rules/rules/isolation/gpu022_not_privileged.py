@@ -34,7 +34,7 @@ _WITHOUT_DEVICES: Final = frozenset(
 """Capabilities beyond these that give no files, memory or devices of others (capabilities(7))."""
 
 
-def _with_gpus(subject: Subject, context: Context) -> bool:
+def _may_use_gpus(subject: Subject, context: Context) -> bool:
     return subject.is_workload(context) and gpus_of(subject, context).may_have
 
 
@@ -57,7 +57,7 @@ RULE = Rule(
     id="GPU022",
     title="A pod that requests GPUs has no privileged containers",
     severity=Severity.MANDATORY,
-    check=each_container(_not_privileged, when=_with_gpus),
+    check=each_container(_not_privileged, when=_may_use_gpus),
     opinions="capabilities that give no files, memory or devices of others, such as NET_ADMIN",
     why="A privileged container sees every device of the node, whatever it requests. A "
     "container with a capability such as SYS_ADMIN, SYS_MODULE or SYS_PTRACE can get the devices "

@@ -43,10 +43,10 @@ def _by_reference(subject: Subject) -> tuple[str, object]:
     if VARIABLE not in data:
         return "", None
     value = data[VARIABLE]
-    return "data", _decode_base64(value) if subject.kind == "Secret" else value
+    return "data", _decode_secret(value) if subject.kind == "Secret" else value
 
 
-def _decode_base64(value: object) -> object:
+def _decode_secret(value: object) -> object:
     """Return the decoded text of a base64 value as Go reads it, or None if it is invalid."""
     if value is UNKNOWN or not isinstance(value, str):
         return value if value is UNKNOWN else None

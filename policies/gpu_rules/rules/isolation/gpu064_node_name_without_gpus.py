@@ -17,7 +17,7 @@ from ..twin import pods
 from ..unknown import text
 
 
-def _check_node_name(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_foreign_node_name(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     node = text(pod.spec.get("nodeName"))
     of_a_pool = any(node in pool.node_names for pool in gpu_pools(context))
     if of_a_pool and gpus_of(subject, context).may_lack:
@@ -34,7 +34,7 @@ RULE = Rule(
     id="GPU064",
     title="A pod without GPUs names no GPU node",
     severity=Severity.MANDATORY,
-    check=each_pod(_check_node_name, when=Subject.is_workload),
+    check=each_pod(_check_foreign_node_name, when=Subject.is_workload),
     why="A pod with nodeName bypasses the scheduler and therefore taints with the effect "
     "NoSchedule: it runs on a GPU node without a request for GPUs, and reaches the GPUs by "
     "its image or its privileges. GPUs of another vendor don't count, because the kubelet "

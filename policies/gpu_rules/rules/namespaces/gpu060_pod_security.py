@@ -31,7 +31,11 @@ def _pod_security(
         return
     users: dict[str, Subject] = {}
     for subject in subjects:
-        if subject.namespace and subject.namespace not in users and _has_gpus(subject, context):
+        if (
+            subject.namespace
+            and subject.namespace not in users
+            and _may_have_gpus(subject, context)
+        ):
             users[subject.namespace] = subject
     for namespace in namespaces:
         labels = at(namespace.manifest, "metadata", "labels")
@@ -50,7 +54,7 @@ def _pod_security(
         )
 
 
-def _has_gpus(subject: Subject, context: Context) -> bool:
+def _may_have_gpus(subject: Subject, context: Context) -> bool:
     return gpus_of(subject, context).may_have or any(
         of_gpus(request.device_class, context) for request in requests(subject)
     )

@@ -16,7 +16,7 @@ from ..signs import On, Sign
 from ..twin import pods
 
 
-def _by_class(container: Container, context: Context) -> Iterator[Finding]:
+def _check_by_class(container: Container, context: Context) -> Iterator[Finding]:
     for name in sorted(container.asked_names):
         if name.startswith(BY_CLASS) and (is_gpu(name, context) or may_be_gpu(name, context)):
             yield Finding(
@@ -31,7 +31,7 @@ RULE = Rule(
     id="GPU070",
     title="No container requests GPUs by the name of a DeviceClass",
     severity=Severity.MANDATORY,
-    check=each_container(_by_class, HAVE_RESOURCES),
+    check=each_container(_check_by_class, HAVE_RESOURCES),
     why="From Kubernetes 1.36 on (1.34 and 1.35: only with the feature gate "
     "DRAExtendedResource), a container can request a DeviceClass as the resource "
     "deviceclass.resource.kubernetes.io/<class> and gets the devices by DRA. For the API "

@@ -34,10 +34,10 @@ def _memory_fits(pod: Pod, _: Subject, context: Context) -> Iterator[Finding]:
     complete = known_sizes and len(known_sizes) == len(sizes)
     blocks = max(known_sizes) // _BLOCK_MIB if complete else _MOST_BLOCKS
     for container in pod.containers:
-        yield from named(container, _at_most(blocks, container))
+        yield from named(container, _check_memory(blocks, container))
 
 
-def _at_most(blocks: int, container: Container) -> Iterator[Finding]:
+def _check_memory(blocks: int, container: Container) -> Iterator[Finding]:
     core, memory = container.effective(VCUDA_CORE), container.effective(VCUDA_MEMORY)
     if not (core and core.quantity and memory and memory.quantity):
         return

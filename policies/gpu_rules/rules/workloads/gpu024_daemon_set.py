@@ -15,7 +15,7 @@ from ..rule import Finding, Rule, Subject
 from ..twin import pods
 
 
-def _daemon_set(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+def _check_daemon_set(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     amounts = resource_requests(pod, context) | claim_requests(subject, context, held=True)
     for name, amount in amounts.items():
         yield Finding(
@@ -30,7 +30,7 @@ RULE = Rule(
     id="GPU024",
     title="A DaemonSet requests no GPUs",
     severity=Severity.ADVISORY,
-    check=each_object(each_pod(_daemon_set), "DaemonSet"),
+    check=each_object(each_pod(_check_daemon_set), "DaemonSet"),
     why="Each pod of the DaemonSet occupies GPUs of its node for as long as the DaemonSet exists.",
     source="kubernetes v1.34.4 pkg/controller/daemon",
 )

@@ -31,9 +31,9 @@ def _check_sizes(pod: Pod, subject: Subject, context: Context) -> Iterator[Findi
 
 
 def _check_each_size(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    asking = [each for each in gpu_containers(subject, context) if _is_known(each)]
+    asking = [each for each in gpu_containers(subject, context) if _has_known_sizes(each)]
     whole = pod.resources
-    if not asking or not _is_known(whole):
+    if not asking or not _has_known_sizes(whole):
         return
     shared = set(_shared_resources(pod, whole))
     for container in asking:
@@ -57,7 +57,7 @@ def _shared_resources(pod: Pod, whole: Container) -> Iterator[str]:
         yield "cpu"
 
 
-def _is_known(container: Container) -> bool:
+def _has_known_sizes(container: Container) -> bool:
     return container.requests_known and container.limits_known
 
 

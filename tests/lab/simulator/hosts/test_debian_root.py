@@ -35,7 +35,7 @@ def test_with_either_the_root_can_be_made(bare: Path, name: str) -> None:
 
 
 def test_a_root_that_is_there_needs_neither(bare: Path) -> None:
-    rootfs._place("debian", rootfs.PACKAGES).mkdir(parents=True)
+    rootfs._root_place("debian", rootfs.PACKAGES).mkdir(parents=True)
     assert rootfs.reason_against() is None
 
 

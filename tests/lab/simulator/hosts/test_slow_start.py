@@ -54,4 +54,4 @@ def test_a_late_banner_is_awaited(
 
 def test_a_host_with_a_late_banner_is_left_alone(late: Spec, tmp_path: Path) -> None:
     late.save(tmp_path)
-    assert not lifecycle._start(tmp_path, late, running=True)
+    assert not lifecycle._start_host(tmp_path, late, running=True)

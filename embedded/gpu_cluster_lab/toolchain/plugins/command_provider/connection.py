@@ -78,12 +78,14 @@ async def connect(
         jump: asyncssh.SSHClientConnection | None = None
         if connection.get("proxy"):
             proxy = endpoint(connection["proxy"])
-            jump = await stack.enter_async_context(_dial(proxy, None, note, "bastion"))
-        yield await stack.enter_async_context(_dial(endpoint(connection), jump, note, "host"))
+            jump = await stack.enter_async_context(_open_connection(proxy, None, note, "bastion"))
+        yield await stack.enter_async_context(
+            _open_connection(endpoint(connection), jump, note, "host")
+        )
 
 
 @asynccontextmanager
-async def _dial(
+async def _open_connection(
     target: Endpoint, jump: asyncssh.SSHClientConnection | None, note: Note, at: str
 ) -> AsyncIterator[asyncssh.SSHClientConnection]:
     connection = await _with_retries(target, jump, note, at)

@@ -62,20 +62,20 @@ async def run(
         ) from None
     try:
         await asyncio.gather(
-            _feed(process, stdin),
-            _drain(process.stdout, "stdout", output),
-            _drain(process.stderr, "stderr", output),
+            _feed_process(process, stdin),
+            _drain_stream(process.stdout, "stdout", output),
+            _drain_stream(process.stderr, "stderr", output),
         )
         status = await process.wait()
     except asyncio.CancelledError:
-        await asyncio.shield(_end(process))
+        await asyncio.shield(_end_process(process))
         raise
     if status < 0:
         return f"signal {signal.Signals(-status).name.removeprefix('SIG')}"
     return f"exit status {status}" if status else ""
 
 
-async def _feed(process: asyncio.subprocess.Process, text: str) -> None:
+async def _feed_process(process: asyncio.subprocess.Process, text: str) -> None:
     """Write a text to the command's standard input.
 
     It is no error if the command stops reading before the end.
@@ -88,12 +88,12 @@ async def _feed(process: asyncio.subprocess.Process, text: str) -> None:
     process.stdin.close()
 
 
-async def _drain(reader: asyncio.StreamReader | None, stream: str, output: Output) -> None:
+async def _drain_stream(reader: asyncio.StreamReader | None, stream: str, output: Output) -> None:
     while reader is not None and (data := await reader.read(_READ)):
         output.feed(stream, data)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)

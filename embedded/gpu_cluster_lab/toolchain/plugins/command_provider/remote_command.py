@@ -91,7 +91,7 @@ class _Channel(SSHClientChannel):  # type: ignore[type-arg]
         return await super()._make_request(request, *args)
 
 
-async def _start(
+async def _start_session(
     connection: asyncssh.SSHClientConnection,
     host: str,
     command: str,
@@ -160,22 +160,22 @@ async def run(
         CommandError: The session can't be opened or a variable is refused; nothing was run.
     """
     try:
-        process, refused = await _start(
+        process, refused = await _start_session(
             connection, host, command, environment or {}, previous or {}
         )
     except (asyncssh.Error, OSError) as error:
         raise CommandError(f"{host}: no session: {error}") from None
     try:
         await asyncio.gather(
-            _feed(process, stdin),
-            _drain(process.stdout, "stdout", output),
-            _drain(process.stderr, "stderr", output),
+            _feed_session(process, stdin),
+            _drain_channel(process.stdout, "stdout", output),
+            _drain_channel(process.stderr, "stderr", output),
         )
         await process.wait_closed()
     except (asyncssh.Error, OSError) as error:
         return f"connection lost ({error or type(error).__name__})", refused
     except asyncio.CancelledError:
-        await asyncio.shield(_end(connection, process))
+        await asyncio.shield(_end_session(connection, process))
         raise
     if process.exit_signal:
         return f"signal {process.exit_signal[0]}", refused
@@ -184,7 +184,7 @@ async def run(
     return (f"exit status {process.exit_status}" if process.exit_status else ""), refused
 
 
-async def _feed(process: asyncssh.SSHClientProcess[bytes], text: str) -> None:
+async def _feed_session(process: asyncssh.SSHClientProcess[bytes], text: str) -> None:
     """Write a text to the command's standard input.
 
     It is no error if the command stops reading before the end.
@@ -196,12 +196,12 @@ async def _feed(process: asyncssh.SSHClientProcess[bytes], text: str) -> None:
         process.stdin.write_eof()
 
 
-async def _drain(reader: asyncssh.SSHReader[bytes], stream: str, output: Output) -> None:
+async def _drain_channel(reader: asyncssh.SSHReader[bytes], stream: str, output: Output) -> None:
     while data := await reader.read(_READ):
         output.feed(stream, data)
 
 
-async def _end(
+async def _end_session(
     connection: asyncssh.SSHClientConnection, process: asyncssh.SSHClientProcess[bytes]
 ) -> None:
     """End all processes of the remote session by SIGTERM, and by SIGKILL after `GRACE` seconds."""

@@ -74,7 +74,7 @@ class Children:
                 os.killpg(child.pid, signal.SIGKILL)
 
 
-def _send(child: subprocess.Popen[bytes], data: bytes) -> None:
+def _send_data(child: subprocess.Popen[bytes], data: bytes) -> None:
     if child.stdin is not None:
         child.stdin.write(data)
         child.stdin.flush()
@@ -93,7 +93,7 @@ def run_program(children: Children, python: str, request: Any, engine_address: s
         os.close(write)
         data = request.SerializeToString()
         with suppress(BrokenPipeError):
-            _send(child, struct.pack(">Q", len(data)) + data)
+            _send_data(child, struct.pack(">Q", len(data)) + data)
         encoded = answer.read()
     if encoded or child.wait() == 0:
         children.finish(child)

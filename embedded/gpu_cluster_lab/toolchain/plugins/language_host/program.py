@@ -61,10 +61,10 @@ def run(request: Any, engine_address: str) -> Any:
 
     If an error was already shown to the user, the response has `bail` set, as in the official host.
     """
-    return contextvars.copy_context().run(_run, request, engine_address)
+    return contextvars.copy_context().run(_run_request, request, engine_address)
 
 
-def _run(request: Any, engine_address: str) -> Any:
+def _run_request(request: Any, engine_address: str) -> Any:
     directory = request.info.program_directory
     reset_options(
         project=request.project,
@@ -92,7 +92,7 @@ def _run(request: Any, engine_address: str) -> Any:
     try:
         loop.run_until_complete(run_in_stack(lambda: _execute(program)))
     except BaseException as error:
-        return _report(error, directory)
+        return _report_error(error, directory)
     finally:
         _close(loop)
         sys.stdout.flush()
@@ -104,7 +104,7 @@ def _execute(program: str) -> None:
     runpy.run_path(program, run_name="__main__")
 
 
-def _report(error: BaseException, directory: str) -> Any:
+def _report_error(error: BaseException, directory: str) -> Any:
     if isinstance(error, SystemExit):
         if error.code in (None, 0):
             return language_pb2.RunResponse()

@@ -173,12 +173,12 @@ def _watch_parent(host: LanguageHost) -> None:
     def wait() -> None:
         while os.getppid() == engine:
             time.sleep(_PARENT_POLL)
-        _end(host)
+        _end_host(host)
 
     threading.Thread(target=wait, daemon=True, name="engine-watch").start()
 
 
-def _end(host: LanguageHost) -> NoReturn:
+def _end_host(host: LanguageHost) -> NoReturn:
     host.children.end_all()
     sys.stdout.flush()
     os._exit(0)
@@ -195,7 +195,7 @@ def main(arguments: list[str]) -> None:
     _watch_parent(host)
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        _end(host)
+        _end_host(host)
 
     signal.signal(signal.SIGTERM, terminate)
     signal.signal(signal.SIGINT, terminate)
