@@ -113,6 +113,12 @@ PATHS: Mapping[str, str] = {
 }
 """Paths in the stack file of settings that hosts record by other names."""
 
+WORDS: Mapping[str, str] = {
+    "HEADERS": "kernel headers to build the driver's modules",
+    "PACKAGES": "packages to install",
+}
+"""Words for what hosts record of several settings together."""
+
 PHASES: Mapping[str, str] = {
     "prepare": "preparation",
     "runtime": "container runtime",
@@ -180,7 +186,7 @@ def aspect_text(aspect: Aspect, key: str) -> str:
     if aspect is Aspect.PHASE:
         return PHASES[key]
     if aspect is Aspect.RECORDED:
-        return PATHS.get(key) or _recorded_words(key)
+        return PATHS.get(key) or WORDS.get(key) or _recorded_words(key)
     return TEXTS.get(aspect, "{key}").format(key=key)
 
 

@@ -17,7 +17,7 @@ from gpu_cluster.change.document import (
 )
 from gpu_cluster.change.names import listed, ranges
 from gpu_cluster.change.text import lines, object_lines, only_uninspected, statement_text
-from gpu_cluster.findings import Aspect
+from gpu_cluster.findings import Aspect, aspect_text
 from tests.components.change.edits import EDITS, TOLD
 
 EXPECTED: dict[str, str] = yaml.safe_load(TOLD.read_text())
@@ -34,6 +34,11 @@ def test_a_digest_is_said_to_be_one() -> None:
         "validated with another DaemonSet plugin: its pod template changed, digest "
         "afa49ebf8cd2 → 1bf082f1b4a9"
     )
+
+
+def test_what_hosts_record_of_packages_is_said_in_words() -> None:
+    assert aspect_text(Aspect.RECORDED, "PACKAGES") == "packages to install"
+    assert aspect_text(Aspect.RECORDED, "HEADERS").startswith("kernel headers")
 
 
 def test_what_a_fault_says_is_not_said_again_as_not_inspected() -> None:
