@@ -209,9 +209,9 @@ def lines_of(body: str) -> dict[str, str]:
         ("partitioned GPUs", "Down meanwhile", "MIG layout not declared → 7x1g.5gb-"),
         ("partitioned GPUs", "Drained nodes",
          "3 (first `gpu-4`, without a drain, because no pod runs there; then `gpu-1`, then"),
-        ("a mirror of images", "Changed in the stack file", "`registry.* changed`"),
-        ("a new label", "Changed in the stack file", "`label team not declared → ml`"),
-        ("devices by environment", "Also changed in the stack file", "; node `gpu-1..4`: `"),
+        ("a new label", "Changed on hosts and nodes", "`label team not declared → ml`"),
+        ("devices by environment", "Also changed on hosts and nodes",
+         "host `gpu-1..2`: `runtime.devicesByEnvironment false → true`"),
         ("a label removed by hand", "Drift", "`label nvidia.com/gpu: applied true, found absent`"),
     ],
 )  # fmt: skip
@@ -430,3 +430,16 @@ def test_nodes_in_maintenance_are_not_said_to_be_as_before() -> None:
         document.model_copy(update={"outcome": Outcome.CHANGED, "clusters": (resting,)})
     )
     assert "32 GPUs, as before, without `@team **x**`, `gpu-3` in maintenance" in text
+
+
+def test_effects_of_a_run_that_fails_are_not_said_to_happen() -> None:
+    stopped = document_of("devices by environment, with a pod that may not be evicted")
+    assert "**What a run would do, once nothing stops it any more**" in rendered(stopped)
+    assert "**What a run would do**\n" in rendered(document_of("shared GPUs"))
+
+
+def test_a_setting_that_the_edits_name_is_not_said_again_without_its_values() -> None:
+    document = document_of("shared GPUs")
+    assert "devicePlugin.* changed" not in rendered(document).partition("<details>")[0]
+    unknown = document.model_copy(update={"edits": None})
+    assert "devicePlugin.* changed" in rendered(unknown).partition("<details>")[0]

@@ -77,6 +77,10 @@ DUE = "still to do; `gpu-cluster up` does this"
 """What is due, for a reader who does not know the word."""
 DETAIL = 1000
 """Maximum number of characters of a text with several names or values."""
+ALLOWED = "What a run would do"
+"""Title of the effects of a run."""
+REFUSED = "What a run would do, once nothing stops it any more"
+"""Title of the effects of a run that would fail now, and so have none of these effects."""
 EVICTED = "running pods are evicted, and new pods get none of these GPUs meanwhile"
 """What an outage means for which nodes are drained, or their drivers replaced."""
 KEPT = "new pods get none of these GPUs meanwhile; running pods keep theirs"
@@ -211,8 +215,11 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
         if cluster.unknown:
             yield f"Not known yet: {code(cluster.unknown, 1000)}"
         # Markdown would join the list with one above it, if no text stood between them.
-        answers = "\n".join(_answers(cluster, simulated=bool(origin.base)))
-        yield f"**What a run would do**\n\n{answers}"
+        answers = "\n".join(
+            _answers(cluster, simulated=bool(origin.base), has_edits=bool(document.edits))
+        )
+        is_failed = document.outcome is Outcome.FAILED
+        yield f"**{REFUSED if is_failed else ALLOWED}**\n\n{answers}"
     yield from _rules(document, rows)
     yield from _warnings(document)
     for cluster in document.clusters:
@@ -314,8 +321,15 @@ def _placed(problem: Problem) -> str:
     return f"{place}{problem.text}"
 
 
-def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
-    """Yield the most important lines about a cluster: GPUs, pods, outages, versions."""
+def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Iterator[str]:
+    """Yield the most important lines about a cluster: GPUs, pods, outages, versions.
+
+    Args:
+        cluster: What a run would change.
+        simulated: Whether the cluster is an embedded one.
+        has_edits: Whether the comment names the edited settings, so that only their effects on
+            hosts and nodes are left to say.
+    """
     total = cluster.gpus
     before = "unknown" if total.before is None else str(total.before)
     yield f"- **GPUs**: {before} before, {total.after} after" + _list(
@@ -336,10 +350,14 @@ def _answers(cluster: ClusterChange, *, simulated: bool) -> Iterator[str]:
         down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
         values = f"{code(version.was or 'not installed')} → {code(version.now or 'removed')}"
         yield f"- **{_word(version.part)}**: {values} on {_names(version.where)}{down}"
-    others = _difference_words(told_apart(cluster))
-    if others:
+    changes = told_apart(cluster)
+    if has_edits:
+        # The edits say it, with the values.
+        changes = [item for item in changes if item.was or item.now or item.subject != "node"]
+    if others := _difference_words(changes):
         first = "Also changed" if cluster.gaps or cluster.limits or cluster.versions else "Changed"
-        yield f"- **{first} in the stack file**: {others}"
+        where = "on hosts and nodes" if has_edits else "in the stack file"
+        yield f"- **{first} {where}**: {others}"
     if cluster.drift:
         yield (
             "- **Drift** (changed outside of this program since the last run; `gpu-cluster "
