@@ -60,7 +60,7 @@ def test_every_path_that_a_template_reads_is_known(folder: Path, chart: str) -> 
     table = value_table.table(chart, version(folder / chart))
     read = {
         path
-        for template in (folder / chart / "templates").iterdir()
+        for template in (folder / chart / "templates").rglob("*.*")
         for path in re.findall(r"\$?\.Values\.((?:\w+\.)*\w+)", template.read_text())
     }
     assert len(read) >= 5
