@@ -548,11 +548,14 @@ def _drain_reasons(change: plan.Change, difference: Difference, driver: str) -> 
         difference: What the run changes.
         driver: Old and new version of the driver. Empty: the driver does not change.
     """
-    edits = [
-        _finding_text(_word_finding(finding))
+    findings = [
+        _word_finding(finding)
         for finding in difference.hosts.by_host.get(change.host.name, ())
         if finding.kind is Kind.CHANGE and not finding.first and finding.aspect is not Aspect.STEP
     ]
+    # Settings of the stack file are named before what follows from them, such as packages.
+    findings.sort(key=lambda finding: finding.aspect not in (Aspect.SETTING, Aspect.SYSCTL))
+    edits = list(map(_finding_text, findings))
     by_driver = [driver] if driver and any(s.step == "driver" for s in change.steps) else []
     other_steps = [step.text for step in change.steps if step.step != "driver"]
     if by_driver and not other_steps:

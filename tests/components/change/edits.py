@@ -233,6 +233,9 @@ EDITS: dict[str, Edit] = {
     ),
     "no taint": Edit(base(), _pool(taints=[])),
     # Drivers, kernels, engines.
+    "the loaded driver from a package": Edit(
+        base(), _base(driver={"source": "package", "version": DRIVER})
+    ),
     "the loaded driver goes down": Edit(
         base(), {**PACKAGED, "reboot": {"when": "required"}}, _pods(*TRAINING)
     ),

@@ -70,7 +70,7 @@ def test_the_comment_names_the_edit_and_what_stops_it(
         project.write(first, hardware=False)
     assert not is_silent(document), done.stdout
     assert document.edits, done.stdout
-    comment = readings.with_name(rendered(document, ORIGIN), project.stack)
+    comment = readings.settled_text(rendered(document, ORIGIN), project.stack)
     if folder := os.environ.get(FOLDER):
         Path(folder, f"{name.replace(' ', '-')}.md").write_text(comment, encoding="utf-8")
     for edit in document.edits:
