@@ -121,8 +121,8 @@ class Reader:
 
         The result is empty if no step is larger than `MOST`, or if calls with the largest input are
         short, since inputs of its size are refused. An input that does not fit into a cache any
-        more makes one step larger; a call in more than linear time has larger steps with all
-        larger inputs.
+        more makes one step larger, and so does one whose output must be shortened; a call in more
+        than linear time has larger steps with all larger inputs.
         """
         number = 8
         while self.seconds(shape(number)) < LEAST_SECONDS:
@@ -130,7 +130,7 @@ class Reader:
                 return []
         steps = self._steps(shape, number)
         for doubled in range(1, LARGER + 1):
-            if not steps or max(steps) > CERTAIN:
+            if not steps or not steps[-1] <= CERTAIN:
                 break
             steps = self._steps(shape, number << doubled)
         return steps
@@ -138,16 +138,18 @@ class Reader:
     def _steps(self, shape: Shape, number: int) -> list[float]:
         """Return the steps from an input of a size; empty if none is larger than `MOST`.
 
-        The time of a call is the least of up to `TIMES` measurements.
+        The time of a call is the least of up to `TIMES` measurements, or of three that are certain.
         """
         least = [inf] * 4
-        for _ in range(TIMES):
+        for measured in range(1, TIMES + 1):
             for step in range(4):
                 value = shape(number << step)
                 least[step] = min(least[step], self.seconds(value))
             ratios = [after / max(before, LEAST_SECONDS) for before, after in pairwise(least)]
             if max(ratios) <= MOST or least[-1] < LEAST_SECONDS:
                 return []
+            if measured >= 3 and not ratios[-1] <= CERTAIN:
+                break
         return [round(ratio, 1) for ratio in ratios]
 
 

@@ -39,6 +39,7 @@ def test_each_target_of_the_fuzzer_is_a_reader() -> None:
         (lambda size: size**2 / 1e7, True),
         (lambda size: size / 1e4 + (size / 5e3) ** 2, True),
         (lambda size: size / (1e4 if size < 4096 else 6e3), False),  # It leaves a cache.
+        (lambda size: size / (1e4 if size < 1024 else 4e3), False),  # Its output is shortened.
         (lambda size: size / 1e4 if size < 4096 else 1e-6, False),  # It is refused.
     ],
 )
