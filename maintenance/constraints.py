@@ -19,7 +19,7 @@ from packaging.utils import canonicalize_name
 from gpu_cluster.commands.files import ROOT
 
 _ENTRY = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==", re.MULTILINE)
-OWN = ("gpu-cluster", "gpu-rules")
+OWN = ("gpu-cluster", "gpu-cluster-lab", "gpu-rules")
 RULES = "policies/pyproject.toml"
 RULES_LOCK = ROOT / "policies" / "gpu_rules" / "requirements.lock"
 
@@ -35,7 +35,9 @@ def constraints(wheels: Iterable[Path]) -> str:
         f"    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"
         for wheel in sorted(wheels)
     )
-    return "".join((*own_wheels, _locked(needed("pyproject.toml", RULES))))
+    return "".join(
+        (*own_wheels, _locked(needed("pyproject.toml", RULES, "embedded/pyproject.toml")))
+    )
 
 
 def rules_lock() -> str:

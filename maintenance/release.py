@@ -31,7 +31,7 @@ from maintenance.version import declared, tagged
 DIST = ROOT / "dist"
 NOTES = "RELEASE.md"
 """Text of the release, which the workflow publishes."""
-PACKAGES = {"gpu_rules": "policies", "gpu_cluster": "."}
+PACKAGES = {"gpu_rules": "policies", "gpu_cluster": ".", "gpu_cluster_lab": "embedded"}
 """Folder of each Python package; a package stands after those that it depends on."""
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from gpu_cluster.commands.engine import POLICIES
 from gpu_cluster.commands.engine_home import engine_home
+from gpu_cluster.commands.packs import RULES
 from gpu_cluster_lab import toolchain
 from lab.benchmarks.measure import Sample, ratio, timed
 from lab.benchmarks.project import OWN, ROOT, pulumi
@@ -122,7 +122,7 @@ def run() -> dict[str, Any]:
         _write_project(folder)
         environment = _engine_environment(folder)
         timed(["pulumi", "stack", "init", STACK, "--non-interactive"], folder, environment)
-        packs = {"none": [], "idle": [str(folder / "idle")], "ours": [POLICIES]}
+        packs = {"none": [], "idle": [str(folder / "idle")], "ours": [str(RULES)]}
         for _ in range(ROUNDS):
             for name, pack in packs.items():
                 extra = [argument for path in pack for argument in ("--policy-pack", path)]

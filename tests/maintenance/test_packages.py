@@ -20,10 +20,14 @@ from maintenance.constraints import constraints
 from tests.fixtures.wheels import build, make_environment
 from tests.policies.check.samples import BAD
 
-SOURCES = {"gpu_cluster": "components/", "gpu_rules": "policies/"}
+SOURCES = {
+    "gpu_cluster": "components/",
+    "gpu_cluster_lab": "embedded/",
+    "gpu_rules": "policies/",
+}
 LIGHT = """
 import sys
-import gpu_cluster, gpu_rules
+import gpu_cluster, gpu_cluster_lab, gpu_rules
 print(sorted({"pulumi", "pydantic"} & sys.modules.keys()))
 """
 PUBLIC = """
@@ -62,7 +66,9 @@ def run(folder: Path, *command: str | Path, given: str = "") -> subprocess.Compl
     )
 
 
-@pytest.mark.promise("A release's wheels have one import name each: gpu_cluster and gpu_rules.")
+@pytest.mark.promise(
+    "A release's wheels have one import name each: gpu_cluster, gpu_cluster_lab and gpu_rules."
+)
 def test_each_wheel_has_one_import_name_and_all_files_of_its_package(
     wheels: dict[str, Path],
 ) -> None:

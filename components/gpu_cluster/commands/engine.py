@@ -20,7 +20,6 @@ from gpu_cluster.commands.state import export_state, import_state
 from gpu_cluster.commands.tools import ensure, plugin_files
 from gpu_cluster.machine.orphans import end_orphans
 
-POLICIES = str(ROOT / "components" / "gpu_cluster" / "guardrails" / "pack")
 PROVIDER, KUBERNETES = "pulumi:providers:kubernetes", "gpu-cluster-kubernetes"
 """Type and name of the provider whose inputs name the stack's cluster."""
 CREATING = "creating"

@@ -38,11 +38,12 @@ from gpu_cluster.commands.annotations import annotate
 from gpu_cluster.commands.change_document import EngineSteps, assembled
 from gpu_cluster.commands.contexts import require_context
 from gpu_cluster.commands.display import Display
-from gpu_cluster.commands.engine import POLICIES, move_of, select, stale
+from gpu_cluster.commands.engine import move_of, select, stale
 from gpu_cluster.commands.failure import stop
 from gpu_cluster.commands.files import new_file
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.output import apart, say
+from gpu_cluster.commands.packs import RULES, place_pack
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.refused_workloads import refused_workloads
 from gpu_cluster.commands.stack import Stack
@@ -87,7 +88,7 @@ def run(stack: Stack) -> Document:
                 {},
                 display=display,
                 preview=True,
-                policy_packs=[POLICIES],
+                policy_packs=[place_pack(RULES)],
                 refresh=stale(stack, exported),
             )
             steps = {str(kind): count for kind, count in result.change_summary.items()}

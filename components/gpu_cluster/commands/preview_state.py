@@ -32,6 +32,7 @@ import yaml
 from gpu_cluster.change.edits import without_digests
 from gpu_cluster.cluster import SETTINGS
 from gpu_cluster.commands.environment import variables
+from gpu_cluster.commands.packs import RECORDER, place_pack
 from gpu_cluster.commands.placeholders import blinded, is_complete, placeholder
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
@@ -222,7 +223,7 @@ class Copy:
         }
         self._pulumi(
             ROOT, "preview", "--config-file", str(self.file),
-            "--policy-pack", str(ROOT / "maintenance" / "recorder"), **environment,
+            "--policy-pack", place_pack(RECORDER), **environment,
         )  # fmt: skip
         lines = map(json.loads, recorded.read_text().splitlines())
         return {line["urn"]: line["inputs"] for line in lines}

@@ -18,12 +18,13 @@ from gpu_cluster.base.stack_option import stack_option
 from gpu_cluster.change.document import ClusterChange
 from gpu_cluster.change.text import health_text, move_text
 from gpu_cluster.commands.contexts import require_context, require_own_state
-from gpu_cluster.commands.engine import POLICIES, move_of, select, settle
+from gpu_cluster.commands.engine import move_of, select, settle
 from gpu_cluster.commands.environment import USER_PATH
 from gpu_cluster.commands.failure import stop, summary
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.node_table import WIDTH, table
 from gpu_cluster.commands.output import Answer, answering
+from gpu_cluster.commands.packs import RULES, place_pack
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
 from gpu_cluster.commands.tools import TOOLS, ensure
@@ -133,7 +134,9 @@ def run(stack: Stack, json_output: Answer, name: str = "up") -> None:
     try:
         if outdated:
             asyncio.run(await_deletions(stack.cluster.kubernetes.context))
-        result = watched(selected.up, json_output, policy_packs=[POLICIES], refresh=outdated)
+        result = watched(
+            selected.up, json_output, policy_packs=[place_pack(RULES)], refresh=outdated
+        )
     except (Failed, ClusterError) as error:
         cause = str(error)
         if isinstance(error, ClusterError):

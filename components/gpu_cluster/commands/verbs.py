@@ -215,6 +215,24 @@ VERBS = (
         group=READ,
     ),
     Verb(
+        "init",
+        "write the repository of a site into this folder",
+        (
+            "init --forge github --stacks prod --owners @org/gpu",
+            "init --forge gitlab --constraints gpu-cluster-constraints.txt",
+        ),
+        (
+            Option("forge", "where the repository is hosted", "FORGE", ("github", "gitlab")),
+            Option("stacks", "names of the stacks of real clusters, with commas", "NAMES"),
+            Option("owners", "who must review changes, such as @org/gpu", "OWNERS"),
+            Option("constraints", "the release's constraints file with hashes", FILE, kind="file"),
+        ),
+        group=BEGIN,
+        has_data=False,
+        has_stack=False,
+        needs_stack=False,
+    ),
+    Verb(
         "new",
         "write a new stack file from a cluster or an inventory",
         (
@@ -339,6 +357,16 @@ VERBS = (
         ("env --stack lab",),
         module=".environment",
         group=OTHER,
+    ),
+    Verb(
+        "policy-pack",
+        "print the folder of the rules, for plain pulumi's --policy-pack",
+        ("policy-pack",),
+        module=".packs",
+        group=OTHER,
+        has_data=False,
+        has_stack=False,
+        needs_stack=False,
     ),
     Verb(
         "tools",

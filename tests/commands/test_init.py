@@ -1,0 +1,128 @@
+"""`gpu-cluster init` writes a complete repository of a site, and changes no existing file."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpu_cluster.commands import init, packs
+from gpu_cluster.commands.packs import RECORDER, RULES, place_pack
+from gpu_cluster.loading.stack_file import load_stack_file
+from gpu_cluster.machine.folders import cache_dir
+from gpu_rules.command import VERSION
+from gpu_rules.faults import FaultError
+
+ROOT = Path(__file__).parents[2]
+PINNED = re.compile(r"uses: ([\w./-]+)@(\S+ # v\S+)")
+USED = re.compile(r"uses: (\S+)")
+CONSTRAINTS = f"gpu-cluster=={VERSION} \\\n    --hash=sha256:{'0' * 64}\n"
+
+
+@pytest.fixture
+def constraints(tmp_path: Path) -> str:
+    file = tmp_path / "constraints.txt"
+    file.write_text(CONSTRAINTS)
+    return str(file)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty folder, which is the current one."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def files_of(folder: Path) -> dict[str, str]:
+    return {
+        str(path.relative_to(folder)): path.read_text()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+@pytest.mark.promise("`gpu-cluster init` writes the repository of a site, for GitHub or GitLab.")
+@pytest.mark.parametrize("forge", init.FORGES)
+def test_a_site_has_all_files_without_a_placeholder(
+    forge: str, folder: Path, constraints: str
+) -> None:
+    init.main(forge=forge, stacks="prod, lab", owners="@org/gpu", constraints=constraints)
+    files = files_of(folder)
+    assert {"Pulumi.yaml", "__main__.py", "requirements.txt", "Pulumi.dev.yaml"} <= files.keys()
+    assert {".gpu-rules.yaml", "renovate.json", "README.md", ".gitignore"} <= files.keys()
+    assert (".gitlab-ci.yml" in files) == (forge == "gitlab")
+    assert (".github/workflows/preview.yml" in files) == (forge == "github")
+    assert [name for name, text in files.items() if re.search("@[A-Z_]+@", text)] == []
+    assert files["requirements.txt"] == CONSTRAINTS
+    assert len(files["__main__.py"].splitlines()) <= 15
+    for name, text in files.items():
+        if name.endswith((".yml", ".yaml")):
+            assert yaml.safe_load(text), name
+    assert load_stack_file(folder / "Pulumi.dev.yaml").platform == "device-plugin"
+
+
+def test_each_action_of_a_site_has_the_pin_that_this_repository_has(
+    folder: Path, constraints: str
+) -> None:
+    ours = {
+        match[1]: match[2]
+        for file in (ROOT / ".github" / "workflows").glob("*.yml")
+        for match in PINNED.finditer(file.read_text())
+    }
+    init.main(forge="github", constraints=constraints)
+    texts = [file.read_text() for file in (folder / ".github" / "workflows").glob("*.yml")]
+    assert len(texts) == 5
+    for text in texts:
+        pinned = dict(match.groups() for match in PINNED.finditer(text))
+        assert pinned.items() <= ours.items()
+        used = {name for name in USED.findall(text) if not name.startswith("./")}
+        assert {name.partition("@")[0] for name in used} == pinned.keys()
+
+
+def test_no_existing_file_is_changed(folder: Path, constraints: str) -> None:
+    (folder / "renovate.json").write_text("{}")
+    with pytest.raises(SystemExit, match=r"found renovate\.json"):
+        init.main(constraints=constraints)
+    assert files_of(folder) == {"renovate.json": "{}"}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"stacks": "prod,../x"}, "names of stacks"),
+        ({"owners": "@org\n* @other"}, "names such as @org/gpu"),
+        ({"forge": "gitea"}, "one of github, gitlab"),
+    ],
+)
+def test_bad_options_are_refused_before_a_file_is_written(
+    options: dict[str, str], text: str, folder: Path, constraints: str
+) -> None:
+    with pytest.raises(SystemExit, match=text):
+        init.main(**options, constraints=constraints)
+    assert files_of(folder) == {}
+
+
+def test_constraints_of_another_release_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "constraints.txt"
+    file.write_text(CONSTRAINTS.replace(VERSION, "9.9.9"))
+    with pytest.raises(FaultError, match=f"the constraints file of release {VERSION}"):
+        init.requirements(file)
+
+
+@pytest.mark.parametrize("pack", [RULES, RECORDER], ids=lambda pack: pack.name)
+def test_a_pack_runs_with_the_python_of_the_environment(
+    pack: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert place_pack(pack) == str(pack)
+    monkeypatch.setattr(packs.sys, "prefix", str(tmp_path / "venv"))
+    monkeypatch.setenv("GPU_CLUSTER_CACHE", str(tmp_path / "cache"))
+    made = Path(place_pack(pack))
+    assert made.is_relative_to(cache_dir())
+    settings = yaml.safe_load((made / "PulumiPolicy.yaml").read_text())
+    assert settings["runtime"]["options"]["virtualenv"] == sys.prefix
+    assert str(pack / "__main__.py") in (made / "__main__.py").read_text()
