@@ -253,6 +253,10 @@ test-rollout: $(VENV) ## prove rollouts in waves: rolls, kills at each step, dis
 test-reach: $(VENV) ## prove the components in programs of other people; the last line counts them
 	@$(call proof,reach,-m '' --numprocesses 2 --dist loadfile)
 
+.PHONY: test-install
+test-install: $(VENV) ## prove a site that has only the wheels of a release; the last line counts
+	@$(call proof,install,-m '')
+
 .PHONY: test-change
 test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts
 	@$(MODULE) lab.benchmarks B9

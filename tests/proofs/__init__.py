@@ -87,6 +87,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/real/test_bare_cluster.py",
             "tests/proofs/real/test_cluster_upgrade.py",
         ),
+        "install": ("tests/proofs/install", "tests/commands/test_init.py"),
         "rules": (
             "tests/policies/admission/test_differential.py",
             "tests/policies/kube",

@@ -360,7 +360,7 @@ VERBS = (
     ),
     Verb(
         "policy-pack",
-        "print the folder of the rules, for plain pulumi's --policy-pack",
+        "print the folder of the rules, for --policy-pack",
         ("policy-pack",),
         module=".packs",
         group=OTHER,
