@@ -69,7 +69,7 @@ def test_every_module_stands_in_a_layer(ours: Tree, edges: list[Edge]) -> None:
 def test_the_program_stands_above_all_and_needs_what_is_shipped_alone(edges: list[Edge]) -> None:
     assert PROGRAM not in {edge.target for edge in edges}
     used = {edge.target.partition(".")[0] for edge in edges if edge.source == PROGRAM}
-    assert used == {"gpu_cluster", "gpu_rules"}
+    assert used == {"gpu_cluster"}
 
 
 def test_the_text_tells_what_is_imported_at_run_time(ours: Tree) -> None:
