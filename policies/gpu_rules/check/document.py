@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import starmap
 from os.path import basename
@@ -11,6 +11,7 @@ from typing import Final
 
 from ..faults import InputError
 from ..rules import Context, Subject, Violation
+from ..rules.helm import of_values
 from ..rules.placeholders import with_unknowns
 from ..rules.registry import evaluate_objects, objects_of
 from ..rules.unknown import UNKNOWN, at, mapping, sequence, text
@@ -136,6 +137,8 @@ class _Document:
                 self.source, error, Lines(self.source.part.text).line("", self.index)
             )
         file, number = self.source.file, self.source.part.number
+        if values := of_values(self.value):
+            return replace(self, value=dict(values)).judge(context, keep)
         described = self.value.get("version") if basename(file) == CHART else None
         if "kind" not in self.value and ("apiVersion" not in self.value or described):
             return Judged(file, number, foreign=True)

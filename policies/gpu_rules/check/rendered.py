@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from .template import PATCH, line_with_gpus
 from .tool import NotRendered
 
 Entry = Source | Problem | Unjudged
+_CHARTS = "helmCharts"
+_KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 
 
 def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
@@ -57,7 +61,10 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
             for inner in kustomization.with_all_below(one):
                 built |= inner.resources | inner.patches | inner.settings
     for file in listed:
-        if file.real in built or _chart(file) or os.path.basename(file.real) in kustomization.NAMES:
+        if os.path.basename(file.real) in kustomization.NAMES:
+            yield from _releases(file)
+            continue
+        if file.real in built or _chart(file):
             continue
         yield from _patch(file) if file.real in patches else read(file)
 
@@ -125,6 +132,26 @@ def _built(one: Kustomization, render: bool) -> Iterator[Source]:
     for number, (file, manifest) in enumerate(kustomization.build(one), 1):
         origin = _origin(file, text(manifest.get("kind")), text(at(manifest, "metadata", "name")))
         yield Source(_shown(file), _part(number, manifest), rendered=name, origin=origin)
+
+
+def _releases(name: Name) -> Iterator[Source]:
+    """Yield a kustomization that has charts, which is then judged as a release of each of them.
+
+    No kustomization is built with its charts, because that would fetch them. A kustomization may
+    leave out apiVersion and kind (kubernetes-sigs/kustomize api/types, FixKustomization).
+    """
+    for entry in read(name):
+        if isinstance(entry, Source) and _CHARTS in entry.part.text:
+            with suppress(InputError):
+                for value in map(mapping, documents(entry.part.text)):
+                    manifest = {**_KUSTOMIZATION, **value}
+                    if mapping(manifest).get(_CHARTS):
+                        yield replace(
+                            entry,
+                            part=_part(entry.part.number, manifest),
+                            rendered=f"kustomization {_shown(os.path.dirname(name.real))}",
+                            origin=entry.part,
+                        )
 
 
 def _part(number: int, manifest: Mapping[str, object]) -> StreamPart:

@@ -43,7 +43,7 @@ class ChartRelease:
             return self.version_path
         if self.values_path == _OF_DRIVER:
             return path.replace("values.driver", "spec", 1)
-        return self.values_path + path.removeprefix("values")
+        return (self.values_path + path.removeprefix("values")).removeprefix(".")
 
 
 def _known_text(value: object) -> str | None:
@@ -54,8 +54,9 @@ def releases(subject: Subject) -> Iterator[ChartRelease]:
     """Yield the Helm releases that a manifest declares, whatever its form.
 
     The forms are Pulumi's `helm.sh/v3` Release or Chart and `helm.sh/v4` Chart, Flux's HelmRelease,
-    the sources of Argo CD's Application, and the custom resources that the GPU Operator makes of
-    its chart's values: ClusterPolicy and NVIDIADriver.
+    the sources of Argo CD's Application, the charts of a kustomization, the values of the GPU
+    Operator alone (`of_values`), and the custom resources that the GPU Operator makes of its
+    chart's values: ClusterPolicy and NVIDIADriver.
     """
     if not subject.is_first:
         return
@@ -68,6 +69,10 @@ def releases(subject: Subject) -> Iterator[ChartRelease]:
             yield _of_flux(spec)
         case "argoproj.io", "Application":
             yield from _of_argo(spec)
+        case "kustomize.config.k8s.io", "Kustomization":
+            yield from _of_kustomization(subject.manifest)
+        case "helm.sh", "Values":
+            yield ChartRelease(GPU_OPERATOR, None, False, subject.manifest, "")
         case "nvidia.com", "ClusterPolicy":
             yield ChartRelease(GPU_OPERATOR, None, False, spec, "spec")
         case "nvidia.com", "NVIDIADriver":
@@ -116,6 +121,42 @@ def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
                 values_path=f"{path}.helm.{key}",
                 version_path=f"{path}.targetRevision",
             )
+
+
+def _of_kustomization(manifest: Mapping[str, object]) -> Iterator[ChartRelease]:
+    """Yield the `helmCharts` of a kustomization: kubernetes-sigs/kustomize api/types HelmChart.
+
+    A chart without `repo` is a folder below `helmGlobals.chartHome`.
+    """
+    for index, chart in enumerate(sequence(manifest.get("helmCharts"))):
+        path = f"helmCharts[{index}]"
+        yield ChartRelease(
+            chart=text(at(chart, "name")).rpartition("/")[2],
+            version=_known(at(chart, "version")),
+            local=at(chart, "repo") in (None, ""),
+            values=mapping(at(chart, "valuesInline")),
+            values_path=f"{path}.valuesInline",
+            version_path=f"{path}.version",
+        )
+
+
+_SECTIONS: Final = frozenset(
+    {"driver", "toolkit", "devicePlugin", "dcgm", "dcgmExporter", "gfd", "migManager"}
+    | {"nodeStatusExporter", "vgpuManager", "vfioManager", "ccManager", "sandboxWorkloads"}
+)
+"""Sections of the GPU Operator's values: gpu-operator v26.7.0 deployments/gpu-operator/values.yaml.
+"""
+
+
+def of_values(value: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the values of the GPU Operator's chart as a manifest; empty for other content.
+
+    A file with values names no chart. It is the GPU Operator's if it has two of its sections.
+    """
+    own = [key for key in _SECTIONS & value.keys() if isinstance(value[key], Mapping)]
+    if len(own) < 2 or "apiVersion" in value or "kind" in value:
+        return {}
+    return {"apiVersion": "helm.sh/v3", "kind": "Values", **value}
 
 
 def _of_pulumi(subject: Subject) -> ChartRelease:

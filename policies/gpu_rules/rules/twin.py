@@ -107,3 +107,7 @@ CHART_VALUES: Final = NoTwin(
     "It checks the values of a Helm release; the API server sees only the rendered objects."
 )
 HOST_COMMANDS: Final = NoTwin("It checks commands on hosts, which the API server does not know.")
+OTHER_KINDS: Final = NoTwin(
+    "It checks objects of other programs; a policy for a kind that the cluster lacks can't be "
+    "type-checked."
+)

@@ -43,6 +43,10 @@ HOST = {"name": "host", "hostPath": {"path": "/opt/data"}}
 SOCKET = {"name": "host", "hostPath": {"path": "/run/containerd/containerd.sock"}}
 
 
+def volume(path: str) -> Any:
+    return resource("PersistentVolume", "v1", name="models", spec={"hostPath": {"path": path}})
+
+
 def with_capability(name: str) -> Any:
     return gpus() | {"securityContext": {"capabilities": {"add": [name]}}}
 
@@ -56,6 +60,8 @@ def with_capability(name: str) -> Any:
     [
         ("GPU036", pod(gpus(), volumes=[HOST]), True),
         ("GPU036", pod(gpus(), volumes=[SOCKET]), False),
+        ("GPU066", volume("/var/lib/models"), True),
+        ("GPU066", volume("/run/nvidia/driver"), False),
         ("GPU067", pod(gpus(), hostNetwork=True), True),
         ("GPU022", pod(with_capability("NET_ADMIN")), True),
         ("GPU022", pod(with_capability("CAP_SYS_NICE")), True),

@@ -21,6 +21,7 @@ from tests.policies.rules.cases import (
     gpus,
     paths,
     pod,
+    resource,
     workload,
 )
 from tests.policies.rules.messages import judge
@@ -80,6 +81,141 @@ MEMORIES: list[tuple[str, Any, list[str]]] = [
 )
 def test_shared_memory(manifest: Any, wanted: list[str]) -> None:
     assert paths("GPU049", manifest) == wanted
+
+
+def sized(size: Any, memory: Any = None) -> Any:
+    """Return a pod with two GPUs and a memory volume of a size, in a container with a limit."""
+    limits = {GPU: 2} | ({} if memory is None else {"memory": memory})
+    volume = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": size}}
+    return pod(container(limits, **MOUNTED), volumes=[volume])
+
+
+SHM_SIZE = ["spec.volumes[0].emptyDir.sizeLimit"]
+SHM_SIZES: list[tuple[str, Any, list[str]]] = [
+    ("the default", sized("64Mi"), SHM_SIZE),
+    ("less than the least", sized("1023Mi"), SHM_SIZE),
+    ("the least", sized("1Gi"), []),
+    ("as much as the container", sized("16Gi", "16Gi"), []),
+    ("more than the container", sized("64Gi", "16Gi"), SHM_SIZE),
+    ("a container without limit", sized("64Gi"), []),
+    ("an unknown size", sized(UNKNOWN, "1Gi"), []),
+    ("an unknown memory", sized("64Gi", UNKNOWN), []),
+    ("no quantity", sized("much"), []),
+    ("one GPU", pod(gpus(1, **MOUNTED), volumes=sized("64Mi")["spec"]["volumes"]), []),
+]
+
+
+@pytest.mark.promise(
+    "Shared memory for several GPUs has at least 1Gi, and at most the container's memory."
+)
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in SHM_SIZES], ids=[r[0] for r in SHM_SIZES]
+)
+def test_shared_memory_has_a_size_that_fits(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU049", manifest) == wanted
+
+
+def probed(startup: Any = None, **probe: Any) -> Any:
+    return pod(
+        gpus(1, livenessProbe=probe, **({} if startup is None else {"startupProbe": startup}))
+    )
+
+
+PROBE = ["spec.containers[0].livenessProbe"]
+PROBES: list[tuple[str, Any, list[str]]] = [
+    ("no probe", pod(gpus(1)), []),
+    ("the defaults", probed(httpGet={"port": 80}), PROBE),
+    ("almost enough", probed(initialDelaySeconds=89), PROBE),
+    ("enough", probed(initialDelaySeconds=90), []),
+    ("many failures", probed(periodSeconds=20, failureThreshold=6), []),
+    ("a period of 0, so the default", probed(periodSeconds=0, failureThreshold=12), []),
+    ("a startup probe", probed({"httpGet": {"port": 80}}), []),
+    ("an unknown startup probe", probed(UNKNOWN), []),
+    ("an unknown delay", probed(initialDelaySeconds=UNKNOWN), []),
+    ("an unknown probe", pod(gpus(1, livenessProbe=UNKNOWN)), []),
+    ("without GPUs", pod(container(livenessProbe={"periodSeconds": 1})), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in PROBES], ids=[r[0] for r in PROBES]
+)
+def test_a_probe_leaves_time_to_load_a_model(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU082", manifest) == wanted
+
+
+@pytest.mark.parametrize(
+    ("value", "is_off"),
+    [("1", True), ("true", True), ("T", True), ("0", False), ("false", False), (UNKNOWN, False)],
+)
+def test_the_check_of_the_driver_stays_on(value: Any, is_off: bool) -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "NVIDIA_DISABLE_REQUIRE", "value": value}]
+    wanted = ["spec.containers[0].env[1]"] if is_off else []
+    assert paths("GPU083", pod(gpus(1, env=env))) == wanted
+    assert paths("GPU083", pod(container(env=env))) == []
+
+
+def cluster_queue(name: str, quota: Any, kind: str = "ClusterQueue") -> Any:
+    flavors = [{"name": "a100", "resources": [{"name": name, "nominalQuota": quota}]}]
+    groups = [{"coveredResources": [name], "flavors": flavors}]
+    return resource(kind, "kueue.x-k8s.io/v1beta1", spec={"resourceGroups": groups})
+
+
+def volcano_queue(**spec: Any) -> Any:
+    return resource("Queue", "scheduling.volcano.sh/v1beta1", spec=spec)
+
+
+QUOTA = "spec.resourceGroups[0].flavors[0].resources[0]"
+QUEUES: list[tuple[str, Any, list[str]]] = [
+    ("a GPU", cluster_queue(GPU, 8), []),
+    ("a wrong name", cluster_queue("nvidia.com/gpus", 8), [f"{QUOTA}[nvidia.com/gpus]"]),
+    ("half a GPU", cluster_queue(GPU, "1500m"), [f"{QUOTA}[{GPU}]"]),
+    ("half a GPU of a cohort", cluster_queue(GPU, "1500m", "Cohort"), [f"{QUOTA}[{GPU}]"]),
+    ("an unknown quota", cluster_queue(GPU, UNKNOWN), []),
+    ("half a processor", cluster_queue("cpu", "1500m"), []),
+    ("of another vendor", cluster_queue("example.com/device", "1500m"), []),
+    ("a flavor", cluster_queue("nvidia.com/gpus", 8, "ResourceFlavor"), []),
+    ("Volcano", volcano_queue(capability={GPU: 4}), []),
+    ("Volcano, wrong", volcano_queue(capability={"nvidia.com/gpus": 4}), ["spec.capability[nvidia.com/gpus]"]),
+    ("Volcano, guarantee", volcano_queue(guarantee={"resource": {"nvidia.com/gpus": 4}}), ["spec.guarantee.resource[nvidia.com/gpus]"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in QUEUES], ids=[r[0] for r in QUEUES]
+)
+def test_queues_name_what_nodes_advertise(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU084", manifest) == wanted
+
+
+GPU_COUNT = {"key": "karpenter.k8s.aws/instance-gpu-count", "operator": "Exists"}
+TAINTED = {"taints": [{"key": GPU, "effect": "NoSchedule"}]}
+LIMITED = {"limits": {GPU: 16}}
+NO_TAINT, NO_LIMIT = "spec.template.spec.taints", "spec.limits"
+
+
+def node_pool(requirements: Any, node: Any, limits: Any, api: str = "karpenter.sh/v1") -> Any:
+    template = {"spec": {"requirements": requirements, **node}}
+    return resource("NodePool", api, spec={"template": template, **limits})
+
+
+NODE_POOLS: list[tuple[str, Any, list[str]]] = [
+    ("both", node_pool([GPU_COUNT], TAINTED, LIMITED), []),
+    ("neither", node_pool([GPU_COUNT], {}, {}), [NO_TAINT, NO_LIMIT]),
+    ("no taint", node_pool([GPU_COUNT], {"taints": []}, LIMITED), [NO_TAINT]),
+    ("no limit", node_pool([GPU_COUNT], TAINTED, {"limits": {}}), [NO_LIMIT]),
+    ("unknown", node_pool([GPU_COUNT], {"taints": UNKNOWN}, {"limits": UNKNOWN}), []),
+    ("without GPUs", node_pool([{**GPU_COUNT, "operator": "DoesNotExist"}], {}, {}), []),
+    ("of processors", node_pool([{"key": "kubernetes.io/arch", "operator": "Exists"}], {}, {}), []),
+    ("of another program", node_pool([GPU_COUNT], {}, {}, "example.org/v1"), []),
+]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in NODE_POOLS], ids=[r[0] for r in NODE_POOLS]
+)
+def test_node_pools_for_gpus_are_fenced(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU085", manifest) == wanted
 
 
 R, L = "spec.containers[0].resources.requests", "spec.containers[0].resources.limits"

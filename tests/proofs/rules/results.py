@@ -2,8 +2,9 @@
 
 Each part of the test writes a file to `tests/results`: `api-server.json`, `admission.json` (from
 `admission-1.json` and so on), `world.json`, `agents.json`, `mutation.json`,
-`exports-gatekeeper.json`, `exports-kyverno.json` and `arithmetic.json`. `python -m
-tests.proofs.rules.results` prints the summary line, and names the parts that have not run.
+`exports-gatekeeper.json`, `exports-kyverno.json`, `arithmetic.json` and `repositories.json`.
+`python -m tests.proofs.rules.results` prints the summary line, and names the parts that have not
+run.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ PARTS = (
     "exports-gatekeeper",
     "exports-kyverno",
     "arithmetic",
+    "repositories",
 )
 EXPORTS = ("admission", "exports-gatekeeper", "exports-kyverno")
 """The parts that judge by an export: by the API server, by Gatekeeper and by Kyverno."""
@@ -84,8 +86,22 @@ def line() -> str:
         parts.append(f"{int(share)} % of mutants killed")
     if arithmetic := found["arithmetic"]:
         parts.append(f"arithmetic of Kubernetes {arithmetic['cases']} cases agree")
+    if repositories := found["repositories"]:
+        parts.append(_repositories(repositories))
     missing = [part for part, result in found.items() if result is None]
     return f"rules: {', '.join(parts)}" + (f" (not run: {', '.join(missing)})" if missing else "")
+
+
+def _repositories(figures: Mapping[str, Any]) -> str:
+    """Return the part of the line about public repositories."""
+    count = f"{figures['repositories']} repositories"
+    if not figures["repositories"]:
+        return count
+    share = 100 * figures["wrong"] / max(figures["objects"], 1)
+    return (
+        f"{count}: {figures['unreadable']} unreadable for no reason, "
+        f"{share:.1f} % wrong alarms, {figures['mandatory']} mandatory"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,16 @@
 """Compare the policy checker's verdicts on public repositories with a hand-written table.
 
-Command: `WORLD=FOLDER python -m tests.proofs.rules.world`. The folder has a checkout of each
-repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object that
-names GPUs: repository, commit, path, object, what is expected, and, if the first expectation was
-wrong, what it was, and why an object that others run is refused for its host paths, capabilities or
-host namespaces. Expected is the ids of all rules that the object breaks, `clean`, `unjudged`,
-`unreadable` if the API server could not decode the file either, or `none` if the object requests
-no GPUs. All manifests of a repository are one stack, as for `gpu-rules check FOLDER`.
+Command: `GPU_REPOSITORIES=FOLDER python -m tests.proofs.rules.world`. The folder has a checkout of
+each repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object
+that names GPUs or breaks a rule: repository, commit, path, object, what is expected, and, if the
+first expectation was wrong, what it was, and why an object that others run is refused for its host
+paths, capabilities or host namespaces. Expected is the ids of all rules that the object breaks,
+`clean`, `unjudged`, `unreadable` if the API server could not decode the file either (the object may
+then be empty, for any document of the file), or `none` if the object requests no GPUs. All
+manifests of a repository are one stack, as for `gpu-rules check FOLDER`.
+
+A violation that the table doesn't expect is a wrong alarm, and so is one of an object that it
+doesn't have.
 """
 
 from __future__ import annotations
@@ -14,19 +18,22 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
-from typing import Final
+from typing import Any, Final
 
 from gpu_rules.check import files
 from gpu_rules.check.document import Source
+from gpu_rules.check.ignored import IgnoredPaths
 from gpu_rules.check.pool import judge_all
 from gpu_rules.check.problem import Unjudged
 from gpu_rules.check.rendered import sources
+from gpu_rules.check.report import Report
 from gpu_rules.check.result import Found, Judged
 from gpu_rules.check.together import CheckedStack, with_claims
-from gpu_rules.rules import Context, Subject
+from gpu_rules.rules import Context, Severity, Subject
 from gpu_rules.rules.claims import requests
 from gpu_rules.rules.gpus import Gpus, gpus_of
 from gpu_rules.rules.pod_claims import gpu_claims
@@ -64,6 +71,8 @@ class Verdicts:
         asking: Whether an object requests GPUs, by path and name.
         unjudged: Paths of files and folders of charts that the checker reports as not judged.
         unreadable: Paths of files with a document that the checker can't read.
+        alarms: Path, object, rule and severity of each violation.
+        lines: Number of violations that the text output lists, by rule.
     """
 
     rules: dict[tuple[str, str], set[str]] = field(default_factory=dict)
@@ -71,11 +80,14 @@ class Verdicts:
     asking: dict[tuple[str, str], bool] = field(default_factory=dict)
     unjudged: set[str] = field(default_factory=set)
     unreadable: set[str] = field(default_factory=set)
+    alarms: set[tuple[str, str, str, Severity]] = field(default_factory=set)
+    lines: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: Found, path: str) -> None:
         """Add a violation of an object in a file, by the name that the table has for the object."""
         key = (path, self.labels.get(found.subject, found.subject))
         self.rules.setdefault(key, set()).add(found.rule)
+        self.alarms.add((*key, found.rule, found.severity))
 
     def of(self, row: Row) -> str:
         """Return the verdict on a row's object, in the notation of the table."""
@@ -103,8 +115,10 @@ def judge(folder: Path) -> Verdicts:
 
     Charts are not rendered, because rendering depends on the programs of the machine.
     """
-    verdicts = Verdicts()
-    names = (name for name in files.find([str(folder)]) if isinstance(name, files.Name))
+    verdicts, report = Verdicts(), Report()
+    names = (
+        name for name in files.find([str(folder)], IgnoredPaths()) if isinstance(name, files.Name)
+    )
     entries = list(sources(names, render=False))
     for entry in entries:
         if isinstance(entry, Unjudged):
@@ -113,9 +127,12 @@ def judge(folder: Path) -> Verdicts:
     context = with_claims(Context(), given)
     stack = CheckedStack(context, given)
     for judged in judge_all(given, context, keep=True):
-        _add(verdicts, stack.add(judged), os.path.relpath(judged.file, folder), context)
+        report.add([result := stack.add(judged)])
+        _add(verdicts, result, os.path.relpath(judged.file, folder), context)
     for found in stack.judge():
+        report.add([found])
         verdicts.add(found, os.path.relpath(found.file, folder))
+    verdicts.lines = Counter(found.rule for found, _ in report.listed())
     return verdicts
 
 
@@ -149,37 +166,93 @@ def _is_of_gpus(name: str, context: Context) -> bool:
     return (is_gpu(name, context) or sounds_like_gpu(name)) and not name.startswith(_NO_GPUS)
 
 
-def compare(world: Path, rows: Iterable[Row]) -> Iterator[tuple[Row, str]]:
-    """Yield each table row whose repository is in the folder, with the checker's verdict."""
-    verdicts: dict[str, Verdicts] = {}
+@dataclass(frozen=True)
+class Repository:
+    """What the checker said about one repository, beside what the table expects.
+
+    Attributes:
+        rows: Rows of the table, each with the checker's verdict.
+        objects: Number of objects that request GPUs.
+        wrong: Violations that the table does not expect.
+        unreadable: Files that the checker could not read, without a row that says why.
+        lines: Number of violations that the text output lists, by rule.
+    """
+
+    name: str
+    rows: list[tuple[Row, str]]
+    objects: int
+    wrong: list[tuple[str, str, str, Severity]]
+    unreadable: list[str]
+    lines: Counter[str]
+
+
+def compare(world: Path, rows: Iterable[Row]) -> Iterator[Repository]:
+    """Yield each repository of the table that is in the folder, compared with its rows."""
+    by_name: dict[str, list[Row]] = {}
     for row in rows:
-        places = (world / row.repository.replace("/", "+"), world / row.repository)
-        folder = next((place for place in places if place.is_dir()), None)
-        if folder is None:
-            continue
-        if row.repository not in verdicts:
-            verdicts[row.repository] = judge(folder)
-        yield row, verdicts[row.repository].of(row)
+        by_name.setdefault(row.repository, []).append(row)
+    for name, own in by_name.items():
+        places = (world / name.replace("/", "+"), world / name)
+        if folder := next((place for place in places if place.is_dir()), None):
+            yield _compared(name, judge(folder), own)
+
+
+def _compared(name: str, verdicts: Verdicts, rows: list[Row]) -> Repository:
+    expected = {(row.path, row.object, rule) for row in rows for rule in row.expected.split(" ")}
+    explained = {row.path for row in rows if row.expected == UNREADABLE}
+    return Repository(
+        name=name,
+        rows=[(row, verdicts.of(row)) for row in rows if row.object],
+        objects=sum(verdicts.asking.values()),
+        wrong=sorted(alarm for alarm in verdicts.alarms if alarm[:3] not in expected),
+        unreadable=sorted(verdicts.unreadable - explained),
+        lines=verdicts.lines,
+    )
+
+
+def summary(repositories: Sequence[Repository]) -> dict[str, Any]:
+    """Return the figures of all repositories, for the last line of the proof."""
+    lines = sum((each.lines for each in repositories), Counter[str]())
+    rule, most = max(lines.items(), key=lambda line: line[1], default=("", 0))
+    wrong = [alarm for each in repositories for alarm in each.wrong]
+    return {
+        "repositories": len(repositories),
+        "unreadable": sum(len(each.unreadable) for each in repositories),
+        "objects": sum(each.objects for each in repositories),
+        "wrong": len(wrong),
+        "mandatory": sum(alarm[3] is Severity.MANDATORY for alarm in wrong),
+        "most": [rule, most, sum(lines.values())],
+    }
 
 
 def main() -> int:
-    """Compare all table rows, print the rows that differ, and return the exit code."""
-    world = os.environ.get("WORLD", "")
-    if not world:
-        print("world: not run")
-        return 0
-    rows, same, seen = read_table(), 0, 0
-    for row, verdict in compare(Path(world), rows):
-        seen += 1
-        same += verdict == row.expected
+    """Compare all table rows, print what differs, and return the exit code."""
+    world = os.environ.get("GPU_REPOSITORIES", "")
+    rows = read_table()
+    repositories = list(compare(Path(world), rows)) if world else []
+    judged = [pair for each in repositories for pair in each.rows]
+    for row, verdict in judged:
         if verdict != row.expected:
             print(f"{row.repository} {row.path} {row.object}: {verdict}; expected: {row.expected}")
+    for each in repositories:
+        for alarm in each.wrong:
+            print(f"{each.name} wrong alarm: {' '.join(alarm)}")
+        for path in each.unreadable:
+            print(f"{each.name} {path}: unreadable")
+    figures = summary(repositories)
+    results.store("repositories", figures)
+    if not world:
+        print("world: GPU_REPOSITORIES names no folder of checkouts")
+        return 0
+    same = sum(verdict == row.expected for row, verdict in judged)
     corrected = sum(bool(row.corrected) for row in rows)
-    print(f"world {same} of {seen} objects as expected ({corrected} corrected)")
-    results.store("world", {"agree": same, "cases": seen, "corrected": corrected})
-    if seen < len(rows):
-        print(f"world: {len(rows) - seen} objects are of repositories that the folder lacks")
-    return 0 if same == seen else 1
+    print(f"world {same} of {len(judged)} objects as expected ({corrected} corrected)")
+    rule, most, lines = figures["most"]
+    print(f"world: {rule} makes {most} of {lines} lines, {figures['objects']} objects with GPUs")
+    results.store("world", {"agree": same, "cases": len(judged), "corrected": corrected})
+    if missing := sum(bool(row.object) for row in rows) - len(judged):
+        print(f"world: {missing} objects are of repositories that the folder lacks")
+    return 0 if same == len(judged) and not figures["wrong"] + figures["unreadable"] else 1
 
 
 if __name__ == "__main__":

@@ -48,6 +48,7 @@ def _volume_finding(place: str, path: str) -> Finding:
         "GPUs without a request for them."
         if not gives_gpus(path)
         else "Use another folder: pods with this volume would get GPUs without a request for them.",
+        is_opinion=not gives_gpus(path),
     )
 
 
@@ -56,6 +57,7 @@ RULE = Rule(
     title="No PersistentVolume gives access to GPUs",
     severity=Severity.MANDATORY,
     check=each_object(_for_data, "PersistentVolume"),
+    opinions="paths that give no access to GPUs and that are not known as folders for data",
     why="A pod that uses the volume mounts a folder of the node without a host path in its own "
     "manifest, so neither GPU036 nor Pod Security detects it. So the folder must be one for data: "
     "one that allowedHostPaths lists, or a folder below "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
+from typing import Final
 
 from ...context import Context, Severity
 from ...kube.gpu_resources import GPU
-from ...kube.quantity import show
+from ...kube.quantity import QuantityError, parse, show
 from .. import cel
 from ..each import each_pod, gpu_containers, named
 from ..example import Example, pod, pod_of_several_gpus
@@ -20,6 +21,8 @@ from ..twin import pods
 from ..unknown import UNKNOWN, at, holds_unknown, sequence, text
 
 _SHM = "/dev/shm"  # noqa: S108  a mount path inside the container
+_LEAST: Final = "1Gi"
+"""Least shared memory for several GPUs: NVIDIA starts its containers with --shm-size=1g."""
 
 
 def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
@@ -32,8 +35,8 @@ def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Fin
         for claim in gpu_claims(subject, context)
     }
     memory = {
-        text(at(volume, "name"))
-        for volume in sequence(pod.spec.get("volumes"))
+        text(at(volume, "name")): (pod.under(f"spec.volumes[{index}].emptyDir.sizeLimit"), volume)
+        for index, volume in enumerate(sequence(pod.spec.get("volumes")))
         if at(volume, "emptyDir", "medium") in ("Memory", UNKNOWN)
         or text(at(volume, "hostPath", "path")).rstrip("/") == _SHM
     }
@@ -42,19 +45,20 @@ def _shared_memory(pod: Pod, subject: Subject, context: Context) -> Iterator[Fin
 
 
 def _check_shared_memory(
-    memory: set[str],
+    memory: Mapping[str, tuple[str, object]],
     claimed: Mapping[str, Mapping[str, int]],
     container: Container,
     context: Context,
 ) -> Iterator[Finding]:
-    """Yield a finding if a container with several GPUs mounts no memory volume at /dev/shm."""
+    """Yield a finding if a container with several GPUs has no fitting volume at /dev/shm."""
     mounts = container.spec.get("volumeMounts")
     mounted = {
         text(at(mount, "name"))
         for mount in sequence(mounts)
         if text(at(mount, "mountPath")).rstrip("/") == _SHM
     }
-    if holds_unknown(mounts) or mounted & memory:
+    used = [memory[name] for name in mounted if name in memory]
+    if holds_unknown(mounts):
         return
     amounts = [
         resource.quantity.units
@@ -64,12 +68,40 @@ def _check_shared_memory(
         and resource.quantity
     ]
     amounts += _of_claims(container, claimed)
-    if sum(amounts) > 1:
+    if sum(amounts) > 1 and used:
+        for path, volume in used:
+            yield from _unfit(path, at(volume, "emptyDir", "sizeLimit"), container)
+    elif sum(amounts) > 1:
         yield Finding(
             path=f"{container.path}.volumeMounts",
             found=f"{show(sum(amounts))} GPUs and 64 MiB of shared memory",
             wanted=f"an emptyDir of medium Memory at {_SHM}",
             cure="Mount the volume: NCCL and data loaders exchange data through shared memory.",
+        )
+
+
+def _unfit(path: str, size: object, container: Container) -> Iterator[Finding]:
+    """Yield a finding for a size limit that is too small, or above the container's memory limit."""
+    try:
+        amount = None if size in (None, UNKNOWN) else parse(size)
+    except QuantityError:
+        return
+    limit = container.limits.get("memory")
+    most = limit.quantity if limit else None
+    if amount and amount.units < parse(_LEAST).units:
+        yield Finding(
+            path=path,
+            found=f"{amount} of shared memory for several GPUs",
+            wanted=f"at least {_LEAST}",
+            cure="Raise it: NCCL and data loaders exchange data through shared memory.",
+        )
+    elif amount and most and amount.units > most.units:
+        yield Finding(
+            path=path,
+            found=f"{amount} of shared memory in a container with {most} of memory",
+            wanted=f"at most {most}",
+            cure="Lower it, or raise the memory limit: shared memory counts to the container's "
+            "memory, and beyond the limit the container is killed.",
         )
 
 
@@ -91,8 +123,10 @@ RULE = Rule(
     severity=Severity.ADVISORY,
     check=each_pod(_shared_memory),
     why=f"By default, {_SHM} of a container has 64 MiB, with which NCCL and PyTorch's data loaders "
-    "fail or are very slow. With hostIPC, it is the node's own.",
-    source="containerd default mounts; NVIDIA NCCL troubleshooting, shared memory",
+    "fail or are very slow. With hostIPC, it is the node's own. A volume with less than 1Gi is "
+    "little better, and what is in it counts to the memory limit of the container.",
+    source="containerd default mounts; NVIDIA NCCL troubleshooting, shared memory; kubernetes "
+    "documentation, Volumes, emptyDir (memory limit)",
     whole=True,
 )
 
@@ -100,8 +134,14 @@ _DEVICE_COUNT = f"{cel.device_names('c')}.map(n, {cel.requested('c', 'n')}).sum(
 
 # Training jobs also mount the node's /dev/shm as a host path. Its size is half of the node's
 # memory, so it counts as a memory volume.
+_FITS = (
+    "(!has(v.emptyDir.sizeLimit) || !isQuantity(string(v.emptyDir.sizeLimit)) || "
+    f"({cel.size('string(v.emptyDir.sizeLimit)')} >= {cel.size(cel.text(_LEAST))} && "
+    f'!("memory" in {cel.LIMITS} && '
+    f"""{cel.size("string(v.emptyDir.sizeLimit)")} > {cel.size(f'{cel.LIMITS}["memory"]')})))"""
+)
 _MEMORY_VOLUMES = (
-    'variables.volumes.filter(v, v.?emptyDir.?medium.orValue("") == "Memory" || '
+    f'variables.volumes.filter(v, (v.?emptyDir.?medium.orValue("") == "Memory" && {_FITS}) || '
     'v.?hostPath.?path.orValue("").matches("^/dev/shm/*$"))'
 )
 
@@ -113,14 +153,15 @@ _SHARED_MEMORY = (
 _SIGN = Sign(
     f'{cel.LIMITS}[{cel.text(GPU)}] != "1" && !('
     f'c.?volumeMounts{cel.OR_LIST}.exists(m, m.mountPath == "/dev/shm" && '
-    f'{VOLUMES}.exists(v, v.name == m.name && v.?emptyDir.?medium.orValue("") == "Memory")))',
+    f'{VOLUMES}.exists(v, v.name == m.name && v.?emptyDir.?medium.orValue("") == "Memory" && '
+    "!has(v.emptyDir.sizeLimit))))",
     On.GPU_CONTAINER,
 )
 
 TWIN = pods(
     cel.each_container(
         f"!variables.spec.?hostIPC.orValue(false) && {_DEVICE_COUNT} > 1 && !{_SHARED_MEMORY}",
-        '"several GPUs and 64 MiB of shared memory"',
+        '"several GPUs and no fitting shared memory"',
         "variables.gpuContainers",
     ),
     signs=(NAMES, _SIGN),
