@@ -52,7 +52,7 @@ def asked(value: Mapping[str, object], path: str) -> Asked:
     for key, listed, entries, resource_path in _resource_lists(value, path):
         if any(map(_names_gpus, entries)):
             fields.add(key)
-            kind = text(value.get(GPU_TYPE)) or text(mapping(value.get(key)).get(GPU_TYPE))
+            kind = _type_name(value) or _type_name(mapping(value.get(key)))
             into = limits if listed == "limits" else requests
             into |= {
                 resource.name: resource
@@ -68,6 +68,15 @@ def asked(value: Mapping[str, object], path: str) -> Asked:
 
 def _names_gpus(name: str) -> bool:
     return name.lower() in _SHORT or ("/" in name and sounds_like_gpu(name))
+
+
+def _type_name(value: Mapping[str, object]) -> str:
+    """Return the resource that a field names as the type of the GPUs; empty for a model's name.
+
+    BenchmarkJob of sgl-project/ome has the name of a model there, such as H100.
+    """
+    kind = text(value.get(GPU_TYPE))
+    return kind if "/" in kind else ""
 
 
 def _resource_lists(
@@ -106,7 +115,7 @@ def _gpu_counts(value: Mapping[str, object], path: str) -> Iterator[tuple[str, s
     for key, inner in value.items():
         count_path = f"{path}.{key}" if path else key
         if _is_amount(inner) and _COUNTED.fullmatch(_snake_case(key)):
-            yield key, text(value.get(GPU_TYPE)) or GPU, inner, count_path
+            yield key, _type_name(value) or GPU, inner, count_path
         elif isinstance(inner, Mapping) and (resource_amount := _described_amount(mapping(inner))):
             yield key, *resource_amount, count_path
         elif key.lower() in _SHORT and (amount := _amount_of(mapping(inner))) is not None:

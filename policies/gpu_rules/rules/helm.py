@@ -132,7 +132,7 @@ def _of_kustomization(manifest: Mapping[str, object]) -> Iterator[ChartRelease]:
         path = f"helmCharts[{index}]"
         yield ChartRelease(
             chart=text(at(chart, "name")).rpartition("/")[2],
-            version=_known(at(chart, "version")),
+            version=_known_text(at(chart, "version")),
             local=at(chart, "repo") in (None, ""),
             values=mapping(at(chart, "valuesInline")),
             values_path=f"{path}.valuesInline",
@@ -141,8 +141,7 @@ def _of_kustomization(manifest: Mapping[str, object]) -> Iterator[ChartRelease]:
 
 
 _SECTIONS: Final = frozenset(
-    {"driver", "toolkit", "devicePlugin", "dcgm", "dcgmExporter", "gfd", "migManager"}
-    | {"nodeStatusExporter", "vgpuManager", "vfioManager", "ccManager", "sandboxWorkloads"}
+    {"driver", "toolkit", "dcgm", "nodeStatusExporter", "vgpuManager", "sandboxWorkloads"}
 )
 """Sections of the GPU Operator's values: gpu-operator v26.7.0 deployments/gpu-operator/values.yaml.
 """

@@ -286,6 +286,15 @@ def test_what_names_gpus_and_requests_none_is_left_alone(kind: str, api: str, sp
 
 
 @pytest.mark.parametrize(
+    ("kind", "named"), [("H100", "nvidia.com/gpu"), ("amd.com/gpu", "amd.com/gpu")]
+)
+def test_the_model_of_a_gpu_is_no_name_of_a_resource(kind: str, named: str) -> None:
+    # sgl-project/ome config/samples/benchmark and ai-dynamo/dynamo deploy
+    manifest = custom("Run", "example.com/v1", f"resources: {{gpuType: {kind}, gpuCount: 1}}")
+    assert [set(one.limits) for made in pods(manifest) for one in made.containers] == [{named}]
+
+
+@pytest.mark.parametrize(
     "where",
     [
         "controllers: {a: {pod: {%s}, containers: {b: {%s}}}}",

@@ -11,7 +11,7 @@ from ..rule import Finding, Rule, Subject
 from ..twin import OTHER_KINDS
 from ..unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
 
-_EXISTS = ("In", "Exists", "Gt", "Gte")
+_WITHOUT = ("NotIn", "DoesNotExist")
 
 
 def _is_fenced(subject: Subject, _: Context) -> Iterator[Finding]:
@@ -43,7 +43,7 @@ def _is_fenced(subject: Subject, _: Context) -> Iterator[Finding]:
 def _is_for_gpus(node: object) -> bool:
     """Return whether a node template requires instances with GPUs."""
     return any(
-        sounds_like_gpu(text(at(one, "key"))) and at(one, "operator") in _EXISTS
+        sounds_like_gpu(text(at(one, "key"))) and at(one, "operator") not in _WITHOUT
         for one in sequence(at(node, "requirements"))
     )
 
