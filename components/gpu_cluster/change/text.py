@@ -291,7 +291,11 @@ def _membership_words(word: str, nodes: list[NodeChange]) -> Iterator[str]:
 def only_uninspected(cluster: ClusterChange) -> list[str]:
     """Return what could not be inspected, without what a fault says already."""
     faults = "\n".join(fault.text for fault in cluster.faults)
-    return [why for why in cluster.uninspected if (why.partition(": ")[2] or why) not in faults]
+    return [
+        reason
+        for reason in cluster.uninspected
+        if (reason.partition(": ")[2] or reason) not in faults
+    ]
 
 
 def validated(cluster: ClusterChange) -> str:
@@ -475,8 +479,8 @@ def at_most(gap: Gap) -> str:
 def version_line(change: VersionChange) -> str:
     """Return the line about a changed version; it marks a downgrade."""
     words = {Direction.DOWNGRADE: ": a downgrade", Direction.UPGRADE: "", Direction.OTHER: ""}
-    where = listed(change.where)
-    return f"{change.part} {version_text(change)} on {where}{words[change.direction]}"
+    names = listed(change.where)
+    return f"{change.part} {version_text(change)} on {names}{words[change.direction]}"
 
 
 def version_text(change: VersionChange) -> str:
@@ -486,21 +490,21 @@ def version_text(change: VersionChange) -> str:
 
 def object_lines(document: Document) -> Iterator[str]:
     """Yield lines that count the Kubernetes objects in the Pulumi engine's steps."""
-    found: dict[str, Counter[str]] = {}
+    kinds_by_operation: dict[str, Counter[str]] = {}
     for resource in document.resources:
         if resource.type.startswith("kubernetes:"):
             kind = resource.type.rpartition(":")[2].removesuffix("Patch")
-            found.setdefault(resource.operation, Counter())[kind] += 1
-    for operation, kinds in found.items():
-        each = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
-        yield printable(f"objects: {operation} {each}")
+            kinds_by_operation.setdefault(resource.operation, Counter())[kind] += 1
+    for operation, kinds in kinds_by_operation.items():
+        kinds_text = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+        yield printable(f"objects: {operation} {kinds_text}")
 
 
 def edit_lines(document: Document) -> Iterator[str]:
     """Yield the edits of the stack file since the last run that succeeded, one line each."""
     every = document.edits or ()
-    for each in every[:EDITS]:
-        yield f"edited: {each.path}: {edit_text(each, printable)}"
+    for edit in every[:EDITS]:
+        yield f"edited: {edit.path}: {edit_text(edit, printable)}"
     if (more := len(every) - EDITS) > 0:
         yield f"edited: and {counted(more, 'setting')} more"
 
@@ -521,10 +525,10 @@ def edit_text(edit: SettingEdit, value: Callable[[str], str]) -> str:
 
 def refusal_lines(document: Document) -> Iterator[str]:
     """Yield the running workloads that admission refuses from this run on, one line each."""
-    for each in document.refused[:PODS]:
+    for refusal in document.refused[:PODS]:
         yield (
-            f"refused at the next start: {each.kind} {each.namespace}/{each.name}, "
-            f"{counted(each.pods, 'pod')}: {each.why}"
+            f"refused at the next start: {refusal.kind} {refusal.namespace}/{refusal.name}, "
+            f"{counted(refusal.pods, 'pod')}: {refusal.why}"
         )
     if (more := len(document.refused) - PODS) > 0:
         yield f"refused at the next start: and {counted(more, 'workload')} more"
@@ -534,10 +538,10 @@ def refusal_lines(document: Document) -> Iterator[str]:
 
 def file_lines(cluster: ClusterChange) -> Iterator[str]:
     """Yield the files that the run may write on hosts, one line per group of hosts."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for each in cluster.files:
-        found.setdefault(each.names, []).append(printable(each.what))
-    for names, paths in found.items():
+    paths_by_names: dict[tuple[str, ...], list[str]] = {}
+    for statement in cluster.files:
+        paths_by_names.setdefault(statement.names, []).append(printable(statement.what))
+    for names, paths in paths_by_names.items():
         more = f" ({ALL_FILES})" if len(paths) > FILES else ""
         yield f"files on {listed(names)}: {shortened(paths, FILES)}{more}"
 
@@ -549,45 +553,54 @@ def is_validation(statement: Statement) -> bool:
 
 def told_apart(cluster: ClusterChange) -> list[Statement]:
     """Return the changes that no other line shows, in as few `Statement`s as possible."""
-    rest = [
-        each
-        for each in cluster.changes
-        if not (each.subject == "node" and (each.aspect, each.key) in TOLD)
-        and not (each.aspect is Aspect.CHART and cluster.versions)
-        and not ((each.aspect, each.key) == DRIVER_VERSION and each.was and cluster.versions)
+    other_changes = [
+        change
+        for change in cluster.changes
+        if not (change.subject == "node" and (change.aspect, change.key) in TOLD)
+        and not (change.aspect is Aspect.CHART and cluster.versions)
+        and not ((change.aspect, change.key) == DRIVER_VERSION and change.was and cluster.versions)
     ]
-    return _with_steps(_join_differences(rest))
+    return _with_steps(_join_differences(other_changes))
 
 
-def _join_differences(found: Iterable[Statement]) -> list[Statement]:
+def _join_differences(statements: Iterable[Statement]) -> list[Statement]:
     """Join the differences of the same hosts or nodes that have no values to show."""
     joined: dict[Statement, list[Statement]] = {}
-    for each in found:
-        if each.was or each.now:
-            joined[each] = [each]
+    for statement in statements:
+        if statement.was or statement.now:
+            joined[statement] = [statement]
         else:
-            shared = each.model_copy(update={"aspect": Aspect.REASON, "key": ""})
-            joined.setdefault(shared, []).append(each)
-    return [parts[0] if len(parts) == 1 else _unite_differences(parts) for parts in joined.values()]
+            shared = statement.model_copy(update={"aspect": Aspect.REASON, "key": ""})
+            joined.setdefault(shared, []).append(statement)
+    return [
+        same_subject[0] if len(same_subject) == 1 else _unite_differences(same_subject)
+        for same_subject in joined.values()
+    ]
 
 
-def _unite_differences(parts: Sequence[Statement]) -> Statement:
+def _unite_differences(statements: Sequence[Statement]) -> Statement:
     """Return one difference for several of the same hosts or nodes, which have no values."""
-    is_setting = parts[-1].aspect is Aspect.SETTING
-    key = ", ".join(part.what for part in parts)
+    is_setting = statements[-1].aspect is Aspect.SETTING
+    key = ", ".join(statement.what for statement in statements)
     aspect = Aspect.SETTING if is_setting else Aspect.REASON
-    return parts[0].model_copy(update={"aspect": aspect, "key": key})
+    return statements[0].model_copy(update={"aspect": aspect, "key": key})
 
 
-def _with_steps(found: list[Statement]) -> list[Statement]:
+def _with_steps(statements: list[Statement]) -> list[Statement]:
     """Return differences; for hosts with new preparation steps, only count the steps' settings."""
-    hosts = [each for each in found if each.subject == "host" and not each.was]
-    counts = Counter(each.names for each in hosts)
+    hosts = [
+        statement for statement in statements if statement.subject == "host" and not statement.was
+    ]
+    counts = Counter(host.names for host in hosts)
     new: dict[tuple[str, ...], list[str]] = {}
-    for each in hosts:
-        if each.aspect is Aspect.STEP:
-            new.setdefault(each.names, []).append(each.key)
-    result = [each for each in found if each.subject != "host" or each.names not in new or each.was]
+    for host in hosts:
+        if host.aspect is Aspect.STEP:
+            new.setdefault(host.names, []).append(host.key)
+    result = [
+        statement
+        for statement in statements
+        if statement.subject != "host" or statement.names not in new or statement.was
+    ]
     for names, steps in new.items():
         settings = counts[names] - len(steps)
         more = f" with {counted(settings, 'setting')}" if settings else ""
@@ -596,19 +609,19 @@ def _with_steps(found: list[Statement]) -> list[Statement]:
     return result
 
 
-def statement_lines(kind: str, found: Iterable[Statement]) -> Iterator[str]:
+def statement_lines(kind: str, statements: Iterable[Statement]) -> Iterator[str]:
     """Yield one line per difference, up to `STATEMENTS`; the rest is counted.
 
     Args:
         kind: `change`, `drift` or `due`. For drift, an empty value is shown as absent, otherwise as
             not declared.
-        found: The differences.
+        statements: The differences.
     """
-    every = list(found)
+    all_statements = list(statements)
     empty = ABSENT if kind == "drift" else UNDECLARED
-    for each in every[:STATEMENTS]:
-        yield f"{kind}: {each.subject} {listed(each.names)}: {statement_text(each, empty)}"
-    if (more := len(every) - STATEMENTS) > 0:
+    for item in all_statements[:STATEMENTS]:
+        yield f"{kind}: {item.subject} {listed(item.names)}: {statement_text(item, empty)}"
+    if (more := len(all_statements) - STATEMENTS) > 0:
         yield f"{kind}: and {more} more"
 
 

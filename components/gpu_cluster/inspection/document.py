@@ -572,13 +572,13 @@ def _driver_version(driver: DriverSettings, host: DesiredHost | None, chart: str
     return driver.version or ""
 
 
-def _version_change(part: str, names: tuple[str, ...], was: str, now: str) -> VersionChange:
+def _version_change(software: str, names: tuple[str, ...], was: str, now: str) -> VersionChange:
     before, after = version(was.removeprefix("v")), version(now.removeprefix("v"))
     direction = Direction.OTHER
     if before and after and before != after:
         direction = Direction.UPGRADE if after > before else Direction.DOWNGRADE
     return VersionChange(
-        part=part,
+        part=software,
         where=tuple(map(printable, names)),
         was=printable(was),
         now=printable(now),

@@ -50,8 +50,8 @@ def show_hosts(
     """Log a table of the new hosts, with VERBOSE=1 of all hosts that were inspected."""
     new = {finding.name for finding in inspection.difference.hosts.findings if finding.first}
     verbose = os.environ.get("VERBOSE") == "1"
-    shown = {name: facts for name, facts in inspection.hosts.items() if name in new or verbose}
-    if text := table(hosts, shown, origins):
+    selected = {name: facts for name, facts in inspection.hosts.items() if name in new or verbose}
+    if text := table(hosts, selected, origins):
         pulumi.log.info(f"hosts\n{text}")
     for warning in inspection.warnings:
         pulumi.log.warn(warning)

@@ -225,7 +225,7 @@ def losses(
     lost_pods: list[PodLoss] = []
     for name, risk in question.nodes.items():
         listed = sorted(pods.get(name, ()), key=_loss_order)
-        evicted = [one.pod for one in listed if one.is_evicted]
+        evicted = [pod_at_risk.pod for pod_at_risk in listed if pod_at_risk.is_evicted]
         eviction_cause = Cause.DRAIN if risk.drained else Cause.TAINT
         lost_pods += [
             PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=eviction_cause) for pod in evicted
@@ -266,8 +266,8 @@ def unseen(
 
 
 def _pods_with_gpus(pods: Iterable[PodAtRisk]) -> Iterator[PodOnNode]:
-    return (one.pod for one in pods if one.has_gpus)
+    return (pod_at_risk.pod for pod_at_risk in pods if pod_at_risk.has_gpus)
 
 
-def _loss_order(one: PodAtRisk) -> tuple[str, str]:
-    return one.pod.namespace, one.pod.name
+def _loss_order(pod_at_risk: PodAtRisk) -> tuple[str, str]:
+    return pod_at_risk.pod.namespace, pod_at_risk.pod.name

@@ -225,31 +225,45 @@ def with_plans(
         pods: Inspects nodes whose hosts change.
         ask: Inspects nodes whose MIG layout changes.
     """
-    waves, why = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
+    waves, rollout_error = planned_rollout(hosts, rollout, inspection.hosts, cluster.cordoned, pods)
     layouts, reason = planned_mig_layouts(rollout, cluster.layouts, ask)
     gone, engines = inspection.difference.removed, inspection.difference.engines
-    names = [*gone.values(), *(each.node for each in engines)]
-    seen = pods(names) if names else NodesSeen()
+    names = [*gone.values(), *(engine.node for engine in engines)]
+    nodes_seen = pods(names) if names else NodesSeen()
     faults = (
-        *map(str, removed.undrained(gone, seen.views, rollout.context)),
-        *map(str, removed.undrained_engines(engines, seen.views, rollout.context)),
+        *map(str, removed.undrained(gone, nodes_seen.views, rollout.context)),
+        *map(str, removed.undrained_engines(engines, nodes_seen.views, rollout.context)),
     )
     return replace(
         inspection,
         problems=(*inspection.problems, *faults),
         unreachable="; ".join(
-            filter(None, (inspection.unreachable, why, reason, printable_lines(seen.unreachable)))
+            filter(
+                None,
+                (
+                    inspection.unreachable,
+                    rollout_error,
+                    reason,
+                    printable_lines(nodes_seen.unreachable),
+                ),
+            )
         ),
         difference=replace(inspection.difference, rollout=waves, layouts=layouts),
     )
 
 
-def _with_losses(asked: losses.LossesQuestion, inspection: Inspection, platform: str) -> Inspection:
+def _with_losses(
+    question: losses.LossesQuestion, inspection: Inspection, platform: str
+) -> Inspection:
     """Return the inspection plus the pods that are evicted or lose their GPUs without a rollout."""
-    seen, why = completed(bounded("pods", losses.observe_losses(asked), losses.LossesSeen()))
+    losses_seen, error = completed(
+        bounded("pods", losses.observe_losses(question), losses.LossesSeen())
+    )
     return replace(
-        with_losses(inspection, seen, platform),
-        unreachable="; ".join(filter(None, (inspection.unreachable, why, seen.unreachable))),
+        with_losses(inspection, losses_seen, platform),
+        unreachable="; ".join(
+            filter(None, (inspection.unreachable, error, losses_seen.unreachable))
+        ),
     )
 
 
@@ -264,7 +278,7 @@ def nodes_of(rollout: DesiredRollout) -> Ask:
         work = bounded(
             "rollout", observe_nodes(rollout.context, names, rollout.consent), NodesSeen()
         )
-        seen, reason = completed(work)
-        return replace(seen, unreachable=reason) if reason else seen
+        nodes_seen, reason = completed(work)
+        return replace(nodes_seen, unreachable=reason) if reason else nodes_seen
 
     return ask

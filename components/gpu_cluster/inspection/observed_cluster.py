@@ -97,14 +97,14 @@ async def observe_validation(
     Nodes with excluded GPUs form a separate pool here, so each validation request has its own
     nodes.
     """
-    found = []
+    pools_seen = []
     for pool in pools:
         try:
             members = pool_members(nodes, pool)
         except ClusterError:
             continue  # The scheduling check of the whole pool reports this error.
-        found.append(await observe_pool(client, members, pool, daemon_sets))
-    return found
+        pools_seen.append(await observe_pool(client, members, pool, daemon_sets))
+    return pools_seen
 
 
 async def observe_health(context: str, pools: Sequence[PoolValidation]) -> tuple[NodeHealth, ...]:
@@ -118,33 +118,33 @@ async def observe_health(context: str, pools: Sequence[PoolValidation]) -> tuple
             client, await list_nodes(client), [pool.resources for pool in pools]
         )
         sets = await client.list("daemonsets", base="/apis/apps")
-        seen = await observe_validation(client, nodes, pools, sets)
-    return tuple(one for each in seen for one in each.health)
+        pools_seen = await observe_validation(client, nodes, pools, sets)
+    return tuple(node_health for pool_seen in pools_seen for node_health in pool_seen.health)
 
 
-def validation_difference(seen: Iterable[PoolSeen]) -> ValidationDifference:
+def validation_difference(pools_seen: Iterable[PoolSeen]) -> ValidationDifference:
     """Return which nodes must be validated."""
     pools: dict[str, Findings] = {}
-    for each in seen:
-        if found := each.findings:
-            pools[each.pool.pool] = (*pools.get(each.pool.pool, ()), *found)
+    for pool_seen in pools_seen:
+        if found := pool_seen.findings:
+            pools[pool_seen.pool.pool] = (*pools.get(pool_seen.pool.pool, ()), *found)
     return ValidationDifference(pools=pools)
 
 
-def deferrals(seen: Iterable[PoolSeen]) -> dict[str, str]:
+def deferrals(pools_seen: Iterable[PoolSeen]) -> dict[str, str]:
     """Return which pods hold GPUs that no run has validated yet, by node."""
-    return {node: text for each in seen for node, text in each.deferred.items()}
+    return {node: text for pool_seen in pools_seen for node, text in pool_seen.deferred.items()}
 
 
-async def _observe_platform(client: Client, wanted: PresenceRequest) -> PlatformDifference:
+async def _observe_platform(client: Client, request: PresenceRequest) -> PlatformDifference:
     """Return the differences of the installed GPU platform's chart; empty if none is installed."""
-    if wanted.release is None:
-        return missing_objects((await observe_objects(client, wanted)).missing)
-    kept = await newest(client, wanted.release)
-    if kept is None:
+    if request.release is None:
+        return missing_objects((await observe_objects(client, request)).missing)
+    release_record = await newest(client, request.release)
+    if release_record is None:
         return PlatformDifference()
-    seen = await observe_objects(client, wanted)
-    return platform_difference(str(wanted.release), kept, seen, wanted.version)
+    objects_seen = await observe_objects(client, request)
+    return platform_difference(str(request.release), release_record, objects_seen, request.version)
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:
@@ -170,57 +170,63 @@ async def gpu_nodes(context: str, resources: Iterable[Collection[str]]) -> list[
         return await with_devices(client, await list_nodes(client), resources)
 
 
-async def observe_cluster(asked: Question) -> ClusterSeen:
+async def observe_cluster(question: Question) -> ClusterSeen:
     """Inspect the cluster and, in parallel, fetch the platform's chart and compare it."""
-    if asked.chart is None:
-        return await _observe(asked)
-    seen, chart = await asyncio.gather(_observe(asked), fetched(asked.chart))
-    if chart.contents is None or chart.problem or seen.unreachable:
-        return replace(seen, chart=chart.problem)
+    if question.chart is None:
+        return await _observe(question)
+    cluster_seen, chart = await asyncio.gather(_observe(question), fetched(question.chart))
+    if chart.contents is None or chart.problem or cluster_seen.unreachable:
+        return replace(cluster_seen, chart=chart.problem)
     try:
-        async with connect(asked.context) as client:
-            old = await outdated(client, chart.contents, asked.chart, asked.presence.release)
+        async with connect(question.context) as client:
+            old = await outdated(client, chart.contents, question.chart, question.presence.release)
     except ClusterError as error:
-        return replace(seen, unreachable=str(error))
-    return replace(seen, problems=(*seen.problems, *map(str, old)))
+        return replace(cluster_seen, unreachable=str(error))
+    return replace(cluster_seen, problems=(*cluster_seen.problems, *map(str, old)))
 
 
-async def _observe(asked: Question) -> ClusterSeen:
+async def _observe(question: Question) -> ClusterSeen:
     """Inspect nodes, their validation and other objects; after an error, return what was found."""
-    seen = ClusterSeen()
+    cluster_seen = ClusterSeen()
     try:
-        async with connect(asked.context) as client:
+        async with connect(question.context) as client:
             nodes = await with_devices(
-                client, await list_nodes(client), [p.resources for p in asked.validation]
+                client, await list_nodes(client), [p.resources for p in question.validation]
             )
-            seen = replace(
-                seen, nodes=tuple(map(node_name, nodes)), cordoned=_cordoned_nodes(nodes)
+            cluster_seen = replace(
+                cluster_seen, nodes=tuple(map(node_name, nodes)), cordoned=_cordoned_nodes(nodes)
             )
             around = await surroundings(
                 client,
                 nodes,
-                asked.endpoints,
-                asked.own,
-                asked.service_address,
-                asked.manager,
+                question.endpoints,
+                question.own,
+                question.service_address,
+                question.manager,
             )
-            seen = with_members(replace(seen, surroundings=around), nodes, asked)
+            cluster_seen = with_members(replace(cluster_seen, surroundings=around), nodes, question)
             try:
-                seen = replace(seen, platform=await _observe_platform(client, asked.presence))
+                cluster_seen = replace(
+                    cluster_seen, platform=await _observe_platform(client, question.presence)
+                )
             except grammar.IllFormed as error:
-                problem = f"{asked.presence.release}: {error}"
-                seen = replace(seen, problems=(*seen.problems, problem))
-            if asked.validation:
+                problem = f"{question.presence.release}: {error}"
+                cluster_seen = replace(cluster_seen, problems=(*cluster_seen.problems, problem))
+            if question.validation:
                 sets = await client.list("daemonsets", base="/apis/apps")
-                pools = await observe_validation(client, nodes, asked.validation, sets)
+                pools = await observe_validation(client, nodes, question.validation, sets)
                 due = validation_difference(pools)
-                refused = {node: text for each in pools for node, text in each.refused.items()}
-                well = tuple(one for pool in pools for one in pool.health)
-                seen = replace(seen, validation=due, deferred=deferrals(pools), health=well)
-                seen = replace(seen, refused=refused)
+                refused = {
+                    node: text for pool_seen in pools for node, text in pool_seen.refused.items()
+                }
+                well = tuple(node_health for pool in pools for node_health in pool.health)
+                cluster_seen = replace(
+                    cluster_seen, validation=due, deferred=deferrals(pools), health=well
+                )
+                cluster_seen = replace(cluster_seen, refused=refused)
     except ClusterError as error:
-        seen = replace(seen, unreachable=str(error))
-    return seen
+        cluster_seen = replace(cluster_seen, unreachable=str(error))
+    return cluster_seen
 
 
 def _cordoned_nodes(nodes: list[Json]) -> tuple[str, ...]:
@@ -232,38 +238,38 @@ def _cordoned_nodes(nodes: list[Json]) -> tuple[str, ...]:
     )
 
 
-def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> ClusterSeen:
+def with_members(cluster_seen: ClusterSeen, nodes: list[Json], question: Question) -> ClusterSeen:
     """Add the results about the pools' nodes to the inspected state of the cluster."""
     members: dict[str, list[Json]] = {}
     problems: list[str] = []
-    for pool in asked.scheduling:
+    for pool in question.scheduling:
         try:
             members[pool.pool] = pool_members(nodes, pool)
         except ClusterError as error:
             problems.append(str(error))
-    for pool in asked.scheduling:
+    for pool in question.scheduling:
         problems += map(str, _of_other_stacks(members.get(pool.pool, ()), pool))
-    every = [node for pool in members.values() for node in pool]
-    records = {node_name(node): kept for node in nodes if (kept := record.decode(node))}
+    member_nodes = [node for pool in members.values() for node in pool]
+    records = {node_name(node): validation for node in nodes if (validation := record.decode(node))}
     by_rule = {
         pool: sum(
             records[node_name(node)].declared for node in listed if node_name(node) in records
         )
         for pool, listed in members.items()
-        if pool in asked.by_rule
+        if pool in question.by_rule
     }
     return replace(
-        seen,
+        cluster_seen,
         problems=tuple(problems),
-        scheduling=compare(nodes, members, asked.scheduling, by_rule),
-        prepared={node: kept.host for node, kept in records.items() if kept.host},
-        layouts={} if problems else mig_targets.differences(nodes, asked.layouts),
-        kept_layouts=mig_targets.kept(nodes, asked.layouts),
+        scheduling=compare(nodes, members, question.scheduling, by_rule),
+        prepared={node: validation.host for node, validation in records.items() if validation.host},
+        layouts={} if problems else mig_targets.differences(nodes, question.layouts),
+        kept_layouts=mig_targets.kept(nodes, question.layouts),
         members={
             pool: [node["metadata"].get("labels", {}) for node in listed]
             for pool, listed in members.items()
         },
-        unschedulable=tuple(cordoned_by_others(every)),
+        unschedulable=tuple(cordoned_by_others(member_nodes)),
         kernels={
             node_name(node): str(
                 (node.get("status", {}).get("nodeInfo") or {}).get("kernelVersion", "")
@@ -275,11 +281,11 @@ def with_members(seen: ClusterSeen, nodes: list[Json], asked: Question) -> Clust
 
 def _of_other_stacks(nodes: Iterable[Json], pool: PoolScheduling) -> Iterator[Fault]:
     """Yield a fault for each stack that has pools with some of a pool's nodes."""
-    found: dict[str, list[str]] = {}
+    nodes_by_stack: dict[str, list[str]] = {}
     for node in nodes:
-        for other in applied.of_other_stacks(node, pool.stack):
-            found.setdefault(other.stack, []).append(node_name(node))
-    for stack, names in found.items():
+        for other_record in applied.of_other_stacks(node, pool.stack):
+            nodes_by_stack.setdefault(other_record.stack, []).append(node_name(node))
+    for stack, names in nodes_by_stack.items():
         yield Fault(
             f"pool {pool.pool}: node {shortened([*ranges(names)], NAMED)}",
             f"nodes of stack {printable(stack, 80)}",

@@ -36,19 +36,19 @@ def planned_rollout(
         cordoned: Nodes that an earlier run of this program left cordoned.
         ask: Inspects nodes.
     """
-    found = changes(hosts, facts, frozenset(cordoned))
-    if not found:
+    pending = changes(hosts, facts, frozenset(cordoned))
+    if not pending:
         return Plan(), ""
-    seen = ask([change.host.node for change in found])
-    made = plan(
-        found,
-        seen.views,
+    nodes_seen = ask([change.host.node for change in pending])
+    rollout_plan = plan(
+        pending,
+        nodes_seen.views,
         rollout.max_unavailable,
         rollout.boots,
-        seen.server,
+        nodes_seen.server,
         _control_plane(hosts),
     )
-    return made, printable_lines(seen.unreachable)
+    return rollout_plan, printable_lines(nodes_seen.unreachable)
 
 
 def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
@@ -60,7 +60,7 @@ def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
 
 
 def planned_mig_layouts(
-    rollout: DesiredRollout, found: Mapping[str, Finding], ask: Ask
+    rollout: DesiredRollout, findings: Mapping[str, Finding], ask: Ask
 ) -> tuple[MigLayoutsPlan, str]:
     """Return the plan of MIG layout changes, and a text if its nodes could not be inspected.
 
@@ -68,11 +68,11 @@ def planned_mig_layouts(
 
     Args:
         rollout: Settings for taking nodes out of use.
-        found: Findings about nodes with another layout, by node.
+        findings: Findings about nodes with another layout, by node.
         ask: Inspects nodes.
     """
-    if not found:
+    if not findings:
         return MigLayoutsPlan(), ""
-    seen = ask(list(found))
-    made = MigLayoutsPlan(dict(found), seen.views, rollout.max_unavailable)
-    return made, printable_lines(seen.unreachable)
+    nodes_seen = ask(list(findings))
+    layouts_plan = MigLayoutsPlan(dict(findings), nodes_seen.views, rollout.max_unavailable)
+    return layouts_plan, printable_lines(nodes_seen.unreachable)

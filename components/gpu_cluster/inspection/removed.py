@@ -82,8 +82,8 @@ def faults(
         nodes = {*(pool.nodes or ()), *pool.maintenance, *selected.get(pool.pool, ())}
         for name, node in removed.items():
             if pool.gpus and node in nodes and node not in names:
-                shown = validation.pool_of.get(node, pool.pool)
-                staying.setdefault(f"{shown} with {pool.gpus} GPUs each", []).append(name)
+                pool_name = validation.pool_of.get(node, pool.pool)
+                staying.setdefault(f"{pool_name} with {pool.gpus} GPUs each", []).append(name)
     for pool_text, listed in staying.items():
         yield Fault(
             f"host {shortened([*ranges(listed)], NAMED)}",

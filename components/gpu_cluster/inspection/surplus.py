@@ -28,20 +28,22 @@ def faults(
         validation: Pools with GPUs.
         pools: Pools of the stack file.
     """
-    taken = {
+    drained_nodes = {
         node
         for pool in pools
         for node, devices in pool.unhealthy_devices.items()
         if devices.index or devices.uuid
     }
-    by_node = {name: part for part in validation.pools for name in part.nodes or ()}
-    by_pool = {part.pool: part for part in validation.pools if part.nodes is None}
-    found: dict[tuple[str, int, int], list[str]] = {}
+    by_node = {name: pool_part for pool_part in validation.pools for name in pool_part.nodes or ()}
+    by_pool = {
+        pool_part.pool: pool_part for pool_part in validation.pools if pool_part.nodes is None
+    }
+    nodes_by_change: dict[tuple[str, int, int], list[str]] = {}
     for node in nodes:
-        part = by_node.get(node.node) or by_pool.get(node.pool)
-        if part and node.node not in taken and _keeps_share(node, part):
-            found.setdefault((node.pool, node.before, node.after), []).append(node.node)
-    for (pool, before, after), names in found.items():
+        node_part = by_node.get(node.node) or by_pool.get(node.pool)
+        if node_part and node.node not in drained_nodes and _keeps_share(node, node_part):
+            nodes_by_change.setdefault((node.pool, node.before, node.after), []).append(node.node)
+    for (pool, before, after), names in nodes_by_change.items():
         yield Fault(
             f"pool {pool}",
             f"{after} GPUs per node declared, while {shortened([*ranges(names)], NAMED)} "
@@ -54,10 +56,10 @@ def faults(
         )
 
 
-def _keeps_share(node: NodeGpus, part: PoolValidation) -> bool:
+def _keeps_share(node: NodeGpus, pool_part: PoolValidation) -> bool:
     """Return whether the node would advertise as many devices per GPU as now, on more GPUs."""
     return node.after < node.before and any(
         node.advertised.get(name, 0) > amount
         and node.advertised[name] * node.after == amount * node.before
-        for name, amount in part.resources.items()
+        for name, amount in pool_part.resources.items()
     )

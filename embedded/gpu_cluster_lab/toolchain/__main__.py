@@ -14,9 +14,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the command line; return 1 if a tool is not available, otherwise 0."""
     parser = argparse.ArgumentParser(prog="gpu-cluster tools", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="a tool; all where none is named")
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--path", metavar="NAME", help="print the path of one tool alone")
-    shown.add_argument("--bin", action="store_true", help="print the folder for PATH alone")
+    one_of = parser.add_mutually_exclusive_group()
+    one_of.add_argument("--path", metavar="NAME", help="print the path of one tool alone")
+    one_of.add_argument("--bin", action="store_true", help="print the folder for PATH alone")
     parser.add_argument(
         "--refresh", action="store_true", help="look again for official tools in place of our own"
     )

@@ -31,25 +31,25 @@ def extract(archive: Path, item: Asset, folder: Path) -> None:
     if release is None or not release.archive:
         archive.rename(folder / item.pin.name)
         return
-    wanted = {item.pin.name, *release.companions}
+    file_names = {item.pin.name, *release.companions}
     try:
         if item.file_name.endswith(".zip"):
             with zipfile.ZipFile(archive) as packed:
                 for name in packed.namelist():
-                    if _last(name) in wanted:
+                    if _last(name) in file_names:
                         _write_member(packed.open(name), folder / _last(name))
-                        wanted.discard(_last(name))
+                        file_names.discard(_last(name))
         else:
             with tarfile.open(archive) as tarred:
                 for member in tarred:
                     stream = tarred.extractfile(member) if member.isfile() else None
-                    if stream is not None and _last(member.name) in wanted:
+                    if stream is not None and _last(member.name) in file_names:
                         _write_member(stream, folder / _last(member.name))
-                        wanted.discard(_last(member.name))
+                        file_names.discard(_last(member.name))
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, OSError) as error:
         raise ReleaseError(f"{item.url}: cannot be unpacked: {error}") from error
-    if wanted:
-        raise ReleaseError(f"{item.url}: holds no {', '.join(sorted(wanted))}")
+    if file_names:
+        raise ReleaseError(f"{item.url}: holds no {', '.join(sorted(file_names))}")
 
 
 def _last(name: str) -> str:

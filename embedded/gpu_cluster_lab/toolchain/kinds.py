@@ -52,8 +52,8 @@ def write_sdk(module: Module, source: Path, folder: Path) -> Path:
     (copy / _KINDS).write_text(_lists(source / _KINDS), encoding="utf-8")
     shutil.copyfile(_REGISTER, copy / _KINDS.with_name(_REGISTER.name))
     modfile = folder / "go.mod"
-    own = (module.folder / "go.mod").read_text(encoding="utf-8")
-    modfile.write_text(f"{own}\nreplace {SDK} => {copy}\n", encoding="utf-8")
+    own_modules = (module.folder / "go.mod").read_text(encoding="utf-8")
+    modfile.write_text(f"{own_modules}\nreplace {SDK} => {copy}\n", encoding="utf-8")
     shutil.copyfile(module.folder / "go.sum", folder / "go.sum")
     return modfile
 
@@ -62,9 +62,14 @@ def _lists(kinds: Path) -> str:
     """Return the text of the SDK's ``kinds.go`` without its function ``RegisterResource``."""
     text = kinds.read_text(encoding="utf-8")
     cases, lists = _CASE.findall(text), _LISTS.search(text)
-    other = [token for api, kind, token in cases if token != _token(api, kind)]
-    if not cases or len(cases) != text.count("ctx.RegisterResource(") - 1 or other or not lists:
-        form = other[0] if other else "another form"
+    other_tokens = [token for api, kind, token in cases if token != _token(api, kind)]
+    if (
+        not cases
+        or len(cases) != text.count("ctx.RegisterResource(") - 1
+        or other_tokens
+        or not lists
+    ):
+        form = other_tokens[0] if other_tokens else "another form"
         raise ToolchainError(
             f"{kinds}: found {form}, wanted kubernetes:<group>:<kind> in each of its cases; "
             f"cure: {_REGISTER} must register the same tokens"

@@ -52,19 +52,19 @@ class Maker:
     go: Callable[[Callable[[str], None]], Path] = find_go
     tried: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
 
-    def make(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
+    def make(self, pins: Sequence[Pin]) -> dict[str, Tool]:
         """Make all of the wanted tools; return them by name.
 
         Raises:
             ToolchainError: A tool could not be made; the message says why each way failed: release,
                 Go module and own plugin.
         """
-        made: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for way in (self._release, self._build, self._own):
-            rest = [pin for pin in wanted if pin.name not in made]
-            if rest:
-                made |= way(rest)
-        lost = [pin for pin in wanted if pin.name not in made]
+            missing = [pin for pin in pins if pin.name not in tools]
+            if missing:
+                tools |= way(missing)
+        lost = [pin for pin in pins if pin.name not in tools]
         if lost:
             reasons = " / ".join(
                 f"{pin.name} {pin.version}: {'; '.join(self.tried[pin.name])}" for pin in lost
@@ -75,11 +75,11 @@ class Maker:
                 "proxy (GOPROXY) and 10 GB of free disk, and run again: what is compiled stays "
                 "compiled"
             )
-        return made
+        return tools
 
-    def _release(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
+    def _release(self, pins: Sequence[Pin]) -> dict[str, Tool]:
         by_url: dict[str, list[Asset]] = defaultdict(list)
-        for pin in wanted:
+        for pin in pins:
             item = asset(pin, self.platform, self.bases)
             if item is None:
                 self.tried[pin.name].append("no release with a checksum for this platform")
@@ -98,12 +98,12 @@ class Maker:
                 if isinstance(sums[items[0].checksums], ReleaseError)
             )
             self.steps.say(f"no release download for {names}: {'; '.join(failures)}")
-        made: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         # Download one release after the other, so that a host that does not answer delays only one
         # download.
         for items in by_url.values():
-            made |= self._fetch(items, sums)
-        return made
+            tools |= self._fetch(items, sums)
+        return tools
 
     def _fetch(self, items: list[Asset], sums: Mapping[str, str | ReleaseError]) -> dict[str, Tool]:
         text = sums[items[0].checksums]
@@ -131,13 +131,13 @@ class Maker:
             )
         if archive.name not in self.downloads.pinned:
             self.steps.say(f"{archive.name}: its SHA-256 is the publisher's own, not pinned here")
-        made = {}
+        tools = {}
         for item in items:
             staged = self.store.stage()
             extract(archive, item, staged)
-            made[item.pin.name] = self._publish(item.pin, staged, RELEASE)
+            tools[item.pin.name] = self._publish(item.pin, staged, RELEASE)
         archive.unlink(missing_ok=True)
-        return made
+        return tools
 
     def _build(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
         groups: dict[str, list[Pin]] = defaultdict(list)
@@ -151,7 +151,7 @@ class Maker:
         except ToolchainError as error:
             self._fail([pin for pins in groups.values() for pin in pins], error)
             return {}
-        made: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         with ThreadPoolExecutor(len(groups)) as pool:
             # While the first Go module is compiled, the other modules are downloaded in parallel.
             loads = {
@@ -164,28 +164,28 @@ class Maker:
                     for pin in pins:
                         staged = self.store.stage()
                         built[pin.name].rename(staged / pin.name)
-                        made[pin.name] = self._publish(pin, staged, GO_MODULE)
+                        tools[pin.name] = self._publish(pin, staged, GO_MODULE)
                 # If one Go module can't be built, the tools of the other modules are still made.
                 except ToolchainError as error:
                     self._fail(pins, error)
-        return made
+        return tools
 
-    def _fail(self, wanted: Sequence[Pin], error: ToolchainError) -> None:
-        for pin in wanted:
+    def _fail(self, pins: Sequence[Pin], error: ToolchainError) -> None:
+        for pin in pins:
             self.tried[pin.name].append(f"Go module: {error}")
 
-    def _own(self, wanted: Sequence[Pin]) -> dict[str, Tool]:
-        made = {}
-        for pin in wanted:
+    def _own(self, pins: Sequence[Pin]) -> dict[str, Tool]:
+        tools = {}
+        for pin in pins:
             if not pin.own:
                 self.tried[pin.name].append("no substitute of the project's own")
                 continue
             staged = self.store.stage()
             (staged / pin.name).write_text(launcher.script(pin.name), encoding="utf-8")
             tool = Tool(pin.name, pin.version, OWN, staged / pin.name)
-            made[pin.name] = self.store.publish(staged, tool, self.entry(pin))
+            tools[pin.name] = self.store.publish(staged, tool, self.entry(pin))
             self.steps.say(f"{pin.name}: the project's own is in use")
-        return made
+        return tools
 
     def _publish(self, pin: Pin, staged: Path, origin: str) -> Tool:
         executable = staged / pin.name

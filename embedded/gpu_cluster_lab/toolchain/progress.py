@@ -18,8 +18,8 @@ LINE_EVERY = 30.0
 
 def clock(seconds: float) -> str:
     """Return a duration in seconds as text: 75 becomes ``1 min 15 s``."""
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+    minutes, seconds_left = divmod(round(seconds), 60)
+    return f"{minutes} min {seconds_left} s" if minutes else f"{seconds_left} s"
 
 
 def left(elapsed: float, typical: float, fraction: float) -> float:
@@ -36,9 +36,9 @@ def left(elapsed: float, typical: float, fraction: float) -> float:
     fraction = min(max(fraction, 0.0), 1.0)
     if fraction == 0.0:
         return max(typical - elapsed, 0.0)
-    shown = elapsed * (1.0 - fraction) / fraction
+    by_progress = elapsed * (1.0 - fraction) / fraction
     planned = max(typical - elapsed, 0.0)
-    return fraction * shown + (1.0 - fraction) * planned
+    return fraction * by_progress + (1.0 - fraction) * planned
 
 
 @dataclass
@@ -99,10 +99,10 @@ class Steps:
             if now < next_line:
                 return
             next_line = now + LINE_EVERY
-            rest = left(now - start, typical, done / total if total else 0.0)
+            seconds_left = left(now - start, typical, done / total if total else 0.0)
             self.say(
                 f"{title}: {done:,} of {total:,} {unit}, {clock(now - start)}, "
-                f"about {clock(rest)} left"
+                f"about {clock(seconds_left)} left"
             )
 
         return advance
@@ -127,7 +127,9 @@ class Steps:
             start = self.clock()
 
             def advance(done: int) -> None:
-                rest = left(self.clock() - start, typical, done / total if total else 0.0)
-                bar.update(task, completed=min(done, total), rest=f"about {clock(rest)} left")
+                seconds_left = left(self.clock() - start, typical, done / total if total else 0.0)
+                bar.update(
+                    task, completed=min(done, total), rest=f"about {clock(seconds_left)} left"
+                )
 
             yield advance

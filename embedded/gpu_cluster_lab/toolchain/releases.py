@@ -86,8 +86,8 @@ def published(text: str, file_name: str) -> tuple[str, str]:
     for line in text.splitlines():
         words = line.split()
         alone = len(words) == 1
-        named = len(words) == 2 and words[1].lstrip("*").removeprefix("./") == file_name
-        if not (alone or named) or not re.fullmatch(r"[0-9a-fA-F]+", words[0]):
+        is_named = len(words) == 2 and words[1].lstrip("*").removeprefix("./") == file_name
+        if not (alone or is_named) or not re.fullmatch(r"[0-9a-fA-F]+", words[0]):
             continue
         algorithm = _ALGORITHMS.get(len(words[0]))
         if algorithm is None:
@@ -120,23 +120,23 @@ class Downloads:
 
         Return those that arrive in time, by URL, and an error for each of the others.
         """
-        wanted = {asset.checksums for asset in assets}
+        checksum_urls = {asset.checksums for asset in assets}
         answers: queue.Queue[tuple[str, str | ReleaseError]] = queue.Queue()
         # Use daemon threads, so that a thread that waits for a name server does not keep the
         # program running.
-        for url in wanted:
+        for url in checksum_urls:
             threading.Thread(
                 target=lambda url=url: answers.put((url, self._text(url))), daemon=True
             ).start()
         sums: dict[str, str | ReleaseError] = {}
         end = time.monotonic() + self.patience
-        while len(sums) < len(wanted):
+        while len(sums) < len(checksum_urls):
             try:
-                url, answer = answers.get(timeout=max(0.0, end - time.monotonic()))
+                url, checksum_text = answers.get(timeout=max(0.0, end - time.monotonic()))
             except queue.Empty:
                 break
-            sums[url] = answer
-        for url in wanted - sums.keys():
+            sums[url] = checksum_text
+        for url in checksum_urls - sums.keys():
             sums[url] = self._no_answer(url)
         return sums
 
@@ -180,10 +180,10 @@ class Downloads:
         total = hashlib.new(algorithm)
         end = time.monotonic() + self.limit
         try:
-            with _open(item.url, self.patience) as answer, target.open("wb") as file:
-                size = int(answer.headers.get("Content-Length") or 0)
+            with _open(item.url, self.patience) as response, target.open("wb") as file:
+                size = int(response.headers.get("Content-Length") or 0)
                 done = 0
-                while chunk := answer.read1(_CHUNK):
+                while chunk := response.read1(_CHUNK):
                     file.write(chunk)
                     total.update(chunk)
                     done += len(chunk)
@@ -204,8 +204,8 @@ class Downloads:
 
     def _text(self, url: str) -> str | ReleaseError:
         try:
-            with _open(url, self.patience) as answer:
-                return str(answer.read(1 << 20).decode())
+            with _open(url, self.patience) as response:
+                return str(response.read(1 << 20).decode())
         except ReleaseError as error:
             return error
         except (OSError, http.client.HTTPException, ValueError) as error:

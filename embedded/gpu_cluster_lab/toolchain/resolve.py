@@ -94,12 +94,12 @@ class Toolchain:
         Raises:
             ToolchainError: A tool could not be found or made.
         """
-        wanted = [self._pin(name) for name in (names or self.names())]
-        tools = {pin.name: self._find(pin, refresh) for pin in wanted}
+        pins = [self._pin(name) for name in (names or self.names())]
+        tools = {pin.name: self._find(pin, refresh) for pin in pins}
         if not all(tools.values()):
             with self.store.lock(self.steps.say):
-                tools = {pin.name: self._find(pin, refresh) for pin in wanted}
-                missing = [pin for pin in wanted if tools[pin.name] is None]
+                tools = {pin.name: self._find(pin, refresh) for pin in pins}
+                missing = [pin for pin in pins if tools[pin.name] is None]
                 if missing:
                     tools |= self.maker(self).make(missing)
         return {name: self._place(tool) for name, tool in tools.items() if tool is not None}
@@ -144,7 +144,7 @@ class Toolchain:
         return Tool(tool.name, tool.version, tool.origin, target)
 
     def _key(self, pin: Pin) -> str:
-        parts: dict[str, str | bytes] = {
+        contents: dict[str, str | bytes] = {
             "layout": _LAYOUT,
             "name": pin.name,
             "version": pin.version,
@@ -154,9 +154,9 @@ class Toolchain:
         }
         if pin.go is not None:
             module = MODULES[pin.go.module]
-            parts["package"] = pin.go.package
-            parts["flags"] = " ".join((*module.flags, module.link_flags))
+            contents["package"] = pin.go.package
+            contents["flags"] = " ".join((*module.flags, module.link_flags))
             for file in sorted(module.folder.rglob("*")):
                 if file.is_file():
-                    parts[f"file {file.relative_to(module.folder)}"] = file.read_bytes()
-        return digest(parts)
+                    contents[f"file {file.relative_to(module.folder)}"] = file.read_bytes()
+        return digest(contents)

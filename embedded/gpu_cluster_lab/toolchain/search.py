@@ -93,12 +93,12 @@ class PathSearch:
         real = executable.resolve()
         status = real.stat()
         stamp = f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
-        known = self._read()
-        record = known.get(str(real))
+        records = self._read()
+        record = records.get(str(real))
         if record is None or record["stamp"] != stamp:
             record = {"stamp": stamp, "version": self.asker(pin, executable)}
-            known[str(real)] = record
-            write_atomically(self.memory, json.dumps(known, indent=2, sort_keys=True) + "\n")
+            records[str(real)] = record
+            write_atomically(self.memory, json.dumps(records, indent=2, sort_keys=True) + "\n")
         return record["version"]
 
     def _read(self) -> dict[str, dict[str, str | None]]:

@@ -74,8 +74,8 @@ def check_owner(place: Path) -> None:
         ToolchainError: The check failed; the message contains the owner and the mode.
     """
     status = place.lstat()
-    others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-    if status.st_uid not in (os.geteuid(), 0) or others or stat.S_ISLNK(status.st_mode):
+    writable_by_others = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    if status.st_uid not in (os.geteuid(), 0) or writable_by_others or stat.S_ISLNK(status.st_mode):
         raise ToolchainError(
             f"{place}: found owner {status.st_uid} and mode {stat.filemode(status.st_mode)}; "
             "wanted: a file or folder of yours or root's that nobody else may write; cure: find "

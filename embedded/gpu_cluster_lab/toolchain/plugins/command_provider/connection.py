@@ -52,15 +52,15 @@ def endpoint(connection: Mapping[str, Any]) -> Endpoint:
     """
     if not connection.get("hostKey"):
         raise CommandError(f"connection.hostKey: {inputs.missing_host_key(connection)}")
-    given = {name: value for name, value in connection.items() if value is not None}
+    declared = {name: value for name, value in connection.items() if value is not None}
     return Endpoint(
-        address=given["host"],
-        port=int(given.get("port", 22)),
-        user=given.get("user", "root"),
-        host_key=given["hostKey"],
-        dial_error_limit=int(given.get("dialErrorLimit", 10)),
-        per_dial_timeout=int(given.get("perDialTimeout", 15)),
-        private_key=given.get("privateKey", ""),
+        address=declared["host"],
+        port=int(declared.get("port", 22)),
+        user=declared.get("user", "root"),
+        host_key=declared["hostKey"],
+        dial_error_limit=int(declared.get("dialErrorLimit", 10)),
+        per_dial_timeout=int(declared.get("perDialTimeout", 15)),
+        private_key=declared.get("privateKey", ""),
     )
 
 

@@ -83,8 +83,8 @@ class ResourceLog:
 
     @staticmethod
     def _take(lines: list[str]) -> list[str]:
-        taken, lines[:] = list(lines), []
-        return taken
+        taken_lines, lines[:] = list(lines), []
+        return taken_lines
 
     def _batch(self) -> str:
         size = count = 0

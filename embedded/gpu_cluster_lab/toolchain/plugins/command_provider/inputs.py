@@ -94,8 +94,10 @@ def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failu
     is not known yet passes the check. The reasons never contain a value, because values can be
     secret.
     """
-    known = INPUTS[token]
-    inputs = {name: value for name, value in news.items() if name in known and value is not None}
+    known_inputs = INPUTS[token]
+    inputs = {
+        name: value for name, value in news.items() if name in known_inputs and value is not None
+    }
     failures: Failures = [
         (name, f"required by {token}, but absent")
         for name in _REQUIRED.get(token, ())
@@ -103,7 +105,7 @@ def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failu
     ]
     failures += _check_unserved("", news)
     for name, value in inputs.items():
-        failures += _check_type(name, values.reveal(value), known[name])
+        failures += _check_type(name, values.reveal(value), known_inputs[name])
     if "connection" in inputs:
         connection: Any = values.reveal(inputs["connection"])
         if isinstance(connection, dict):
@@ -115,12 +117,12 @@ def check(token: str, news: Mapping[str, Any]) -> tuple[values.Properties, Failu
     return inputs, failures
 
 
-def _check_type(path: str, value: Any, wanted: str) -> Failures:
-    if value is None or values.has_unknown(value) or _TYPES[wanted](value):
+def _check_type(path: str, value: Any, type_name: str) -> Failures:
+    if value is None or values.has_unknown(value) or _TYPES[type_name](value):
         return []
-    if wanted == "logging":
+    if type_name == "logging":
         return [(path, f"wanted one of {', '.join(LOGGING)}")]
-    return [(path, f"wanted {wanted}, found {type(value).__name__}")]
+    return [(path, f"wanted {type_name}, found {type(value).__name__}")]
 
 
 def _check_unserved(path: str, given: Mapping[str, Any]) -> Failures:
@@ -148,8 +150,8 @@ def _with_defaults(connection: Mapping[str, Any]) -> values.Properties:
 
 def _check_connection(path: str, endpoint: Mapping[str, Any]) -> Failures:
     failures = _check_unserved(f"{path}.", endpoint)
-    for name, wanted in _ENDPOINT.items():
-        failures += _check_type(f"{path}.{name}", endpoint.get(name), wanted)
+    for name, type_name in _ENDPOINT.items():
+        failures += _check_type(f"{path}.{name}", endpoint.get(name), type_name)
     if not endpoint.get("host"):
         failures.append((f"{path}.host", "required, but absent or empty"))
     host_key = endpoint.get("hostKey")
@@ -182,11 +184,11 @@ def _is_public_key(line: str) -> bool:
 
     The blob must begin with the same key type.
     """
-    parts = line.split()
-    if len(parts) < 2:
+    words = line.split()
+    if len(words) < 2:
         return False
     try:
-        blob = base64.b64decode(parts[1], validate=True)
+        blob = base64.b64decode(words[1], validate=True)
     except (binascii.Error, ValueError):
         return False
-    return blob[4 : 4 + int.from_bytes(blob[:4], "big")] == parts[0].encode()
+    return blob[4 : 4 + int.from_bytes(blob[:4], "big")] == words[0].encode()

@@ -76,8 +76,8 @@ def _hidden(properties: Mapping[str, Any]) -> Iterator[str]:
         while ends:
             end = ends.pop()
             ends += [end["proxy"]] if isinstance(end.get("proxy"), dict) else []
-            rest = {key: end[key] for key in end.keys() - {"host", "user", "proxy"}}
-            yield from values.strings(rest)
+            secret_fields = {key: end[key] for key in end.keys() - {"host", "user", "proxy"}}
+            yield from values.strings(secret_fields)
 
 
 def command_of(properties: Mapping[str, Any], step: str) -> str | None:

@@ -75,13 +75,13 @@ def visible(line: str) -> str:
     def escaped(match: re.Match[str]) -> str:
         return f"{match[0][:-1]}\\x{ord(match[0][-1]):02x}"
 
-    shown = "".join(
+    escaped_text = "".join(
         character
         if character.isprintable() or character == "\t"
         else character.encode("unicode_escape").decode()
         for character in line
     )
-    return _COMMAND.sub(escaped, shown)
+    return _COMMAND.sub(escaped, escaped_text)
 
 
 class Redactor:
@@ -115,9 +115,9 @@ class _Lines:
         self._length = 0
 
     def feed(self, data: bytes) -> None:
-        first, *rest = data.split(b"\n")
+        first, *further_pieces = data.split(b"\n")
         self._extend(first)
-        for piece in rest:
+        for piece in further_pieces:
             self._emit()
             self._extend(piece)
 

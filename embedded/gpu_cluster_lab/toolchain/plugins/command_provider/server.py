@@ -117,8 +117,8 @@ class CommandProvider(provider_pb2_grpc.ResourceProviderServicer):
         old = values.decode(request.old_inputs)
         # An engine may send no old inputs. Then the inputs are taken from the old outputs.
         if not old:
-            known = inputs.INPUTS[token]
-            old = {k: v for k, v in values.decode(request.olds).items() if k in known}
+            known_inputs = inputs.INPUTS[token]
+            old = {k: v for k, v in values.decode(request.olds).items() if k in known_inputs}
         new = values.decode(request.news)
         for name in request.ignoreChanges:
             if name in old:

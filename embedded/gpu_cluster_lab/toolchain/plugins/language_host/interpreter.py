@@ -27,8 +27,8 @@ def virtualenv(info: Any) -> Path | None:
     A relative path starts at the folder of `Pulumi.yaml` (or `PulumiPolicy.yaml`), as in the
     official host (sdk/python/toolchain/pip.go of pulumi/pulumi).
     """
-    named = options(info).get("virtualenv")
-    return Path(info.root_directory or info.program_directory, named) if named else None
+    folder_name = options(info).get("virtualenv")
+    return Path(info.root_directory or info.program_directory, folder_name) if folder_name else None
 
 
 def find(info: Any) -> str:

@@ -45,11 +45,11 @@ def user_trace(error: BaseException, directory: str) -> str:
         error: The error that the program raised.
         directory: The program's folder.
     """
-    others = [folder for folder in _LIBRARIES if folder.is_relative_to(directory)]
+    library_folders = [folder for folder in _LIBRARIES if folder.is_relative_to(directory)]
     frame: TracebackType | None = error.__traceback__
     while frame is not None:
         file = Path(frame.tb_frame.f_code.co_filename)
-        if file.is_relative_to(directory) and not any(map(file.is_relative_to, others)):
+        if file.is_relative_to(directory) and not any(map(file.is_relative_to, library_folders)):
             break
         frame = frame.tb_next
     lines = traceback.format_exception(type(error), error, frame or error.__traceback__)
