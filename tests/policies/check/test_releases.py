@@ -47,6 +47,12 @@ def test_the_charts_of_a_kustomization_are_judged(head: str, tmp_path: Path) -> 
     ]
 
 
+def test_several_files_with_values_of_one_release_are_no_several_plugins(tmp_path: Path) -> None:
+    for name in ("values.yaml", "values-prod.yaml"):
+        (tmp_path / name).write_text(VALUES)
+    assert "GPU047" not in check("--no-render", str(tmp_path), rules=()).output
+
+
 def test_the_values_of_the_operator_are_judged_at_their_lines(tmp_path: Path) -> None:
     (tmp_path / "values.yaml").write_text(VALUES)
     (tmp_path / "other.yaml").write_text("driver: {version: latest}\n")

@@ -42,8 +42,8 @@ def _find_plugins(subjects: Sequence[Subject]) -> Iterator[_Plugin]:
     for subject in subjects:
         for chart in releases(subject):
             # A repository of Flux or Argo CD may declare a release for each of several clusters,
-            # and a ClusterPolicy belongs to a release.
-            if subject.group_version.partition("/")[0] != "helm.sh":
+            # a ClusterPolicy belongs to a release, and values may be those of the same release.
+            if subject.group_version.partition("/")[0] != "helm.sh" or subject.kind == "Values":
                 continue
             selector = mapping(chart.values.get("nodeSelector"))
             if chart.chart in _CHARTS:

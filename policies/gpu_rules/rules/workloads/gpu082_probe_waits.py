@@ -10,7 +10,7 @@ from .. import cel
 from ..each import each_gpu_container
 from ..example import Example, pod
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, NAMES, NO_LIMIT, On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN, at, holds_unknown, number
@@ -19,6 +19,12 @@ _LEAST: Final = 120
 """Seconds that a server should have at least. KServe gave 150 before it added a startup probe."""
 _DEFAULTS: Final = {"initialDelaySeconds": 0, "periodSeconds": 10, "failureThreshold": 3}
 """Defaults of a probe: kubernetes v1.36.3 pkg/apis/core/v1/defaults.go SetDefaults_Probe."""
+
+
+def _check_servers(subject: Subject, context: Context) -> Iterator[Finding]:
+    # A notebook of Kubeflow serves its page at once and loads no model before.
+    if subject.kind != "Notebook":
+        yield from _CHECK(subject, context)
 
 
 def _waits(container: Container, _: Context) -> Iterator[Finding]:
@@ -39,11 +45,13 @@ def _waits(container: Container, _: Context) -> Iterator[Finding]:
         )
 
 
+_CHECK: Final = each_gpu_container(_waits)
+
 RULE = Rule(
     id="GPU082",
     title="A liveness probe leaves a GPU server time to load its model",
     severity=Severity.ADVISORY,
-    check=each_gpu_container(_waits),
+    check=_check_servers,
     why="A server that loads a model answers no probe for minutes. Without a startupProbe, the "
     "kubelet restarts it before it is ready, again and again, while it occupies its GPUs. The rule "
     f"speaks if the server has less than {_LEAST} s.",
