@@ -36,6 +36,7 @@ NAMES_A_RESOURCE = {
     "GPU028": "its cap for one container counts resources; GPU065 caps claims",
     "GPU029": "its quota is on a resource; the test below has the claims'",
     "GPU037": "claims need no RuntimeClass",
+    "GPU085": "about nodes of a pool, which have no claims",
     "GPU041": "its quota is on a resource; the test below has the claims'",
     "GPU043": "about the name of a shared GPU",
     "GPU044": "about the name of a MIG device",
