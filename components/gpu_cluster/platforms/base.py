@@ -380,13 +380,29 @@ class Platform(ABC):
         """
         return ()
 
-    @property
-    def node_selector(self) -> Mapping[str, str]:
-        """Return the labels that a node needs so that the pods that allocate GPUs run there.
+    @staticmethod
+    def placing_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the part of the chart's values that places the pods that allocate GPUs.
 
-        Only labels that `extraValues` demands are returned.
+        Its keys `nodeSelector`, `affinity` and `tolerations` are those of a pod's spec.
         """
         return {}
+
+    @property
+    def placement(self) -> Json:
+        """Return what the user's values say about the nodes of the pods that allocate GPUs.
+
+        The result has the form of a pod's spec. It has no tolerations if they are unknown, because
+        the chart's own are in force.
+        """
+        values = self.installation.values
+        written = values if self.site.adopted else getattr(self.settings, "extra_values", {})
+        chosen, placing = self.placing_values(written), self.placing_values(values)
+        result = {key: chosen[key] for key in ("nodeSelector", "affinity") if chosen.get(key)}
+        if "tolerations" in placing:
+            result["tolerations"] = placing["tolerations"]
+        placement: Json = plain(result)
+        return placement
 
     @property
     def monitored(self) -> Monitored:

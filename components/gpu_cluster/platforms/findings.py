@@ -9,6 +9,7 @@ from typing import Any
 
 from gpu_cluster.kubernetes.managers import NFD, Manager
 from gpu_rules.faults import Fault
+from gpu_rules.kube.taints import NodeTaint
 
 # Oldest Kubernetes version that the client library supports (kr8s 0.20.15, kr8s/_constants.py).
 FLOOR = (1, 28)
@@ -37,6 +38,7 @@ class Surroundings:
         endpoints: Connection error by endpoint; empty text if the endpoint is reachable.
         service_ranges: Address ranges of Services. Empty if unknown: Kubernetes has served them
             since 1.33 (ServiceCIDR).
+        taints: Taints of others that keep pods off a node for good, by node.
         address_owner: Service that has the platform's declared address, as `namespace/name`. Empty
             if no Service is known to have the address.
     """
@@ -52,6 +54,7 @@ class Surroundings:
     drivers: Mapping[str, str] = field(default_factory=dict)
     endpoints: Mapping[str, str] = field(default_factory=dict)
     service_ranges: tuple[str, ...] = ()
+    taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)
     address_owner: str = ""
 
 

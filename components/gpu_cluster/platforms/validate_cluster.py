@@ -11,6 +11,7 @@ from gpu_cluster.kubernetes.engine import parse_engine
 from gpu_cluster.kubernetes.managers import NFD, Manager
 from gpu_cluster.platforms.base import Platform
 from gpu_cluster.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
+from gpu_cluster.platforms.placement import misplaced
 from gpu_cluster.platforms.site import Site
 from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_cluster.settings.nodes.scheduling import NodeFeatures
@@ -70,7 +71,7 @@ def validate_cluster(
         ),
         *_check_engines(platform, surroundings, declared.engines),
         *_check_endpoints(platform, surroundings),
-        *_check_node_labels(platform, members),
+        *_check_nodes(platform, members, surroundings),
         *platform.validate_cluster(surroundings, hosts),
     ]
 
@@ -210,14 +211,16 @@ def _check_engines(
             )
 
 
-def _check_node_labels(
-    platform: Platform, members: Mapping[str, list[Mapping[str, str]]]
+def _check_nodes(
+    platform: Platform,
+    members: Mapping[str, list[Mapping[str, str]]],
+    surroundings: Surroundings,
 ) -> Iterator[Fault]:
-    """Yield faults for GPU nodes whose labels keep the platform's pods away.
+    """Yield faults for GPU nodes whose labels or taints keep the platform's pods away.
 
     Nodes without any label of Node Feature Discovery (NFD) are left out: NFD has not run there yet.
     """
-    features, selector = platform.features, platform.node_selector
+    features = platform.features
     for pool in platform.site.gpu_pools:
         pool_parts = {
             node: pool_part
@@ -227,12 +230,12 @@ def _check_node_labels(
         for labels in members.get(pool.name, ()):
             node_pool = pool_parts.get(labels.get(HOSTNAME, ""), pool)
             node_labels = {**labels, **node_pool.labels, **platform.labels(node_pool)}
-            node = f"node {labels.get(HOSTNAME, f'of pool {pool.name}')}"
+            name = labels.get(HOSTNAME, f"of pool {pool.name}")
             discovered = [key for key in labels if key.startswith(NFD_PREFIX)]
             if features and discovered and not any(node_labels.get(k) == v for k, v in features):
                 of_pci = [key for key in discovered if "10de" in key]
                 yield Fault(
-                    node,
+                    f"node {name}",
                     f"labels of Node Feature Discovery, among them {', '.join(of_pci) or 'none'} "
                     "for NVIDIA's devices",
                     f"one of {', '.join(f'{key}={value}' for key, value in features)}: without it "
@@ -241,17 +244,9 @@ def _check_node_labels(
                     "deviceClassWhitelist to include 02, 0300 and 0302, or let this stack set the "
                     "label",
                 )
-            lacking = {
-                key: value for key, value in selector.items() if node_labels.get(key) != value
-            }
-            if lacking and (key := min(lacking)):
-                yield Fault(
-                    node,
-                    f"no label {key}={lacking[key]}, which a nodeSelector in extraValues demands",
-                    "a label on every node of the pools with GPUs: no pod of the platform runs "
-                    "there otherwise, and its GPUs are not advertised",
-                    f"add the label to pool {pool.name}, or remove it from the nodeSelector",
-                )
+            yield from misplaced(
+                platform, pool.name, name, node_labels, surroundings.taints.get(name, ())
+            )
 
 
 def _check_endpoints(platform: Platform, surroundings: Surroundings) -> Iterator[Fault]:

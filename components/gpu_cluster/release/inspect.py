@@ -12,7 +12,10 @@ from gpu_cluster.kubernetes.managers import daemon_set
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.nodes.causes.read import Reader
 from gpu_cluster.nodes.inspect import simulated
+from gpu_cluster.nodes.taints import recorded_taints
 from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
+from gpu_rules.kube.taints import NodeTaint
 
 if TYPE_CHECKING:
     from gpu_cluster.kubernetes.api import Client, Json
@@ -25,8 +28,27 @@ TAINTING = "enable-taints"
 NETWORKING = "/apis/networking.k8s.io"
 """API group of ServiceCIDRs and IPAddresses, as the base of a request's path."""
 
+_PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Prefixes of the keys of taints that the node controller and cloud providers set and clear."""
+
 # Seconds to wait until an endpoint accepts a connection.
 ANSWER = 3.0
+
+
+def _lasting(node: Json) -> tuple[NodeTaint, ...]:
+    """Return the taints of a node that keep pods off, without those that come and go.
+
+    The node controller and cloud providers clear their own, and this program changes its own.
+    """
+    recorded = {NodeTaint.of(taint) for taint in recorded_taints(node)}
+    return tuple(
+        taint
+        for taint in map(NodeTaint.of, (node.get("spec") or {}).get("taints") or ())
+        if taint.is_hard
+        and taint not in recorded
+        and not taint.key.startswith(_PASSING)
+        and not taint.is_same(STARTUP_TAINT.node_taint)
+    )
 
 
 def ours(namespaces: Iterable[Json]) -> list[str]:
@@ -140,5 +162,6 @@ async def surroundings(
         },
         endpoints=dict(zip(endpoints, answers, strict=True)),
         service_ranges=services[0],
+        taints={name: taints for name, node in real.items() if (taints := _lasting(node))},
         address_owner=services[1],
     )

@@ -137,7 +137,8 @@ def _failed_nodes(
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
         reasons = (check.problem, reports.get(check.name, ""), closed)
-        cure = check.cure or f"repair the node, then run `{again} NODES={check.name}`"
+        cause_first = "do what its cause says" if "; cure: " in check.problem else "repair the node"
+        cure = check.cure or f"{cause_first}, then run `{again} NODES={check.name}`"
         yield Fault(f"node {check.name}", "; ".join(filter(None, reasons)), wanted, cure)
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,11 +17,13 @@ from gpu_cluster.hosts.preflight import validate_host
 from gpu_cluster.kubernetes.labels import MANAGER
 from gpu_cluster.kubernetes.managers import Manager, daemon_set
 from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.taints import RECORD
 from gpu_cluster.platforms import findings
 from gpu_cluster.platforms.validate_cluster import Declared, validate_cluster
 from gpu_cluster.release.inspect import surroundings
 from gpu_cluster.settings.cluster import Cluster
 from gpu_rules.faults import ConfigError, Fault, FaultSeverity
+from gpu_rules.kube.taints import NodeTaint
 from tests.desired_host import desired_host
 from tests.fixtures.api import client
 from tests.proofs.platform import ways
@@ -443,3 +446,24 @@ def test_guests_need_their_licence_server_and_registry() -> None:
     ]
     reached = dict.fromkeys(silent, "")
     assert judged(cluster, replace(SEEN, endpoints=reached), {}, {}) == []
+
+
+def test_taints_that_come_and_go_are_no_taints_of_others() -> None:
+    def taint(key: str, effect: str = "NoSchedule") -> Json:
+        return {"key": key, "value": "x", "effect": effect}
+
+    own = taint("own")
+    taints = [
+        own,
+        taint("node.kubernetes.io/not-ready"),
+        taint("node.cloudprovider.kubernetes.io/uninitialized"),
+        taint("soft", "PreferNoSchedule"),
+        taint("dedicated"),
+    ]
+    node = {
+        "metadata": {"name": "gpu-1", "annotations": {RECORD: json.dumps([own])}},
+        "spec": {"taints": taints},
+        "status": {"nodeInfo": {"containerRuntimeVersion": "containerd://2.1.1"}},
+    }
+    seen = asyncio.run(surroundings(Namespaces({}), [node], [], []))  # type: ignore[arg-type]
+    assert seen.taints == {"gpu-1": (NodeTaint("dedicated", "x"),)}

@@ -8,9 +8,11 @@ from datetime import UTC, datetime
 
 from gpu_cluster.kubernetes.api import Client, Json, Refused
 from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.managers import NFD, daemon_set
 from gpu_cluster.nodes.causes import containers
-from gpu_cluster.nodes.causes.cause import LOG_LINES, Around, Cause
+from gpu_cluster.nodes.causes.cause import LOG_LINES, Around, Cause, Kind
 from gpu_cluster.nodes.causes.events import newest_first
+from gpu_cluster.nodes.causes.node_fit import barred
 from gpu_cluster.nodes.causes.offers import allocates_gpus, is_ready
 from gpu_cluster.nodes.causes.pod import CREATE, cause_of, explain_refusal
 from gpu_cluster.nodes.causes.scheduling import KUEUE
@@ -217,7 +219,34 @@ async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) 
     if cause_lines := await lines(client, sorted(daemons, key=lambda pod: not allocates_gpus(pod))):
         return cause_lines
     causes = [await refused_daemons(client, namespace) for namespace in sorted(namespaces)]
-    return [str(cause) for of_one in causes for cause in of_one][:CAUSES]
+    if refused := [str(cause) for of_one in causes for cause in of_one]:
+        return refused[:CAUSES]
+    return await _unwanted_daemons(client, node, sorted(namespaces))
+
+
+async def _unwanted_daemons(client: Client, name: str, namespaces: Collection[str]) -> list[str]:
+    """Return why DaemonSets that allocate GPUs want no pod on a node; empty if one wants it.
+
+    The DaemonSet controller judges as the scheduler does, and writes no event.
+    """
+    reader, lines_of_sets = Reader(client), []
+    nodes = await reader.listed("nodes", fieldSelector=f"metadata.name={name}")
+    for namespace in namespaces if nodes else ():
+        url = f"namespaces/{namespace}/daemonsets"
+        for item in await reader.listed(url, base="/apis/apps"):
+            manager = daemon_set(item)
+            if manager is None or manager.what == NFD:
+                continue
+            cause = barred(item["spec"]["template"], nodes[0])
+            if cause is None or cause.kind is Kind.CORDON:
+                return []
+            owner = f"DaemonSet {printable(namespace, 63)}/{printable(manager.name, 253)}"
+            wanted = item.get("status", {}).get("desiredNumberScheduled", 0)
+            lines_of_sets.append(
+                f"{owner} wants no pod on the node ({wanted} in all): the node {cause.text}; "
+                f"cure: {cause.cure.replace('the pod', 'the DaemonSet')}"
+            )
+    return lines_of_sets[:CAUSES]
 
 
 async def refused_daemons(client: Client, namespace: str) -> list[Cause]:

@@ -176,10 +176,10 @@ class DevicePluginPlatform(Platform):
             else ()
         )
 
-    @property
-    def node_selector(self) -> Mapping[str, str]:
-        """Return the node selector of the plugin's pods."""
-        return self.settings.extra_values.get("nodeSelector") or {}
+    @staticmethod
+    def placing_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return all values: the plugin's pods are placed by those at the top."""
+        return values
 
     @staticmethod
     def defaults(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -112,11 +112,10 @@ class DraPlatform(Platform):
         """Return the node label in the node selector of the kubelet plugin (chart 0.5.0)."""
         return {f"{GPU}.present": "true"}
 
-    @property
-    def node_selector(self) -> Mapping[str, str]:
-        """Return the node selector of the kubelet plugin's pods."""
-        plugin: Mapping[str, Any] = self.settings.extra_values.get("kubeletPlugin") or {}
-        return plugin.get("nodeSelector") or {}
+    @staticmethod
+    def placing_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values of the kubelet plugin's pods."""
+        return values.get("kubeletPlugin") or {}
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:

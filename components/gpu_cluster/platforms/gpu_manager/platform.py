@@ -108,6 +108,11 @@ class GpuManagerPlatform(Platform):
         """Return the Helm values of the release."""
         return values.values(self.settings, self.site)
 
+    @staticmethod
+    def placing_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return all values: the pods are placed by those at the top."""
+        return values
+
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
         """Return the extended resource that each node of a pool advertises."""
         gpus = pool.gpus_per_node

@@ -76,6 +76,11 @@ class GpuOperatorPlatform(Platform):
         """Return the Helm values of the release."""
         return values.values(self.settings, self.site)
 
+    @staticmethod
+    def placing_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values of the operator's DaemonSets."""
+        return values.get("daemonsets") or {}
+
     def offers(self, pool: Pool) -> tuple[Offer, ...]:
         """Return the extended resources that each node of a pool advertises."""
         return offers(self._file(pool), self.settings.mig_strategy, pool)

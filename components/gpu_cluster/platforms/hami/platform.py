@@ -6,6 +6,7 @@ In addition to the release it creates a RuntimeClass if nvidia isn't the default
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.platforms import findings
@@ -133,13 +134,11 @@ class HamiPlatform(Platform):
         """Return the label in the node selector of the device plugin."""
         return tuple(values.NODE_LABEL.items())
 
-    @property
-    def node_selector(self) -> Mapping[str, str]:
-        """Return the node selector of the device plugin's pods."""
-        plugin: Mapping[str, Mapping[str, str]] = (
-            self.settings.extra_values.get("devicePlugin") or {}
-        )
-        return plugin.get("nvidiaNodeSelector") or {}
+    @staticmethod
+    def placing_values(values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the values of the device plugin's pods."""
+        plugin = values.get("devicePlugin") or {}
+        return {**plugin, "nodeSelector": plugin.get("nvidiaNodeSelector")}
 
     @staticmethod
     def limit(cards: float) -> dict[str, str]:

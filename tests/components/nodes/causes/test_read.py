@@ -37,6 +37,11 @@ def plugin(name: str = "nvdp-x", image: str = "nvcr.io/nvidia/k8s-device-plugin:
     }
 
 
+def node(taint: str = "") -> Json:
+    taints = [{"key": taint, "value": "ml", "effect": "NoSchedule"}] if taint else []
+    return {"metadata": {"name": "gpu-1", "labels": {}}, "spec": {"taints": taints}}
+
+
 def _space(item: Json) -> str | None:
     return (item.get("metadata") or {}).get("namespace")
 
@@ -49,9 +54,11 @@ class Fake:
         *pods: Json,
         events: tuple[Json, ...] = (),
         sets: tuple[Json, ...] = (),
+        nodes: tuple[Json, ...] = (),
         denied: str = "-",
     ) -> None:
         self.pods, self.events, self.sets, self.denied = pods, events, sets, denied
+        self.nodes = nodes
         self.asked: list[httpx.URL] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -61,7 +68,7 @@ class Fake:
             return httpx.Response(403, json={"message": "forbidden", "reason": "Forbidden"})
         if path.endswith("/log"):
             return httpx.Response(200, text=LOG)
-        listed = {"events": self.events, "daemonsets": self.sets}
+        listed = {"events": self.events, "daemonsets": self.sets, "nodes": self.nodes}
         _, _, space = path.partition("/namespaces/")
         items = [
             item
@@ -158,6 +165,26 @@ def test_a_daemon_set_that_cannot_create_pods_is_named_where_no_pod_is() -> None
     assert "cure: raise the ResourceQuota" in line
     selected = next(u for u in server.asked if u.path.endswith("/events")).params["fieldSelector"]
     assert selected == "involvedObject.kind=DaemonSet,reason=FailedCreate"
+
+
+@pytest.mark.promise(
+    "A DaemonSet that wants no pod on a node of the stack is named with the reason."
+)
+@pytest.mark.parametrize(
+    ("placed", "words"),
+    [
+        ({"nodeSelector": {"a/b": "c"}}, "does not match the pod's node selector or affinity"),
+        ({}, "has the taint dedicated=ml:NoSchedule, which the pod does not tolerate"),
+    ],
+)
+def test_a_daemon_set_that_wants_no_pod_on_the_node_is_named(placed: Json, words: str) -> None:
+    item = daemon_set(SPACE)
+    item["spec"]["template"]["spec"].update(placed)
+    server = Fake(sets=(item,), nodes=(node("dedicated"),))
+    (line,) = lines_of_node(server)
+    owner = f"DaemonSet {SPACE}/nvdp wants no pod on the node (0 in all)"
+    assert line.startswith(f"{owner}: the node {words}; cure: ")
+    assert lines_of_node(Fake(sets=(daemon_set(SPACE),), nodes=(node(),))) == []
 
 
 @pytest.mark.promise(
