@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_cluster.commands.refused_workloads import violations_of, workloads_of
+from gpu_cluster.commands.refused_workloads import is_refusing, violations_of, workloads_of
 from tests.desired_host import guarded
 from tests.fixtures.clusters import cluster
 
@@ -50,3 +50,9 @@ def test_workloads_are_named_by_their_controllers_with_the_rule() -> None:
         ("Deployment", "team-a", "web", 2),
     ]
     assert all(each.why.startswith("GPU") for each in found)
+
+
+def test_only_guardrails_that_are_enforced_refuse() -> None:
+    assert is_refusing(ARGS)
+    for mode in ("warn", "audit"):
+        assert not is_refusing(guarded(cluster(guardrails={"mode": mode})))

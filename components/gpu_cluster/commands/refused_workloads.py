@@ -35,7 +35,7 @@ async def refused_workloads(
         args: The guardrails, which need not be in the cluster yet.
     """
     enforced = enforcement(args)
-    if DENY not in enforced.actions:
+    if not is_refusing(args):
         return (), ""
     found: list[Json] = []
     try:
@@ -51,6 +51,11 @@ async def refused_workloads(
     except ClusterError as error:
         return (), printable(str(error))
     return workloads_of(found, args.context), ""
+
+
+def is_refusing(args: GuardrailsArgs) -> bool:
+    """Return whether the guardrails refuse objects that violate a mandatory rule."""
+    return DENY in enforcement(args).actions[Severity.MANDATORY]
 
 
 def workloads_of(pods: Iterable[Json], context: Context) -> tuple[RefusedWorkload, ...]:
