@@ -69,11 +69,12 @@ def test_the_comment_names_the_edit_and_what_stops_it(
     finally:
         project.write(first, hardware=False)
     assert not is_silent(document), done.stdout
-    assert document.edits, done.stdout
+    # A stack file that does not load is refused before the state is read.
+    assert document.edits or document.faults, done.stdout
     comment = readings.settled_text(rendered(document, ORIGIN), project.stack)
     if folder := os.environ.get(FOLDER):
         Path(folder, f"{name.replace(' ', '-')}.md").write_text(comment, encoding="utf-8")
-    for edit in document.edits:
+    for edit in document.edits or ():
         assert edit.path in comment
     if name == "guardrails that refuse":
         assert ("Pod", "around") in {(each.kind, each.name) for each in document.refused}
