@@ -180,7 +180,9 @@ def test_nothing_of_the_clone_is_used(site: Site, record_property: Record) -> No
 
 
 @pytest.mark.full
-@pytest.mark.promise("A stack moves between a clone and a site with 0 changes.")
+@pytest.mark.promise(
+    "A stack of the device plugin that a site made is previewed in a clone with 0 changes."
+)
 def test_a_stack_moves_between_site_and_clone_without_change(
     site: Site, tmp_path: Path, record_property: Record
 ) -> None:
