@@ -23,7 +23,7 @@ from gpu_cluster.nodes.causes.events import Event, newest
 from gpu_cluster.nodes.causes.node_fit import NAME, barred
 from gpu_cluster.nodes.causes.offers import NAMED, explain_offer
 from gpu_cluster.nodes.inspect import blocking_taints, gpus
-from gpu_rules.kube.gpu_resources import GPU
+from gpu_rules.kube.gpu_resources import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
 from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable, shortened
 
@@ -36,6 +36,14 @@ KUEUE = "kueue.x-k8s.io/admission"
 # Drop the scheduler's sentence about preemption, because it only repeats the number of nodes.
 _PREEMPTION = re.compile(r"(?:\bno new claims to deallocate,? *|,? *\bstill not schedulable,? *)?"
                          r"\bpreemption: .*", re.DOTALL)  # fmt: skip
+_SMALLER_SHARE = (
+    "wait for pods that use these GPUs to end, or request a smaller share of fewer GPUs"
+)
+_SHARE_AMOUNTS = {
+    "CardInsufficientMemory": (HAMI_MEMORY, HAMI_PERCENTAGE),
+    "CardInsufficientCore": (HAMI_CORES,),
+}
+"""Resources of which a pod requests too much, by the word of HAMi's scheduler for it."""
 # Phrases of the scheduler, each with kind of cause and cure.
 _WORDS = (
     (
@@ -69,7 +77,7 @@ _WORDS = (
         r"CardInsufficient|CardTimeSlicingExhausted|CardComputeUnitsExhausted"
         r"|ExclusiveDeviceAllocateConflict|AllocatedCardsInsufficientRequest",
         Kind.SCHEDULING,
-        "wait for pods that use these GPUs to end, or request a smaller share of fewer GPUs",
+        _SMALLER_SHARE,
     ),
     (
         r"CardNotHealth|CardCordoned",
@@ -189,9 +197,27 @@ def _explain_message(pod: Json, around: Around, scheduler: str, message: str) ->
         return None
     known = [(kind, cure) for pattern, kind, cure in _WORDS if re.search(pattern, rest)]
     if known:
-        cure = "; or ".join(dict.fromkeys(cure for _, cure in known[:NAMED]))
+        cures = dict.fromkeys(cure for _, cure in known[:NAMED])
+        cure = "; or ".join(
+            cure + _name_share_amounts(pod, rest) if cure == _SMALLER_SHARE else cure
+            for cure in cures
+        )
         return Cause(kind=known[0][0], text="", cure=cure)
     return Cause(kind=Kind.SCHEDULING, text="", cure=_cure_unknown_words(pod, around, scheduler))
+
+
+def _name_share_amounts(pod: Json, words: str) -> str:
+    """Return the resources of a share that is too large, in brackets; empty if no word names one.
+
+    HAMi's default amounts apply to a pod that requests none of them, so all are then named.
+    """
+    requested = device_requests(pod)
+    names = [
+        " or ".join([name for name in amounts if name in requested] or amounts)
+        for word, amounts in _SHARE_AMOUNTS.items()
+        if word in words
+    ]
+    return f" ({', '.join(names)})" if names else ""
 
 
 def _cure_unknown_words(pod: Json, around: Around, scheduler: str) -> str:

@@ -211,7 +211,9 @@ def test_the_newest_event_counts_whichever_clock_its_reporter_uses() -> None:
 @pytest.mark.parametrize(
     ("reason", "cure"),
     [
-        ("8/8 CardInsufficientMemory", "smaller share"),
+        ("8/8 CardInsufficientMemory", "smaller share of fewer GPUs (nvidia.com/gpumem or "),
+        ("8/8 CardInsufficientCore", "smaller share of fewer GPUs (nvidia.com/gpucores)"),
+        ("8/8 CardTimeSlicingExhausted", "smaller share"),
         ("NodeInsufficientDevice", "as one node has"),
         ("8/8 ResourceQuotaNotFit", "quota"),
         ("8/8 CardUuidMismatch", "annotations"),
