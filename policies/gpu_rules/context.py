@@ -10,6 +10,7 @@ from enum import StrEnum
 from .facts.floors import Software, floor
 from .facts.host_folders import FOLDERS
 from .faults import Severity as Severity
+from .kube.gpu_resources import GPU, GPU_SHARED
 from .kube.taints import NodeTaint
 
 
@@ -213,6 +214,18 @@ class Context:
         If not, DaemonSets get advice where other pods are refused.
         """
         return self.infrastructure_namespaces is not None
+
+    @property
+    def shared_resources(self) -> frozenset[str]:
+        """Return the resources whose units may be shares of one and the same GPU.
+
+        HAMi assigns each unit of nvidia.com/gpu another physical GPU (Project-HAMi/HAMi README,
+        "Device Resources Isolation").
+        """
+        plugin = self.plugin
+        is_shared = plugin and plugin.sharing is not Sharing.NONE and not plugin.renamed
+        names = {GPU_SHARED, GPU} if is_shared and self.platform != "hami" else {GPU_SHARED}
+        return frozenset(names)
 
     def trusts_daemon_set(self, namespace: str, name: str) -> bool:
         """Return whether the rules about workloads don't apply to a DaemonSet."""

@@ -80,7 +80,7 @@ def data(context: Context) -> dict[str, str]:
         "pools": ",".join(pool.name for pool in pools),
         "resourceNames": _sorted_list(context.resource_names),
         "runtimeClasses": _sorted_list(context.runtime_classes),
-        "sharedResources": _sorted_list({GPU_SHARED}),
+        "sharedResources": _sorted_list(context.shared_resources),
         "sizesKnown": str(any(pool.nodes is not None for pool in context.pools)).lower(),
         "taints": _sorted_list(taints),
         "trustIsDeclared": str(context.trust_is_declared).lower(),
@@ -99,8 +99,6 @@ def data(context: Context) -> dict[str, str]:
         shared = plugin.sharing is not Sharing.NONE
         result["notAdvertised"] = GPU if shared and plugin.renamed else GPU_SHARED
         result["migByName"] = str(plugin.mig is Mig.MIXED).lower()
-        if shared and not plugin.renamed:
-            result["sharedResources"] = _sorted_list({GPU_SHARED, GPU})
     for pool in pools:
         result |= _pool_parameters(pool, context)
     return result

@@ -68,6 +68,12 @@ def test_the_names_that_a_plugin_advertises(limits: Any, plugin: Any, wanted: li
     assert ids(pod(container(limits)), Context(pools=(POOL,), plugin=plugin)) == wanted
 
 
+def test_several_gpus_of_hami_are_no_shares_of_one() -> None:
+    plugin = PluginFacts(sharing=Sharing.TIME_SLICING, replicas=10)
+    context = Context(pools=(POOL,), platform="hami", plugin=plugin)
+    assert ids(pod(container({GPU: 2})), context) == []
+
+
 def test_what_has_no_pod_asks_for_no_name() -> None:
     assert ids(resource("ConfigMap"), Context(plugin=PluginFacts())) == []
 

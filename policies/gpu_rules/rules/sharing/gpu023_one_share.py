@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...context import Context, Severity, Sharing
-from ...kube.gpu_resources import GPU, GPU_SHARED
+from ...context import Context, Severity
 from .. import cel
 from ..each import each_amount
 from ..example import Example, pod, pod_of_several_gpus
@@ -16,11 +15,8 @@ from ..twin import pods
 
 
 def _one_share(resource: Resource, _: Container, context: Context) -> Iterator[Finding]:
-    plugin = context.plugin
-    shared = {GPU_SHARED}
-    if plugin and plugin.sharing is not Sharing.NONE and not plugin.renamed:
-        shared.add(GPU)
-    if resource.name in shared and resource.quantity and resource.quantity.units > 1:
+    shared = resource.name in context.shared_resources
+    if shared and resource.quantity and resource.quantity.units > 1:
         yield Finding(
             path=resource.path,
             found=str(resource.quantity),
