@@ -15,7 +15,7 @@ from tests.policies.check.samples import GOOD
 RULE = '''
 """Rule GPU901: a pod has an owner's label."""
 
-from ..context import Context, Severity
+from ...context import Context, Severity
 from ..example import Example
 from ..rule import Finding, Rule, Subject
 from ..twin import NoTwin
