@@ -36,10 +36,10 @@ ROOM: Json = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "1
 def features(way: str) -> Json:
     """Return sections of a stack file with all features that affect admission.
 
-    One namespace has GPU limits, another one has none.
+    One namespace has GPU limits if the platform accepts them, another one has none.
     """
     counted = {"gpu-manager": CORE, "dra": CLASS}.get(way, GPU)
-    limits = [] if way == "dra" else [{"namespace": TEAM, "maxCards": 2}]
+    limits = [{"namespace": TEAM, "maxCards": 2}] if way in ways.LIMITED else []
     return {
         "guardrails": {
             "mode": "enforce",

@@ -214,8 +214,7 @@ def test_classes_and_limits_are_accepted_by_the_api_server(project: Project) -> 
         assert limit["spec"]["limits"][0]["max"] == most
 
 
-# GPU limits of namespaces don't apply to DRA, because pods then request GPUs by claims.
-@pytest.mark.parametrize("way", [way for way in ways.WAYS if way != "dra"])
+@pytest.mark.parametrize("way", ways.LIMITED)
 def test_a_limit_of_ours_hands_out_no_gpus(way: str) -> None:
     section = {"limits": [{"namespace": "default", "maxCards": 2}]}
     declared = load(ways.declared("test", way, scheduling=section))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.platforms.discovery import named
 from tests.fixtures.clusters import INSTALLERS
 from tests.proofs.e2e.project import Project
 
@@ -30,6 +31,9 @@ WAYS: dict[str, Json] = {
     "hami": {"platform": "hami"},
     "dra": {"platform": "dra"},
 }
+
+LIMITED = tuple(way for way, sections in WAYS.items() if named(sections["platform"]).limit(1))
+"""Ways of deploying whose platform accepts GPU limits of namespaces."""
 
 NODES, GPUS = 3, 8
 ALL = NODES * GPUS
