@@ -14,7 +14,6 @@ from tests.proofs.hosts import software
 from tests.proofs.hosts.crio import (
     DROPIN,
     DROPINS,
-    UNIT,
     VARIABLES,
     answers,
     restart,
@@ -155,13 +154,17 @@ def test_a_runtime_that_the_daemon_ignores_is_drift(host: Running) -> None:
 
 
 def test_a_daemon_that_ends_after_its_start_gets_its_old_files_back(host: Running) -> None:
-    """Only a unit of the type `notify` shows such a daemon to systemd."""
+    """Only a unit of the type `notify` shows such a daemon to systemd.
+
+    The guard has the daemon's name, because the process of the fake, a Perl program, has not.
+    """
+    host.run("mkdir -p /usr/local/lib/guarded && mv /usr/local/bin/crio /usr/local/lib/guarded")
     host.write(
-        "/usr/local/bin/guarded",
-        f"#!/bin/sh\n[ ! -e {DROPIN} ] || {{ sleep 1; exit 1; }}\nexec /usr/local/bin/crio\n",
+        "/usr/local/bin/crio",
+        f"#!/bin/sh\n[ $# -gt 0 ] || [ ! -e {DROPIN} ] || {{ sleep 1; exit 1; }}\n"
+        'exec /usr/local/lib/guarded/crio "$@"\n',
     )
-    host.write("/etc/systemd/system/crio.service", UNIT.replace("bin/crio ", "bin/guarded "))
-    host.run("chmod 755 /usr/local/bin/guarded")
+    host.run("chmod 755 /usr/local/bin/crio")
     restart(host)
     failed = host.apply(SCRIPT)
     assert failed.status == 1
