@@ -49,7 +49,7 @@ switches = $(foreach name,$(1),$(if $(filter 1 true,$($(name))),--$(call option,
 # Run the proof $(1) with the options $(2) of pytest; tests/proofs/__init__.py lists its files.
 proof = files=$$($(MODULE) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
-$(VENV): requirements.lock embedded/gpu_cluster_lab/__init__.py
+$(VENV): requirements.lock $(wildcard embedded/gpu_cluster_lab/__init__.py)
 	@echo "venv: installing requirements.lock (a minute or more without output)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv
