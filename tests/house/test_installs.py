@@ -20,7 +20,7 @@ HASHED = re.compile(r"--require-hashes|--no-index")
 LINES = 3
 """Lines that one command takes at most, in a list of arguments."""
 EXCEPTIONS = {
-    "components/gpu_cluster/commands/init.py": "a dry run, which installs nothing and reads the hashes",
+    "components/gpu_cluster/commands/init.py": "a dry run, which reads the hashes",
     "policies/pyproject.toml": "a sentence about the package; who installs it has a clone",
     "templates/gpu-rules.yml": "the user's own address and commit; SECURITY.md says so",
     "docs/how-to/check.md": "pipx with the address of a repository; SECURITY.md says so",

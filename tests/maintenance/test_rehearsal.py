@@ -15,6 +15,8 @@ from maintenance import rehearsal
 from maintenance.release import NOTES
 from maintenance.version import declared
 
+PACKAGES = ("gpu_cluster", "gpu_cluster_lab", "gpu_rules")
+
 
 def test_the_workflow_publishes_the_text_that_the_release_writes() -> None:
     assert f"--notes-file dist/{NOTES}" in rehearsal.WORKFLOW.read_text(encoding="utf-8")
@@ -37,8 +39,8 @@ def test_a_release_can_be_made_up_to_its_signature(tmp_path: Path) -> None:
         f"{name}.cdx.json",
         f"{name}-site.tar.gz",
         f"{name}-constraints.txt",
-        *(f"{package}-{version}.tar.gz" for package in ("gpu_cluster", "gpu_rules")),
-        *(f"{package}-{version}-py3-none-any.whl" for package in ("gpu_cluster", "gpu_rules")),
+        *(f"{package}-{version}.tar.gz" for package in PACKAGES),
+        *(f"{package}-{version}-py3-none-any.whl" for package in PACKAGES),
     }
     sums = dict(line.split()[::-1] for line in (dist / "SHA256SUMS").read_text().splitlines())
     for file, digest in sums.items():
