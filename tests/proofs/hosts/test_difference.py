@@ -261,7 +261,8 @@ def test_a_host_that_was_never_applied_is_new_and_one_that_was_made_anew_is_drif
     assert [each.text for each in first] == [
         "preparation none → applied: turns swap off; loads kernel modules at each boot; "
         "sets kernel parameters; keeps other drivers off the GPUs",
-        "container runtime none → applied: sets up the NVIDIA runtime in containerd and restarts it",
+        "container runtime none → applied: installs or checks the NVIDIA Container Toolkit; "
+        "sets up the NVIDIA runtime in containerd and restarts it",
     ]
     assert {(each.kind, each.first) for each in first} == {(Kind.CHANGE, True)}
     again = compare(hosts, None, {"gpu-1": bare}, validated={"gpu-1": "gpu-1"}).findings

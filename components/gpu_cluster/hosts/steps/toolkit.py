@@ -90,7 +90,7 @@ def _legacy_mode_warning(host: DesiredHost) -> Fault:
 
 
 STEP = Step(
-    does="installs the NVIDIA Container Toolkit",
+    does="installs or checks the NVIDIA Container Toolkit",
     given=_toolkit_inputs,
     phase=Phase.RUNTIME,
     disrupts=("GC_DEFAULT_RUNTIME", "GC_DEVICES_BY_ENVIRONMENT", "GC_TOOLKIT_PACKAGES"),
