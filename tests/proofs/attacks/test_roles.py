@@ -15,7 +15,7 @@ import yaml
 
 from maintenance.roles import Request, requests, role
 from tests.proofs.attacks.allowed import allows
-from tests.proofs.attacks.record_requests import preview_roles
+from tests.proofs.attacks.record_requests import namespaces, preview_roles
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORDED: dict[str, list[dict[str, str]]] = json.loads(
@@ -60,7 +60,7 @@ def test_a_preview_reads_secrets_in_the_namespaces_of_releases_only() -> None:
         assert each["kind"] == "Role"
         assert each["rules"] == rules
     where = [each["metadata"]["namespace"] for each in releases]
-    assert where == ["gpu-operator", "nvidia-device-plugin", "nvidia-dra-driver"]
+    assert where == sorted(namespaces())
     wanted = preview_roles(recorded("preview"), where)
     assert roles("preview") == wanted
     asked = recorded("preview") - everywhere("preview")
