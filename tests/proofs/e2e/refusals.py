@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import yaml
 
+from gpu_cluster.inspection.extent import EXTENT
 from gpu_cluster.kubernetes.labels import LABELS, MANAGER
 from gpu_cluster.nodes.applied import PREFIX
 from gpu_cluster.release.helm_record import MERGE
@@ -214,6 +215,12 @@ REFUSALS: dict[str, Refusal] = {
             {"name": "b", "nodes": ["gpu-4"], "gpusPerNode": 8}
         ),
         "gpu-4",
+    ),
+    "an unknown extent of the inspection": Refusal(
+        CHANGED,
+        f"{EXTENT}: found 'some'",
+        "inspection.extent.wanted",
+        variables=lambda _: {EXTENT: "some"},
     ),
     # Credentials and kubeconfig.
     "hosts without a key": Refusal(
