@@ -230,7 +230,7 @@ def log_ins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"{}"))
         return httpx.AsyncClient(transport=transport, base_url="https://server")
 
-    monkeypatch.setattr(api, "_session", session)
+    monkeypatch.setattr(api, "_open_session", session)
     return seen
 
 

@@ -18,7 +18,7 @@ from tests.toolchain.plugins.rig import LIMIT, free_port
 
 @pytest.fixture
 def executable() -> Path:
-    return toolchain.ensure(charts.PLUGIN)[charts.PLUGIN].path
+    return toolchain.ensure(charts.PLUGIN)[charts.PLUGIN].path.resolve()
 
 
 @contextmanager
@@ -84,5 +84,5 @@ def test_another_run_does_not_stop_a_policy_pack_from_rendering_a_chart(
             end_orphans({executable})
             yield stub
 
-    monkeypatch.setattr(charts, "_plugin", meanwhile)
+    monkeypatch.setattr(charts, "_start_plugin", meanwhile)
     assert len(charts.rendered({"chart": str(tmp_path)})) == 1

@@ -145,7 +145,7 @@ def test_only_the_exit_code_for_findings_is_a_finding(
 def test_the_audit_looks_at_every_lock_of_python_packages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(audit, "_program", lambda name, command: (name, command[-1]))
+    monkeypatch.setattr(audit, "_run_scanner", lambda name, command: (name, command[-1]))
     found = {
         part.args[0] for part in audit.parts() if getattr(part, "func", None) is audit._scan_python
     }

@@ -89,7 +89,7 @@ class First:
         assert status.ready
         assert sorted(status.running.values()) == processes.marked(self.plane.directory)
         running = Running(simulate(self.name, declared()))
-        running.request("GET", control_plane.DEFINED)
+        assert running.items("/api/v1/nodes")
         assert running.embedded.kubeconfig.stat().st_mode & 0o077 == 0
         assert not running.embedded.started
 
