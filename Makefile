@@ -37,8 +37,7 @@ export HELP
 GIVEN = $(foreach name,$(.VARIABLES),$(if $(filter command line,$(origin $(name))),$(name)))
 $(foreach name,$(GIVEN),$(eval override export $(name) := $$(value $(name))))
 
-# The last file that the environment gets, so that one without it is made complete; so is one that
-# was made before the package of the embedded cluster was there.
+# The last file that the environment gets, so that one without it is made complete.
 VENV := venv/bin/gpu-cluster
 MODULE := venv/bin/python -m
 COMMAND := $(MODULE) gpu_cluster.commands
@@ -49,7 +48,7 @@ switches = $(foreach name,$(1),$(if $(filter 1 true,$($(name))),--$(call option,
 # Run the proof $(1) with the options $(2) of pytest; tests/proofs/__init__.py lists its files.
 proof = files=$$($(MODULE) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
-$(VENV): requirements.lock $(wildcard embedded/gpu_cluster_lab/__init__.py)
+$(VENV): requirements.lock
 	@echo "venv: installing requirements.lock (a minute or more without output)" >&2
 	@$(PYTHON) -c 'import sys; sys.exit("Python %d.%d found; wanted >= 3.11; cure: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	@$(PYTHON) -m venv venv

@@ -178,7 +178,7 @@ REFUSED = {
     "a drop-in that hides ours": (
         f'version = 2\nimports = ["{GLOB}"]\n',
         f'version = 2\n[plugins."{CRI}"]\n  sandbox_image = "registry.example.org/pause:3.9"\n',
-        "no nvidia runtime in the merged configuration",
+        "give the file a name that sorts before 99-nvidia.toml",
     ),
     "broken": ("version = = 2\n", None, "that containerd 1.6.20~ds1 can't read"),
     "version 1 with plugins": (

@@ -25,7 +25,7 @@ REFUSED = (
 )
 
 
-HIDDEN = "found no nvidia runtime in the merged configuration"
+HIDDEN = "give the file a name that sorts before 99-nvidia.toml"
 
 
 def brings_nvidia(host: Running, script: str) -> bool:
