@@ -205,10 +205,10 @@ async def listed(client: Client) -> Listed:
     """
     nodes = await list_nodes(client)
     pods = [
-        PodDevices.of(pod)
+        devices
         async for page in client.pages("pods")
         for pod in page
-        if device_requests(pod) or pod["spec"].get("resourceClaims")
+        if (devices := PodDevices.of(pod)).requests or pod["spec"].get("resourceClaims")
     ]
     objects: dict[str, list[Json]] = {"resourceclaims": [], "resourceslices": []}
     reasons = []

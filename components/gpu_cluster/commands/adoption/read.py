@@ -26,6 +26,7 @@ from gpu_cluster.kubernetes.api import Client, Json, Refused
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.grammar import IllFormed
 from gpu_cluster.kubernetes.managers import daemon_set
+from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.release.helm_record import (
     NOTED,
     decode_release,
@@ -49,8 +50,7 @@ async def read_cluster(client: Client) -> ObservedCluster:
     Raises:
         ClusterError: The API server rejected a request, or an object has an invalid name.
     """
-    node_objects = await client.list("nodes")
-    nodes = sorted(map(parse.node, node_objects), key=lambda node: node.name)
+    nodes = sorted(map(parse.node, await list_nodes(client)), key=lambda node: node.name)
     version, sets, deployments, classes, policies, deliverers = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),
         client.list("daemonsets", base=APPS),
