@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpu_cluster.change.document import RefusedWorkload
 from gpu_cluster.guardrails.component import GuardrailsArgs, enforcement
 from gpu_cluster.kubernetes.api import ClusterError, Json, connect
-from gpu_cluster.nodes.drain import owner_of
+from gpu_cluster.nodes.drain import workload_of
 from gpu_cluster.nodes.gpu_holders import FINISHED
 from gpu_rules.admission import OPT_OUT
 from gpu_rules.context import Context
@@ -18,11 +18,6 @@ from gpu_rules.rules.twin import Twin
 
 DENY = "Deny"
 """Action of an admission policy that refuses objects."""
-HASH = "pod-template-hash"
-"""Label that a Deployment puts on its ReplicaSets, whose names end with its value.
-
-Source: Kubernetes documentation, "Deployments", "Pod-template-hash label".
-"""
 
 
 async def refused_workloads(
@@ -34,7 +29,6 @@ async def refused_workloads(
         context: Context of the kubeconfig.
         args: The guardrails, which need not be in the cluster yet.
     """
-    enforced = enforcement(args)
     if not is_refusing(args):
         return (), ""
     found: list[Json] = []
@@ -45,7 +39,7 @@ async def refused_workloads(
                 for each in await client.list("namespaces")
                 if each["metadata"].get("labels", {}).get(OPT_OUT) == "exempt"
             ]
-            left_out = {*enforced.excluded, *names}
+            left_out = {*enforcement(args).excluded, *names}
             async for page in client.pages("pods"):
                 found += [pod for pod in page if _is_refused(pod, args.context, left_out)]
     except ClusterError as error:
@@ -62,7 +56,7 @@ def workloads_of(pods: Iterable[Json], context: Context) -> tuple[RefusedWorkloa
     """Return the workloads of refused pods, each once, sorted by namespace and name."""
     counts: dict[tuple[str, str, str], list[Json]] = {}
     for pod in pods:
-        counts.setdefault(_workload(pod), []).append(pod)
+        counts.setdefault(workload_of(pod), []).append(pod)
     return tuple(
         RefusedWorkload(
             kind=printable(kind),
@@ -91,16 +85,3 @@ def _is_refused(pod: Json, context: Context, left_out: Collection[str]) -> bool:
     if pod.get("status", {}).get("phase") in FINISHED:
         return False
     return bool(violations_of(pod, context))
-
-
-def _workload(pod: Json) -> tuple[str, str, str]:
-    """Return namespace, name and kind of a pod's workload; of a ReplicaSet, its Deployment."""
-    metadata = pod["metadata"]
-    owner = owner_of(pod)
-    if owner is None:
-        return metadata["namespace"], metadata["name"], "Pod"
-    kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
-    ending = f"-{metadata.get('labels', {}).get(HASH, '')}"
-    if kind == "ReplicaSet" and len(ending) > 1 and name.endswith(ending):
-        return metadata["namespace"], name.removesuffix(ending), "Deployment"
-    return metadata["namespace"], name, kind

@@ -72,6 +72,23 @@ def owner_of(pod: Json) -> Json | None:
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
+def workload_of(pod: Json) -> tuple[str, str, str]:
+    """Return namespace, name and kind of a pod's workload: its Deployment, other owner, or itself.
+
+    The label of the hash is on pods of a Deployment's ReplicaSet, whose name ends with its value
+    (Kubernetes documentation, "Deployments", "Pod-template-hash label").
+    """
+    metadata = pod["metadata"]
+    owner = owner_of(pod)
+    if owner is None:
+        return metadata["namespace"], metadata["name"], "Pod"
+    kind, name = str(owner.get("kind", "")), str(owner.get("name", ""))
+    template_hash = metadata.get("labels", {}).get("pod-template-hash")
+    if kind == "ReplicaSet" and template_hash and name.endswith(f"-{template_hash}"):
+        kind, name = "Deployment", name.removesuffix(f"-{template_hash}")
+    return metadata["namespace"], name, kind
+
+
 def losses(pods: list[Json], consent: Collection[str]) -> str:
     """Return text that names pods which would lose data or not be recreated; empty if none.
 

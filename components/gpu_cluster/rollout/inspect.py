@@ -34,16 +34,8 @@ def left_alone(node: Json) -> str:
 
 def owner(pod: Json) -> str:
     """Return the owner of a pod as text, such as `team-a/Deployment web`."""
-    meta = pod["metadata"]
-    made_by = drain.owner_of(pod)
-    if made_by is None:
-        return f"{meta['namespace']}/Pod {meta['name']}"
-    kind, name = str(made_by["kind"]), str(made_by["name"])
-    # Only ReplicaSets of a Deployment have this label, and their names end with its value.
-    hashed = meta.get("labels", {}).get("pod-template-hash")
-    if kind == "ReplicaSet" and hashed and name.endswith(f"-{hashed}"):
-        kind, name = "Deployment", name.removesuffix(f"-{hashed}")
-    return f"{meta['namespace']}/{kind} {name}"
+    namespace, name, kind = drain.workload_of(pod)
+    return f"{namespace}/{kind} {name}"
 
 
 def selector(labels: Json) -> str:
