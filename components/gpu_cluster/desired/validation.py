@@ -62,7 +62,7 @@ class PoolValidation(Advertised):
     Attributes:
         manager: Field manager of the pool's labels; the result that is recorded on a validated node
             contains this name.
-        timeout_seconds: Seconds for the validation of all nodes together.
+        timeout_seconds: Seconds without progress of any node after which the validation ends.
         busy: Behavior for GPUs that other pods use: `defer`, `wait` or `fail`.
         settings: Settings that the validation depends on, by name; long values as digests.
         own: Values of `settings` for nodes whose hosts override the stack's settings, by node.

@@ -124,7 +124,7 @@ class ValidationSettings(Model):
         default=600,
         ge=1,
         le=86400,
-        description="a whole number from 1 to 86400, seconds",
+        description="a whole number from 1 to 86400: seconds without progress of any node",
         examples=[600],
     )
     busy: Busy = Field(default=Busy.DEFER, description="defer, wait or fail", examples=["defer"])

@@ -106,6 +106,14 @@ class NodeCheck:
         return not self.asked
 
     @property
+    def progress(self) -> int:
+        """Return a number that only grows: the first Job, each validated device, the end.
+
+        A pod that is preempted and created again is no progress.
+        """
+        return bool(self.since) + len(self.devices) + self.done
+
+    @property
     def wanted(self) -> int:
         """Return the number of devices that must run a kernel."""
         return self.pool.devices

@@ -34,6 +34,13 @@ INTERVAL = 0.5
 """Seconds between two checks of the Jobs."""
 NODES_A_SECOND = 400
 """Nodes checked per second; larger pools are checked less often, to limit the API server's load."""
+AT_ONCE = 200
+"""Maximum number of nodes whose Jobs exist at the same time.
+
+A Job has a deadline, and its controller sends 20 requests a second by default
+(kube-controller-manager, `--kube-api-qps`), about five of them for each Job. With this number, the
+last of these Jobs gets its pod within a minute.
+"""
 TOLD = 10.0
 """Seconds between two progress messages."""
 CLOSED = f"it takes no pods (taint {startup_taint.TAINT['key']})"
@@ -60,6 +67,7 @@ class _Run:
         self.pool = pool
         self.checks: list[NodeCheck] = []
         self.told = time.monotonic()
+        self.turn = 0
         self.surplus_told = False
 
     async def nodes(self) -> list[Json]:
@@ -80,7 +88,7 @@ class _Run:
 
     async def is_complete(self) -> bool:
         """Take one step for each unfinished node; return whether all nodes are finished."""
-        open_checks = [check for check in self.checks if not check.done]
+        open_checks = self.next_checks()
         if not open_checks:
             return True
         if any(check.needs_node for check in open_checks):
@@ -91,11 +99,29 @@ class _Run:
         await gather(lambda check: check.step(jobs.get(job_name(check.name), none)), open_checks)
         return all(check.done for check in self.checks)
 
+    def next_checks(self) -> list[NodeCheck]:
+        """Return the unfinished nodes that have a Job, and other nodes in turn up to the limit."""
+        unfinished = [check for check in self.checks if not check.done]
+        with_job = [check for check in unfinished if check.asked]
+        without_job = [check for check in unfinished if not check.asked]
+        places = max(0, AT_ONCE - len(with_job))
+        if len(without_job) > places:
+            # A node whose GPUs are not free keeps no other node from its turn.
+            first = self.turn % len(without_job)
+            without_job = [*without_job[first:], *without_job[:first]][:places]
+            self.turn += places
+        return [*with_job, *without_job]
+
     async def wait(self) -> None:
-        """Repeat the steps until each node is finished or the time limit is reached."""
-        deadline = time.monotonic() + self.pool.timeout_seconds
+        """Repeat the steps until each node is finished, or none makes progress for too long."""
+        progress, deadline = -1, 0.0
         pause = max(INTERVAL, len(self.checks) / NODES_A_SECOND)
-        while not await self.is_complete() and time.monotonic() < deadline:
+        while not await self.is_complete():
+            earlier, progress = progress, sum(check.progress for check in self.checks)
+            if progress > earlier:
+                deadline = time.monotonic() + self.pool.timeout_seconds
+            elif time.monotonic() >= deadline:
+                break
             await self.tell()
             await asyncio.sleep(pause)
         await gather(lambda check: check.give_up(), [c for c in self.checks if not c.done])
