@@ -12,28 +12,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.release_notes import UNRELEASED, sections
 from maintenance.version import declared
 
 FILE = ROOT / "CHANGELOG.md"
-UNRELEASED = "Unreleased"
 GROUPS = ("Added", "Changed", "Deprecated", "Removed", "Fixed", "Security")
 """Headings below a version, of Keep a Changelog."""
-_HEADING = re.compile(r"^## \[([^\]]+)\](?: - (\d{4}-\d{2}-\d{2}))?$", re.M)
-
 _RELATIVE = re.compile(r"\[([^\]]+)\]\((?!https?:)[^)]+\)")
-
-
-def sections(text: str) -> dict[str, tuple[str, str]]:
-    """Return date and text of each version's section, in the order of the file.
-
-    The date of the section of unreleased changes is empty.
-    """
-    headings = list(_HEADING.finditer(text))
-    ends = [*(heading.start() for heading in headings[1:]), len(text)]
-    return {
-        heading[1]: (heading[2] or "", text[heading.end() : end].strip())
-        for heading, end in zip(headings, ends, strict=True)
-    }
 
 
 def notes(text: str, version: str) -> str:

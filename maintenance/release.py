@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpu_cluster.commands.files import ROOT
+from gpu_cluster.commands.release_notes import UNRELEASED
 from maintenance import changelog
 from maintenance.constraints import constraints
 from maintenance.sbom import bom
@@ -126,9 +127,7 @@ def pack_site(version: str) -> bytes:
 def main() -> None:
     """Write the files of a release; refuse a working tree that differs from the commit."""
     version = version_of_release()
-    text = changelog.notes(
-        changelog.FILE.read_text(encoding="utf-8"), version or changelog.UNRELEASED
-    )
+    text = changelog.notes(changelog.FILE.read_text(encoding="utf-8"), version or UNRELEASED)
     name = f"gpu-cluster-{_run_git('describe', '--tags', '--always').decode().strip()}"
     shutil.rmtree(DIST, ignore_errors=True)
     DIST.mkdir()

@@ -55,6 +55,9 @@ EFFECTS = {
         disrupts=_NOTHING,
         edits=("a host more", "a host and its node fewer"),
     ),
+    "stateCopies": Effect(
+        changes="How many copies of the state its local backend keeps.", disrupts=_NOTHING
+    ),
     "maintenance": Effect(
         changes="Listed nodes and hosts are neither changed nor counted.",
         disrupts=_NOTHING,

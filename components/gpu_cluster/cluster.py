@@ -18,6 +18,7 @@ import pulumi_command
 from gpu_cluster.change.edits import recorded_settings
 from gpu_cluster.change.file import failures_written
 from gpu_cluster.change.lines import StackFile
+from gpu_cluster.charts.links import link_chart
 from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.driver_daemonset.component import DriverInstaller, DriverInstallerArgs
@@ -51,9 +52,12 @@ from gpu_cluster.ssh.keys import shortest
 from gpu_cluster.validation.component import Validation, ValidationArgs
 from gpu_rules.faults import ConfigError, Fault, fault
 from gpu_rules.guard import judging
+from gpu_rules.version import VERSION
 
 SETTINGS = "settings"
 """Name of the output with the settings of the last run, by which a preview names edits."""
+PROGRAM_VERSION = "version"
+"""Name of the output with the version of this program, by which a preview names an upgrade."""
 UNKNOWN = (
     "{}: its kubeconfig is known as soon as its cluster exists; until then the difference is "
     "unknown, and everything in the cluster is shown as if nothing of it were there"
@@ -169,6 +173,7 @@ class GpuCluster(pulumi.ComponentResource):
             settings = self._settings(args)
             self.desired = resolve(settings, pulumi.get_stack()).narrowed(self.PARTS)
             self._check(args)
+            self._link_own_chart()
         for warning in (*warnings(settings), *self._missing(args)):
             pulumi.log.warn(str(warning))
         key, kubeconfig = args.private_key, args.kubeconfig
@@ -257,6 +262,11 @@ class GpuCluster(pulumi.ComponentResource):
             if network.manifest is not None:
                 manifests(network.manifest)
 
+    def _link_own_chart(self) -> None:
+        """Make the link to the platform's chart if the chart is in this package."""
+        if self.desired.has_platform and (chart := self.desired.platform.own_chart):
+            link_chart(Path(self.desired.platform.repository), chart)
+
     def _missing(self, args: GpuClusterArgs) -> list[str]:
         if not self.desired.has_platform:
             return []
@@ -308,7 +318,14 @@ class GpuCluster(pulumi.ComponentResource):
                 after(*served.resources),
             )
             nodes, tests = validation.nodes, validation.tests
-        self.register_outputs({"nodes": nodes, "charts": served.charts, SETTINGS: _recorded(args)})
+        self.register_outputs(
+            {
+                "nodes": nodes,
+                "charts": served.charts,
+                SETTINGS: _recorded(args),
+                PROGRAM_VERSION: VERSION,
+            }
+        )
         none = pulumi.Output.from_input("")
         made = hosts.made
         return _Results(

@@ -28,9 +28,8 @@ from .reference import described
 from .rules import RULES, Context
 from .rules.registry import items
 from .rules.unknown import mapping
+from .version import VERSION
 
-VERSION = "0.1.0"
-"""Version of the package."""
 STACKS = "gpu_rules_stacks"
 """Group of entry points, each a function that reads the stack file of `check --stack`."""
 

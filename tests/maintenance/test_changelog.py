@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from gpu_cluster.commands.release_notes import UNRELEASED, sections
 from maintenance import changelog
 from maintenance.version import declared
 
@@ -30,9 +31,9 @@ FIXED = "### Fixed\n\n- A fault ([page](docs/a.md), [source](https://example.org
 
 def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
     text = changelog.FILE.read_text(encoding="utf-8")
-    found = changelog.sections(text)
+    found = sections(text)
     assert len(found) == len(re.findall("^## ", text, re.MULTILINE))
-    assert next(iter(found)) == changelog.UNRELEASED
+    assert next(iter(found)) == UNRELEASED
     dates = [date for date, _ in found.values()]
     assert dates == ["", *sorted(filter(None, dates), reverse=True)]
     assert set(re.findall("^### (.+)$", text, re.MULTILINE)) <= set(changelog.GROUPS)
@@ -42,8 +43,8 @@ def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
 
 def test_a_release_gets_its_section_and_the_unreleased_one_is_empty() -> None:
     made = changelog.dated(TEXT, "0.2.0", "2026-02-03")
-    assert changelog.sections(made)["Unreleased"] == ("", "")
-    assert changelog.sections(made)["0.2.0"] == ("2026-02-03", FIXED)
+    assert sections(made)["Unreleased"] == ("", "")
+    assert sections(made)["0.2.0"] == ("2026-02-03", FIXED)
     assert (
         changelog.notes(made, "0.2.0")
         == "### Fixed\n\n- A fault (page, [source](https://example.org)).\n"

@@ -327,6 +327,38 @@ class SettingEdit(Model):
     now: Text = ""
 
 
+class UpgradeNote(Model):
+    """A change of this program, in a release since the last run, that a stack must know.
+
+    Attributes:
+        text: Entry of the change log.
+        breaking: Whether something that exists must be edited.
+        here: Lines of the stack file that declare a setting which the entry names.
+    """
+
+    text: Text
+    breaking: bool = False
+    here: tuple[Text, ...] = ()
+
+
+class Upgrade(Model):
+    """Another version of this program than that of the last run.
+
+    Attributes:
+        was: Version that deployed the stack.
+        now: Version that is installed.
+        back: Whether the installed version is the older one.
+        notes: Changes that are breaking, or name settings of the stack file.
+        others: Number of other entries in the change log.
+    """
+
+    was: Text
+    now: Text
+    back: bool = False
+    notes: tuple[UpgradeNote, ...] = ()
+    others: Count = 0
+
+
 class RefusedWorkload(Model):
     """A workload that runs, and whose pods admission refuses from this run on.
 
@@ -497,6 +529,8 @@ class Document(Model):
         move: The other cluster that the stack moves to. None: it stays in its cluster.
         edits: Settings that differ from those of the last run that succeeded. None: unknown,
             because the state has no settings of an earlier run.
+        upgrade: Another version of this program than that of the last run. None: the same version,
+            or no run has recorded its version.
         refused: Running workloads whose pods admission refuses from this run on.
         unjudged: Why running workloads were not judged by the new guardrails. Empty: they were, or
             guardrails are not edited.
@@ -515,6 +549,7 @@ class Document(Model):
     outcome: Outcome
     move: Move | None = None
     edits: tuple[SettingEdit, ...] | None = None
+    upgrade: Upgrade | None = None
     refused: tuple[RefusedWorkload, ...] = ()
     unjudged: Text = ""
     clusters: tuple[ClusterChange, ...] = ()

@@ -25,6 +25,7 @@ from gpu_cluster.change.document import (
     PoolChange,
     SettingEdit,
     Statement,
+    Upgrade,
     VersionChange,
 )
 from gpu_cluster.change.names import and_more, counted, listed
@@ -498,6 +499,34 @@ def object_lines(document: Document) -> Iterator[str]:
     for operation, kinds in kinds_by_operation.items():
         kinds_text = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
         yield printable(f"objects: {operation} {kinds_text}")
+
+
+def upgrade_lines(document: Document) -> Iterator[str]:
+    """Yield what another version of this program than that of the last run changes."""
+    if (upgrade := document.upgrade) is None:
+        return
+    for note in upgrade.notes:
+        kind = "breaking" if note.breaking else "changed"
+        here = f" ({', '.join(map(printable, note.here))})" if note.here else ""
+        yield f"{kind} in gpu-cluster: {printable(note.text)}{here}"
+    yield upgrade_text(upgrade, printable)
+
+
+def upgrade_text(upgrade: Upgrade, name: Callable[[str], str]) -> str:
+    """Return the sentence about another version of this program than that of the last run.
+
+    Args:
+        name: Function that returns a version as text.
+    """
+    versions = f"gpu-cluster {name(upgrade.was)} → {name(upgrade.now)}"
+    if upgrade.back:
+        return f"{versions}: an older version, whose change log does not list the difference"
+    touched = counted(sum(bool(note.here) for note in upgrade.notes), "change")
+    breaking = sum(note.breaking for note in upgrade.notes)
+    return (
+        f"{versions}: {touched} in settings of this stack, {breaking} breaking, "
+        f"{upgrade.others} more in CHANGELOG.md"
+    )
 
 
 def edit_lines(document: Document) -> Iterator[str]:

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -53,15 +54,18 @@ def recorded_names(backend: Path, stack: str) -> frozenset[str]:
 
     The result is empty if the stack has no state, or one that is cut. The engine is not needed.
     """
+    return frozenset(typed_name(resource["urn"]) for resource in recorded_resources(backend, stack))
+
+
+def recorded_resources(backend: Path, stack: str) -> list[dict[str, Any]]:
+    """Return the resources in the state of a stack, as `recorded_names` reads it."""
     for state in _state_files(backend, stack):
         with suppress(EOFError, OSError, ValueError, RecursionError):
             content = state.read_bytes()
             text = gzip.decompress(content) if content.startswith(_GZIP) else content
             latest = (json.loads(text).get("checkpoint") or {}).get("latest") or {}
-            return frozenset(
-                typed_name(resource["urn"]) for resource in latest.get("resources") or ()
-            )
-    return frozenset()
+            return list(latest.get("resources") or ())
+    return []
 
 
 def _state_files(backend: Path, stack: str) -> list[Path]:

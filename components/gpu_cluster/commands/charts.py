@@ -6,12 +6,12 @@ import os
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
+from gpu_cluster.charts.links import PROJECT_FILES
 from gpu_cluster.platforms.discovery import every
 from gpu_cluster.settings.chart_source import is_own
 
-FAKE_CHARTS = ".gpu-cluster/charts"
+FAKE_CHARTS = f"{PROJECT_FILES}/charts"
 """Link to the fake charts, relative to the project: the state has no path of an environment."""
 
 # Seconds to wait for a chart repository to answer a request for its index.
@@ -24,23 +24,6 @@ def _is_reached(repository: str) -> bool:
             return True
     except (urllib.error.URLError, OSError):
         return False
-
-
-def link_fakes(project: Path, fakes: Path) -> None:
-    """Make the link to the fake charts in a project's folder.
-
-    Args:
-        project: Folder with `Pulumi.yaml`.
-        fakes: Folder with the fake charts.
-    """
-    link = project / FAKE_CHARTS
-    if link.is_symlink() and link.readlink() == fakes:
-        return
-    link.parent.mkdir(exist_ok=True)
-    made = link.with_name(f".{link.name}.{os.getpid()}")
-    made.unlink(missing_ok=True)
-    made.symlink_to(fakes)
-    made.replace(link)
 
 
 def directory() -> str:

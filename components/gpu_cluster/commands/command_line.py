@@ -44,7 +44,7 @@ def main(words: Sequence[str]) -> int:
         words: The arguments after the program's name.
     """
     if words[:1] == ["--version"]:
-        from gpu_rules.command import VERSION
+        from gpu_rules.version import VERSION
 
         print(f"{PROGRAM} {VERSION}")
         return 0

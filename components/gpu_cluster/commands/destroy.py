@@ -12,7 +12,8 @@ from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.left import left
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.state import resources_of
+from gpu_cluster.commands.state import export_state, resources_of
+from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.commands.up import changed
 from gpu_cluster.commands.watched import Failed, watched
 
@@ -36,11 +37,13 @@ def destroy(stack: Stack, json_output: Answer) -> int:
     """
     require_context(stack)
     selected = select(stack)
-    resources = resources_of(selected)
+    exported = export_state(selected)
+    resources = (exported.deployment or {}).get("resources") or []
     if not resources:
         return 0
     require_own_state(stack)
     require_consent(stack, len(resources))
+    keep_copy(stack, exported)
     if cluster := embedded_cluster(stack):
         cluster.start()
     try:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import yaml
 
+from gpu_cluster.charts.links import link_chart
 from gpu_cluster.commands import charts
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
@@ -45,7 +46,7 @@ class EmbeddedCluster:
         if self.stack.is_fake:
             # The hosts of a stack whose real cluster is replaced are not simulated.
             result["GPU_CLUSTER_INSPECTION"] = "cluster"
-        charts.link_fakes(ROOT, Path(simulator.__file__).with_name("charts"))
+        link_chart(ROOT / charts.FAKE_CHARTS, Path(simulator.__file__).with_name("charts"))
         result["GPU_CHARTS"] = charts.directory()
         return result
 

@@ -40,6 +40,8 @@ BESIDE_HOSTS = 8
 # Upper limit of parallel operations, and so of SSH logins from one machine at the same time.
 MOST_AT_ONCE = 256
 
+EMBEDDED_STATE, STATE = "embedded/state", "state"
+"""Folders of the local backends in the cache: of stacks on embedded clusters, and of others."""
 NO_PROXY = ("no_proxy", "NO_PROXY")
 USER_PATH = os.environ.get("PATH", os.defpath)
 """Value of PATH before this process adds its own folders."""
@@ -90,7 +92,12 @@ def local_backend(folder: Path) -> str:
 
 def state_folder(stack: Stack) -> Path:
     """Return the folder of the local backend that is used if the user names no backend."""
-    return cache_dir() / ("embedded/state" if stack.embedded else "state")
+    return cache_dir() / (EMBEDDED_STATE if stack.embedded else STATE)
+
+
+def local_states() -> list[str]:
+    """Return the URLs of the local backends that are used if the user names no backend."""
+    return [local_backend(cache_dir() / folder) for folder in (EMBEDDED_STATE, STATE)]
 
 
 def at_once(hosts: int) -> int:

@@ -14,6 +14,7 @@ from gpu_cluster.commands.left import name_of, of_host
 from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, remove_from_state
+from gpu_cluster.commands.state_copies import keep_copy
 
 
 def main(*, host: str) -> None:
@@ -29,6 +30,7 @@ def main(*, host: str) -> None:
         if not gone or exported.deployment is None:
             print(f"host: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)
+        keep_copy(stack, exported)
         remove_from_state(selected, exported, gone)
         json_output["forgotten"] = [name_of(urn) for urn in gone]
         for urn in gone:

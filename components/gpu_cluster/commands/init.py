@@ -16,9 +16,9 @@ from gpu_cluster.commands.contexts import asks
 from gpu_cluster.commands.output import refusals
 from gpu_cluster.commands.project import NAME
 from gpu_cluster.commands.tools import has_lab
-from gpu_rules.command import VERSION
 from gpu_rules.faults import Fault, FaultError, show
 from gpu_rules.printable import printable_lines
+from gpu_rules.version import VERSION
 
 _TEMPLATES = Path(__file__).with_name("site_files")
 REQUIREMENTS = "requirements.txt"

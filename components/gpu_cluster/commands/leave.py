@@ -27,6 +27,7 @@ from gpu_cluster.commands.left import Resources, name_of, of_host
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, remove_from_state
+from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.pool import DesiredScheduling
 from gpu_cluster.desired.resolve import resolve
@@ -259,6 +260,7 @@ def run(stack: Stack, stack_part: Part, json_output: Answer) -> None:
     handed_over = handed(desired.stack, desired.scheduling, desired.layouts, pools)
     if of_cluster:
         asyncio.run(require_ready(desired.context, handed_over))
+    keep_copy(stack, exported)
     leave_hosts(hosts, private_key_of(selected) if hosts else "")
     nodes: list[str] = []
     if of_cluster:

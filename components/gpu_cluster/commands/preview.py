@@ -32,6 +32,7 @@ from gpu_cluster.change.text import (
     move_text,
     object_lines,
     refusal_lines,
+    upgrade_lines,
 )
 from gpu_cluster.cluster import SETTINGS, GpuCluster
 from gpu_cluster.commands.annotations import annotate
@@ -46,12 +47,15 @@ from gpu_cluster.commands.output import apart, say
 from gpu_cluster.commands.packs import RULES, place_pack
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.refused_workloads import refused_workloads
+from gpu_cluster.commands.release_notes import upgrade_of
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
+from gpu_cluster.commands.upgrade_check import deployed_version, recorded_version
 from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.guardrails.component import GuardrailsArgs
 from gpu_rules.faults import ConfigError, FaultError
+from gpu_rules.version import VERSION
 
 
 @contextmanager
@@ -113,7 +117,10 @@ def run(stack: Stack) -> Document:
         ),
         file,
     )
-    return document.model_copy(update={"edits": edited, "refused": refused, "unjudged": unjudged})
+    resources = (exported.deployment or {}).get("resources") or []
+    upgrade = upgrade_of(recorded_version(resources), VERSION, file)
+    told = {"edits": edited, "refused": refused, "unjudged": unjudged, "upgrade": upgrade}
+    return document.model_copy(update=told)
 
 
 def edits_since(exported: automation.Deployment, file: StackFile) -> tuple[SettingEdit, ...] | None:
@@ -158,13 +165,25 @@ def previewed(stack: Stack) -> Document:
         print(error, file=sys.stderr, flush=True)
         faults = tuple(Problem(text=str(fault)) for fault in error.faults)
         cause = f"{error.source}: {faults[0].text}"
-        document = Document(stack=stack.name, outcome=Outcome.FAILED, faults=faults, cause=cause)
-        return located(document, StackFile.read(stack.file))
+        file = StackFile.read(stack.file)
+        document = Document(
+            stack=stack.name,
+            outcome=Outcome.FAILED,
+            faults=faults,
+            cause=cause,
+            upgrade=upgrade_of(deployed_version(stack), VERSION, file),
+        )
+        return located(document, file)
 
 
 def show(document: Document) -> None:
     """Print changes that the program has not printed itself; exit with 1 if the preview failed."""
-    for line in (*edit_lines(document), *refusal_lines(document), *object_lines(document)):
+    for line in (
+        *upgrade_lines(document),
+        *edit_lines(document),
+        *refusal_lines(document),
+        *object_lines(document),
+    ):
         say(line)
     if document.outcome is Outcome.FAILED:
         stop(f"preview: failed: {document.cause}")

@@ -27,6 +27,7 @@ from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.packs import RULES, place_pack
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state
+from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.commands.tools import TOOLS, ensure
 from gpu_cluster.commands.waiting import for_step
 from gpu_cluster.commands.watched import Failed, watched
@@ -125,7 +126,9 @@ def run(stack: Stack, json_output: Answer, name: str = "up") -> None:
     cluster = embedded_cluster(stack)
     if cluster:
         cluster.note_absent_machines()
-    if move := move_of(stack, export_state(selected)):
+    exported = export_state(selected)
+    keep_copy(stack, exported)
+    if move := move_of(stack, exported):
         print(f"{move_text(move)}.", flush=True)
     outdated = settle(selected, stack)
     if cluster and not outdated:

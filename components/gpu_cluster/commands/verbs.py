@@ -189,6 +189,19 @@ VERBS = (
         group=READ,
     ),
     Verb(
+        "upgrade-check",
+        "show what the installed version changes for the stack",
+        ("upgrade-check --stack prod", "upgrade-check --since 0.1.0 --output json"),
+        (
+            Option(
+                "since",
+                "the version that deployed the stack; by default the one in its state",
+                "VERSION",
+            ),
+        ),
+        group=READ,
+    ),
+    Verb(
         "evidence",
         "sign what the validation found",
         ("evidence --stack prod --key evidence.key --days 30 --file evidence.json",),

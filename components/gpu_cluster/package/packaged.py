@@ -20,6 +20,8 @@ from gpu_cluster.settings.hosts.sections import HostSections
 _EACH = ("kubernetes", "pools", "maintenance", "registry")
 _PLATFORMS = ("device_plugin", "gpu_operator", "gpu_manager", "hami", "dra")
 _SERVING = ("runtime", "driver", "driver_installer", "scheduling", "adopted", "charts")
+_OF_FILE = ("version", "state_copies")
+"""Settings for the format of a stack file and for commands, which a program does not use."""
 _KUBECONFIG, _KEY, _REGISTRY = "kubeconfig", "private_key", "registry_credentials"
 
 
@@ -48,7 +50,7 @@ class Packaged:
 _COMPONENTS = (
     Packaged(
         component=GpuCluster,
-        sections=tuple(name for name in ClusterSettings.model_fields if name != "version"),
+        sections=tuple(name for name in ClusterSettings.model_fields if name not in _OF_FILE),
         secrets=(_KUBECONFIG, _KEY, _REGISTRY),
     ),
     Packaged(

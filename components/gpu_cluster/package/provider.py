@@ -15,9 +15,10 @@ from pydantic.alias_generators import to_camel
 from gpu_cluster.cluster import GpuClusterArgs
 from gpu_cluster.loading.loader import load
 from gpu_cluster.package.packaged import COMPONENTS, Packaged
-from gpu_cluster.package.schema import NAME, VERSION, package_schema
+from gpu_cluster.package.schema import NAME, package_schema
 from gpu_cluster.settings.declared_cluster import ClusterSettings
 from gpu_rules.faults import ConfigError, Fault, Location, fault, worded
+from gpu_rules.version import VERSION
 
 
 class PackageProvider(Provider):

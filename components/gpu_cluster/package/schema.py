@@ -13,13 +13,12 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json
 
 from gpu_cluster.package.packaged import COMPONENTS, Packaged
 from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_rules.version import VERSION
 
 Json = dict[str, Any]
 
 NAME = "gpucluster"
 """Name of the package: the first part of each type token."""
-VERSION = "0.1.0"
-"""Version of the package."""
 DESCRIPTION = "A GPU Kubernetes cluster and its parts: hosts, platform, validation, guardrails."
 
 _REF = "#/$defs/"

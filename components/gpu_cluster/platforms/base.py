@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, ClassVar
 
 from gpu_cluster.charts.extra_values import plain
@@ -293,6 +294,7 @@ class Platform(ABC):
         chart: Name of the Helm chart and of the release.
         repository: URL of the repository that publishes the chart, or a path that begins with
             `./` for a chart of this project.
+        own_chart: Folder of a chart of this project; `repository` is a link to it.
         servers: The pods that allocate GPUs to containers.
         layouts: How the platform partitions GPUs with MIG; None if it doesn't.
         delivery: How containers get their devices.
@@ -307,6 +309,7 @@ class Platform(ABC):
 
     chart: ClassVar[str]
     repository: ClassVar[str]
+    own_chart: ClassVar[Path | None] = None
     servers: ClassVar[Servers]
     layouts: ClassVar[PlatformMigLayouts | None] = None
     delivery: ClassVar[Delivery] = Delivery.RUNTIME

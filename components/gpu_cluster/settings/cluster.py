@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from gpu_cluster.base.model import Model
 from gpu_cluster.settings.adopted import AdoptedSettings
@@ -105,6 +105,14 @@ class Cluster(StackSections, Members):
     )
     registry: RegistrySettings = Field(
         default=RegistrySettings(), description="a mapping: source of the images"
+    )
+    state_copies: StrictInt = Field(
+        default=10,
+        ge=0,
+        le=1000,
+        description="a number from 0 to 1000: copies of the state that its local backend keeps, "
+        "one for each run that changes something",
+        examples=["30"],
     )
 
     @property

@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+
+from maintenance.constraints import constraints
+from tests.fixtures.wheels import build
+from tests.proofs.install.site import Site, index, install, make_cache, make_site
 
 PACKAGES, VERBS, FILES, UP, MOVED, CLONE = "packages", "verb", "files", "up", "moved", "clone"
 """Properties by which a test says what it showed."""
 
 _shown: dict[str, list[str]] = {}
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Return the wheels as a release builds them, by package."""
+    return build(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="session")
+def address(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Yield the address of an index with the wheels."""
+    with index(wheels.values(), tmp_path_factory.mktemp("index")) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def site(
+    wheels: dict[str, Path], address: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
+    """Yield a site that `init` wrote; its embedded cluster is removed at the end."""
+    place = tmp_path_factory.mktemp("install")
+    made = make_site(place, make_cache(place / "cache"))
+    install(made, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
+    file = place / "constraints.txt"
+    file.write_text(constraints(wheels.values()))
+    made.succeeds("init", "--stacks", "prod", "--owners", "@org/gpu", "--constraints", str(file))
+    yield made
+    made.run("gpu-cluster", "down")
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

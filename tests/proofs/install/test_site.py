@@ -7,93 +7,21 @@ which shares the tools of this machine. The packages of others are those of this
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from gpu_cluster.commands.files import ROOT, copy_project
+from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.verbs import VERBS
-from gpu_cluster_lab import toolchain
-from maintenance.constraints import constraints
-from tests.fixtures.wheels import build, make_environment
 from tests.policies.check.samples import BAD
-from tests.proofs.install.conftest import CLONE, FILES, MOVED, PACKAGES, UP
+from tests.proofs.install.conftest import CLONE, FILES, PACKAGES, UP
 from tests.proofs.install.conftest import VERBS as SHOWN
+from tests.proofs.install.site import Site, last
 
-LIMIT = 600
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLONED = ("import sys, gpu_cluster, gpu_cluster_lab, gpu_rules\n"
           "print([m.__file__ for m in (gpu_cluster, gpu_cluster_lab, gpu_rules)])")  # fmt: skip
 Record = Callable[[str, object], None]
-
-
-@dataclass(frozen=True)
-class Site:
-    """A site's folder, with an environment that has the wheels.
-
-    Attributes:
-        folder: The repository.
-        environment: Variables of a person's shell.
-    """
-
-    folder: Path
-    environment: dict[str, str]
-
-    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
-        """Run a program of the site's environment."""
-        return subprocess.run(
-            [self.folder / "venv" / "bin" / command[0], *command[1:]],
-            cwd=self.folder,
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-        )
-
-    def succeeds(self, *words: str) -> str:
-        """Run a verb, and return its last line."""
-        done = self.run("gpu-cluster", *words)
-        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
-        return done.stdout.rstrip().rpartition("\n")[2]
-
-
-@pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return build(tmp_path_factory.mktemp("wheels"))
-
-
-@pytest.fixture(scope="module")
-def site(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """Return a site that `init` wrote; its embedded cluster is removed at the end."""
-    place = tmp_path_factory.mktemp("install")
-    folder, cache = place / "gpu site", place / "cache"
-    for made in (folder, place / "home", cache):
-        made.mkdir()
-    for name in ("tools", "roots"):
-        (cache / name).symlink_to((toolchain.cache_dir() / name).resolve())
-    make_environment(folder / "venv", wheels.values())
-    file = place / "constraints.txt"
-    file.write_text(constraints(wheels.values()))
-    made_site = Site(
-        folder,
-        {
-            "HOME": str(place / "home"),
-            "PATH": PATH,
-            "LANG": "C.UTF-8",
-            "GPU_CLUSTER_CACHE": str(cache),
-        },
-    )
-    made_site.succeeds(
-        "init", "--stacks", "prod", "--owners", "@org/gpu", "--constraints", str(file)
-    )
-    yield made_site
-    made_site.run("gpu-cluster", "down")
 
 
 @pytest.mark.full
@@ -107,7 +35,7 @@ def test_a_site_comes_up_from_wheels_alone(
     written = [path for path in files if "venv" not in path.relative_to(site.folder).parts]
     record_property(PACKAGES, len(wheels))
     record_property(FILES, len(written))
-    first, second = site.succeeds("up"), site.succeeds("up")
+    first, second = last(site.succeeds("up")), last(site.succeeds("up"))
     assert first.startswith("up: 32 of 32 GPUs simulated, ")
     assert ", 0 resources changed" in second
     record_property(UP, "up 32 of 32 and again 0")
@@ -139,16 +67,7 @@ def test_each_verb_prints_its_help_and_its_readers_work(
 def test_plain_pulumi_previews_a_site_without_change(site: Site) -> None:
     line = 'eval "$(venv/bin/gpu-cluster env)" && pulumi preview --expect-no-changes'
     pack = '--policy-pack "$(venv/bin/gpu-cluster policy-pack)"'
-    done = subprocess.run(
-        ["sh", "-c", f"{line} {pack}"],
-        cwd=site.folder,
-        env=site.environment,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    site.shell(f"{line} {pack}")
 
 
 @pytest.mark.full
@@ -177,19 +96,3 @@ def test_nothing_of_the_clone_is_used(site: Site, record_property: Record) -> No
     texts = [path.read_text() for path in site.folder.glob("*") if path.is_file()]
     assert not any(str(ROOT) in text for text in texts)
     record_property(CLONE, of_clone)
-
-
-@pytest.mark.full
-@pytest.mark.promise(
-    "A stack of the device plugin that a site made is previewed in a clone with 0 changes."
-)
-def test_a_stack_moves_between_site_and_clone_without_change(
-    site: Site, tmp_path: Path, record_property: Record
-) -> None:
-    """The same state is previewed by the program of a clone, in another folder."""
-    copy_project(tmp_path)
-    shutil.copy(site.folder / "Pulumi.dev.yaml", tmp_path)
-    clone = Site(tmp_path, site.environment)
-    done = clone.run("python", "-m", "gpu_cluster.commands", "preview")
-    assert "preview: 19 same" in done.stdout, done.stdout + done.stderr
-    record_property(MOVED, "device-plugin")

@@ -50,6 +50,7 @@ from gpu_cluster.change.text import (
     pool_details,
     statement_text,
     told_apart,
+    upgrade_text,
 )
 from gpu_rules.printable import printable, printable_lines
 
@@ -160,8 +161,9 @@ def labels(document: Document) -> tuple[str, ...]:
 
 
 def is_silent(document: Document) -> bool:
-    """Return whether a document needs no comment: no change, no failure, no violated rule."""
-    return document.outcome is Outcome.UNCHANGED and not document.rules
+    """Return whether a document needs no comment: no change, failure, violated rule or upgrade."""
+    is_unchanged = document.outcome is Outcome.UNCHANGED and document.upgrade is None
+    return is_unchanged and not document.rules
 
 
 def rendered(document: Document, origin: Origin = Origin()) -> str:
@@ -207,6 +209,7 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
         yield f"**{move_text(document.move, code)}.**"
     yield from _health(document)
     yield from _cause(document)
+    yield from _upgrade(document)
     yield from _edits(document)
     yield from _refused(document)
     for cluster in document.clusters:
@@ -283,6 +286,20 @@ def _cause(document: Document) -> Iterator[str]:
             "**GPUs and pods**: unknown. The preview failed before it counted GPUs and inspected "
             "pods."
         )
+
+
+def _upgrade(document: Document) -> Iterator[str]:
+    """Yield what another version of this program than that of the last run changes."""
+    if (upgrade := document.upgrade) is None:
+        return
+    lines = [
+        f"- {'**breaking**: ' if note.breaking else ''}{code(note.text, DETAIL)}"
+        + (f": {', '.join(map(code, note.here))}" if note.here else "")
+        for note in upgrade.notes[:EDITS]
+    ]
+    more = len(upgrade.notes) - EDITS
+    rest = [f"- and {counted(more, 'change')} more"] if more > 0 else []
+    yield "\n".join([f"**{upgrade_text(upgrade, code)}**", "", *lines, *rest])
 
 
 def _edits(document: Document) -> Iterator[str]:

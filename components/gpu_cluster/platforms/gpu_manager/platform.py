@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 from gpu_cluster.base.image import VECTORADD_CUDA_10
+from gpu_cluster.charts.links import PROJECT_FILES
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.kubernetes.engine import parse_engine
 from gpu_cluster.kubernetes.labels import LABELS
@@ -89,8 +91,10 @@ class GpuManagerPlatform(Platform):
     settings: GpuManagerSettings
 
     chart = "gpu-manager"
-    # TKEStack publishes manifests but no Helm chart, so this project contains one.
-    repository = "./components/gpu_cluster/platforms/gpu_manager/chart"
+    # TKEStack publishes manifests but no Helm chart, so this project contains one. The state keeps
+    # its path, which must be the same in a clone and in a site.
+    repository = f"./{PROJECT_FILES}/gpu-manager"
+    own_chart = Path(__file__).with_name("chart")
     servers = Servers("name=gpu-manager-ds", "gpu-manager-daemonset")
     delivery = Delivery.PLUGIN
     own_namespace = False

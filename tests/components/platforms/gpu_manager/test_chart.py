@@ -20,7 +20,6 @@ from gpu_rules.rules import Context, evaluate
 from lab.helm import Helm
 from tests.components.platforms.gpu_manager.pods import pod
 from tests.proofs.platform import ways
-from tests.proofs.platform.chart_folders import ROOT
 from tests.resolved import platform_of
 
 Json = dict[str, Any]
@@ -34,7 +33,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Json]:
     helm = Helm(tmp_path_factory.mktemp("helm"))
     try:
         values = platform_of(cluster()).values()
-        result = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
+        result = helm.render(PLATFORM.own_chart, values, chart.NAMESPACE)
     finally:
         helm.close()
     return {f"{manifest['kind']}/{manifest['metadata']['name']}": manifest for manifest in result}
@@ -183,7 +182,7 @@ def test_a_declared_address_is_known_before_the_first_run() -> None:
 def extender_pod(image: str, helm: Helm) -> Json:
     """Return the template of the extender's pod as the chart renders it for an image."""
     values = platform_of(cluster(gpuManager={"admissionImage": image})).values()
-    rendered = helm.render(ROOT / PLATFORM.repository, values, chart.NAMESPACE)
+    rendered = helm.render(PLATFORM.own_chart, values, chart.NAMESPACE)
     (deployment,) = (manifest for manifest in rendered if manifest["kind"] == "Deployment")
     template: Json = deployment["spec"]["template"]
     return template

@@ -1,0 +1,79 @@
+"""A command copies the state to its backend before it changes something, and keeps a few copies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pulumi import automation
+
+from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.state_copies import keep_copy
+from gpu_cluster.loading.loader import load
+
+DOCUMENT = {
+    "version": "v1",
+    "kubernetes": {"context": "gpu-cluster-dev"},
+    "platform": "device-plugin",
+    "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+}
+
+
+def of(number: int) -> automation.Deployment:
+    return automation.Deployment(3, {"resources": [{"urn": f"urn:{number}"}]})
+
+
+def stack_with(monkeypatch: pytest.MonkeyPatch, **settings: int) -> Stack:
+    cluster = load({**DOCUMENT, **settings})
+    monkeypatch.setattr(Stack, "cluster", property(lambda stack: cluster))
+    return Stack("dev")
+
+
+@pytest.fixture
+def backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}?metadata=skip")
+    return tmp_path / ".pulumi" / "copies" / "gpu-cluster" / "dev"
+
+
+@pytest.mark.promise("A run keeps a copy of the state in a local backend before it changes it.")
+def test_the_newest_copies_stay_up_to_the_declared_number(
+    backend: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = stack_with(monkeypatch, stateCopies=3)
+    for number in range(5):
+        keep_copy(stack, of(number))
+    kept = [json.loads(path.read_text()) for path in sorted(backend.iterdir())]
+    assert [each["deployment"]["resources"][0]["urn"] for each in kept] == [
+        "urn:2",
+        "urn:3",
+        "urn:4",
+    ]
+    assert {each["version"] for each in kept} == {3}
+
+
+def test_a_copy_can_be_read_by_its_owner_only(
+    backend: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = keep_copy(stack_with(monkeypatch), of(1))
+    assert copy is not None
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert backend.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_run_without_change_makes_no_second_copy(
+    backend: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = stack_with(monkeypatch)
+    assert keep_copy(stack, of(1)) == keep_copy(stack, of(1))
+    assert len(list(backend.iterdir())) == 1
+
+
+def test_nothing_is_copied_without_resources_or_if_no_copy_is_wanted(
+    backend: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert keep_copy(stack_with(monkeypatch), automation.Deployment(3, {})) is None
+    assert keep_copy(stack_with(monkeypatch, stateCopies=0), of(1)) is None
+    monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
+    assert keep_copy(stack_with(monkeypatch), of(1)) is None
+    assert not backend.exists()

@@ -1,0 +1,153 @@
+"""A site's folder with an environment that has the wheels, and nothing of the clone."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpu_cluster_lab import toolchain
+
+LIMIT = 600
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A site's folder, with an environment that has wheels of a release.
+
+    Attributes:
+        folder: The repository.
+        environment: Variables of a person's shell.
+    """
+
+    folder: Path
+    environment: dict[str, str]
+
+    def run(
+        self, *command: str | Path, given: str = "", **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of the site's environment.
+
+        Args:
+            command: The program and its arguments.
+            given: Standard input.
+            more: More variables of the shell.
+        """
+        return self.shell_out(
+            [self.folder / "venv" / "bin" / command[0], *command[1:]], given, more
+        )
+
+    def shell(self, line: str, **more: str) -> str:
+        """Run a shell line in the site's folder, which must succeed; return its whole output."""
+        done = self.shell_out(["sh", "-c", line], "", more)
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+        return done.stdout + done.stderr
+
+    def shell_out(
+        self, command: list[str | Path], given: str, more: dict[str, str]
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command in the site's folder."""
+        return subprocess.run(
+            command,
+            cwd=self.folder,
+            env={**self.environment, **more},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+        )
+
+    def succeeds(self, *words: str, **more: str) -> str:
+        """Run a verb, which must succeed; return what it prints."""
+        done = self.run("gpu-cluster", *words, **more)
+        assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def last(text: str) -> str:
+    """Return the last line of a text."""
+    return text.rstrip().rpartition("\n")[2]
+
+
+def make_site(place: Path, cache: Path) -> Site:
+    """Return a site in an empty folder, with an empty HOME.
+
+    Args:
+        place: An empty folder.
+        cache: The folder of the toolchain, of embedded clusters and of local states.
+    """
+    folder = place / "gpu site"
+    for made in (folder, place / "home"):
+        made.mkdir(parents=True)
+    environment = {
+        "HOME": str(place / "home"),
+        "PATH": PATH,
+        "LANG": "C.UTF-8",
+        "GPU_CLUSTER_CACHE": str(cache),
+    }
+    if charts := os.environ.get("GPU_CHARTS"):
+        environment["GPU_CHARTS"] = str(Path(charts).resolve())
+    return Site(folder, environment)
+
+
+def make_cache(cache: Path) -> Path:
+    """Make a cache folder that shares the tools of this machine, and nothing else."""
+    cache.mkdir()
+    for name in ("tools", "roots"):
+        (cache / name).symlink_to((toolchain.cache_dir() / name).resolve())
+    return cache
+
+
+def install(site: Site, address: str, names: Iterable[str]) -> None:
+    """Make a site's environment, and install packages from an index.
+
+    The packages of others are those of this environment: the index has only this project's.
+
+    Args:
+        address: Address of the index.
+        names: Requirements, such as ``gpu-cluster==0.1.0``.
+    """
+    environment = site.folder / "venv"
+    if not environment.exists():
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+        (packages,) = environment.glob("lib/python*/site-packages")
+        others = next(path for path in sys.path if path.endswith("site-packages"))
+        # A path file in that folder, such as the clone's, is not read.
+        (packages / "others.pth").write_text(f"{others}\n")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    target = ["--python", str(environment / "bin" / "python"), "install", "--no-deps"]
+    index = ["--index-url", address, "--no-cache-dir"]
+    subprocess.run([*pip, *target, *index, *names], check=True)
+
+
+@contextmanager
+def index(wheels: Iterable[Path], folder: Path) -> Iterator[str]:
+    """Serve wheels as a package index on this machine; yield its address.
+
+    The form is PEP 503's: a folder for each package, which lists its files.
+    """
+    for wheel in wheels:
+        name = wheel.name.partition("-")[0].replace("_", "-")
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name / wheel.name).symlink_to(wheel)
+    handler = functools.partial(_Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}/"
+        finally:
+            server.shutdown()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing."""
