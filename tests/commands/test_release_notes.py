@@ -54,7 +54,7 @@ STACK = """config:
     kubernetes: {context: gpu-cluster-dev}
     platform: device-plugin
     devicePlugin:
-      version: 0.17.1
+      version: 0.20.0
     pools:
       - {name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}
 """
@@ -151,11 +151,11 @@ def test_a_stack_file_that_does_not_load_is_shown_with_the_line_to_edit(
     latest = {"latest": {"resources": state("0.0.9")}}
     (folder / "dev.json").write_text(json.dumps({"version": 3, "checkpoint": latest}))
     file = tmp_path / "Pulumi.dev.yaml"
-    file.write_text(STACK.replace("      version: 0.17.1", "      chartVersion: 0.17.1"))
+    file.write_text(STACK.replace("      version: 0.20.0", "      chartVersion: 0.17.1"))
     monkeypatch.setenv("STACK", "dev")
     monkeypatch.setenv("PULUMI_BACKEND_URL", f"file://{tmp_path}/state")
     monkeypatch.setattr(Stack, "file", property(lambda stack: file))
-    with pytest.raises(SystemExit, match="Pulumi.dev.yaml must be edited"):
+    with pytest.raises(SystemExit, match=r"Pulumi\.dev\.yaml must be edited"):
         upgrade_check.main()
     printed = capsys.readouterr().out
     assert "to edit: devicePlugin.chartVersion (line 7): found an unknown key" in printed, printed
