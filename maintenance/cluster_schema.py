@@ -11,8 +11,8 @@ from gpu_cluster.base.model import FrozenDict
 from gpu_cluster.base.yaml_file import parse
 from gpu_cluster.loading.stack_file import KEY
 from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_cluster.settings.effects import EFFECTS
 from gpu_rules.faults import InputError
-from maintenance.setting_effects import EFFECTS
 
 Json = dict[str, Any]
 _TAINT = "a taint as text: key=value:Effect or key:Effect"

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from gpu_cluster.commands.files import ROOT
@@ -44,6 +44,8 @@ def _run_python(folder: Path, *arguments: str | Path, python: str | Path = sys.e
     """Run Python in a folder and return what it prints; exit with its output if it fails."""
     made_at = _run_git("show", "--no-patch", "--format=%ct", "HEAD").decode().strip()
     environment = {**os.environ, "SOURCE_DATE_EPOCH": made_at}
+    # Otherwise the packages of a working tree could be checked in place of those of the wheels.
+    environment.pop("PYTHONPATH", None)
     done = subprocess.run(
         [python, *arguments], cwd=folder, env=environment, capture_output=True, text=True
     )
@@ -69,27 +71,40 @@ def version_of_release() -> str:
     return version
 
 
-def build_packages(source: Path, target: Path) -> None:
+def write_addresses(file: Path, environment: Mapping[str, str]) -> None:
+    """Add the repository's address to a project file, in a run of a forge that names it.
+
+    The wheel then has it, and so has the schema of the component package.
+    """
+    server, name = environment.get("GITHUB_SERVER_URL"), environment.get("GITHUB_REPOSITORY")
+    if server and name:
+        address = json.dumps(f"{server}/{name}")
+        with file.open("a", encoding="utf-8") as opened:
+            opened.write(f"\n[project.urls]\nHomepage = {address}\nRepository = {address}\n")
+
+
+def build_packages(source: Path, target: Path, version: str) -> None:
     """Build each package's source distribution, and from that its wheel; check both.
 
     Args:
         source: Folder of the project's files.
         target: Folder that gets the packages.
+        version: Version in the project's files.
     """
     for name, folder in PACKAGES.items():
         output = target / name
         _run_python(source / folder, "-m", "build", "--no-isolation", "--outdir", output)
         files = {path.name: path for path in output.iterdir()}
-        wheel = f"{name}-{declared()}-py3-none-any.whl"
-        if set(files) != {wheel, f"{name}-{declared()}.tar.gz"}:
+        wheel = f"{name}-{version}-py3-none-any.whl"
+        if set(files) != {wheel, f"{name}-{version}.tar.gz"}:
             sys.exit(f"release: found packages {sorted(files)}; wanted: {wheel} and its source")
         for path in files.values():
             path.rename(target / path.name)
         output.rmdir()
-    check_wheels(sorted(target.glob("*.whl")))
+    check_wheels(sorted(target.glob("*.whl")), version)
 
 
-def check_wheels(wheels: Sequence[Path]) -> None:
+def check_wheels(wheels: Sequence[Path], version: str) -> None:
     """Install wheels in a new environment, and run a command of each of them there.
 
     The packages that the wheels depend on are those of this environment.
@@ -106,8 +121,8 @@ def check_wheels(wheels: Sequence[Path]) -> None:
         printed = _run_python(
             workspace, workspace / "venv" / "bin" / "gpu-rules", "--version", python=python
         )
-        if printed != f"gpu-rules {declared()}\n":
-            sys.exit(f"release: found {printed!r}; wanted: gpu-rules {declared()}")
+        if printed != f"gpu-rules {version}\n":
+            sys.exit(f"release: found {printed!r}; wanted: gpu-rules {version}")
         _run_python(
             workspace, "-c", "from gpu_cluster import GpuCluster, GpuClusterArgs", python=python
         )
@@ -136,7 +151,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         with tarfile.open(fileobj=io.BytesIO(tar)) as archive:
             archive.extractall(folder, filter="data")
-        build_packages(Path(folder) / name, DIST)
+        write_addresses(Path(folder) / name / "pyproject.toml", os.environ)
+        build_packages(Path(folder) / name, DIST, declared())
     (DIST / f"{name}-constraints.txt").write_text(constraints(DIST.glob("*.whl")))
     (DIST / f"{name}-site.tar.gz").write_bytes(pack_site(version))
     (DIST / f"{name}.cdx.json").write_text(json.dumps(bom(), indent=1, sort_keys=True) + "\n")

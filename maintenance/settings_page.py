@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpu_cluster.settings.effects import EFFECTS
 from maintenance.cluster_schema import cluster_schema
-from maintenance.setting_effects import EFFECTS
 
 Json = dict[str, Any]
 ROOT = "gpu-cluster:cluster"

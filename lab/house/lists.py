@@ -54,7 +54,7 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
         *("commands.display:SIGNS", "commands.display:DONE", "commands.display:OPERATIONS"),
     ),
     "sections of the stack file; and names of resources, parts, columns and digests": (
-        *("maintenance.setting_effects:EFFECTS", "change.lines:SECTIONS"),
+        *("settings.effects:EFFECTS", "change.lines:SECTIONS"),
         *("programs:PROGRAMS", "desired.parts:Part", "observed.table:HEAD"),
         *("inspection.document:DIGESTED", "package.packaged:_EACH", "package.packaged:_SERVING"),
     ),

@@ -13,9 +13,9 @@ import yaml
 from gpu_cluster.base import yaml_file
 from gpu_cluster.base.model import Model
 from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_cluster.settings.effects import EFFECTS
 from maintenance import settings_page as reference
 from maintenance.cluster_schema import cluster_schema, stack_schema
-from maintenance.setting_effects import EFFECTS
 from maintenance.stack_schema import SCHEMA, SETTINGS
 from tests.fixtures.documents import document
 

@@ -22,12 +22,11 @@ from typing import Any
 import yaml
 
 from gpu_cluster.commands.lock import locks_of
+from gpu_cluster.commands.project import PROJECT
 from gpu_cluster.hosts.prepared import typed_name
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable
 
-PROJECT = "gpu-cluster"
-"""Name of the project in `Pulumi.yaml`, a folder of the backend."""
 VERSION = "version: 1\n"
 """Content of ``meta.yaml`` in a backend whose stacks belong to projects.
 

@@ -22,13 +22,30 @@ from gpu_rules.version import VERSION
 
 _TEMPLATES = Path(__file__).with_name("site_files")
 REQUIREMENTS = "requirements.txt"
+PROJECT_FILE = "Pulumi.yaml"
+TEMPLATE = """\
+template:
+  description: A site of gpu-cluster, from bare hosts to GPUs that each ran a kernel
+  important: true
+"""
+"""What makes a project a template; `pulumi new` removes it, and keeps the project's name.
+
+Source: pulumi v3.274.1, pkg/cmd/pulumi/project/newcmd/new.go; sdk/go/common/workspace/project.go.
+"""
 FORGES = ("github", "gitlab")
 _OWNERS = re.compile(r"@[\w.-]+(/[\w.-]+)*( @[\w.-]+(/[\w.-]+)*)*")
 _TRIAL = "dev"
 """Stack on an embedded cluster, which each site gets."""
 
 
-def main(*, forge: str = "", stacks: str = "", owners: str = "", constraints: str = "") -> None:
+def main(
+    *,
+    forge: str = "",
+    stacks: str = "",
+    owners: str = "",
+    constraints: str = "",
+    template: bool = False,
+) -> None:
     """Write the files of a site; exit with 1 if one of them exists.
 
     Args:
@@ -36,6 +53,7 @@ def main(*, forge: str = "", stacks: str = "", owners: str = "", constraints: st
         stacks: Names of the stacks of real clusters, separated by commas.
         owners: Who must review changes.
         constraints: The constraints file of the release; empty: ask pip's index.
+        template: Whether the folder is to be a template for `pulumi new`.
     """
     if asks():
         forge = forge or input("github or gitlab (github): ").strip()
@@ -47,10 +65,15 @@ def main(*, forge: str = "", stacks: str = "", owners: str = "", constraints: st
         files = site_files(forge or FORGES[0], values)
         require_absent(Path.cwd(), [*files, REQUIREMENTS])
         with refusals():
+            if template:
+                files[PROJECT_FILE] += TEMPLATE
             files[REQUIREMENTS] = requirements(Path(constraints) if constraints else None)
             write_files(Path.cwd(), files)
     except FaultError as error:
         sys.exit(f"init: {error}")
+    if template:
+        print(f"init: {len(files)} files. A site is made of them by: pulumi new {Path.cwd()}")
+        return
     print(f"init: {len(files)} files. Read README.md; next: gpu-cluster up --stack {_TRIAL}")
 
 
@@ -70,6 +93,7 @@ def values_of(stacks: Sequence[str], owners: str) -> dict[str, str]:
     return {
         "STACKS": ", ".join(every),
         "FIRST": every[0],
+        "TRIAL": _TRIAL,
         "STACK_LIST": ", ".join(every),
         "REAL_LIST": ", ".join(real),
         "REAL_STACKS": json.dumps(real),

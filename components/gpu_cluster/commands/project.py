@@ -12,6 +12,10 @@ Source: pulumi/pulumi, sdk/go/common/tokens, ParseStackName.
 """
 
 
+PROJECT = "gpu-cluster"
+"""Name of the project in `Pulumi.yaml`, a folder of a local backend."""
+
+
 def find_project(start: Path) -> Path:
     """Return the nearest folder with a `Pulumi.yaml`, upwards; the start itself if there is none.
 
@@ -34,11 +38,29 @@ def stack_names(folder: Path) -> list[str]:
     )
 
 
+def require_project_name() -> None:
+    """Check that the project is called as names in the state call it; exit with 1 if it is not."""
+    import sys
+
+    try:
+        text = (ROOT / "Pulumi.yaml").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    if (found := re.search(r"^name:[ ]*[\"']?([\w.-]+)", text, re.MULTILINE)) and found[
+        1
+    ] != PROJECT:
+        sys.exit(
+            f"Pulumi.yaml: found name {found[1][:100]}; wanted: {PROJECT}, which is part of all "
+            f"names in the state; cure: write name: {PROJECT}"
+        )
+
+
 def require_stack_file(name: str) -> None:
     """Check that a stack has a file, before anything is imported that takes time.
 
     Exit with 1 if there is none; the message names the stacks that exist.
     """
+    require_project_name()
     if NAME.fullmatch(name) and (ROOT / f"Pulumi.{name}.yaml").is_file():
         return
     import difflib

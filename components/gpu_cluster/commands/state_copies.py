@@ -16,7 +16,8 @@ from pathlib import Path
 from pulumi import automation
 
 from gpu_cluster.change.file import replace_text
-from gpu_cluster.commands.backend import PROJECT, backend_folder
+from gpu_cluster.commands.backend import backend_folder
+from gpu_cluster.commands.project import PROJECT
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.machine.folders import make_private
 

@@ -233,12 +233,14 @@ VERBS = (
         (
             "init --forge github --stacks prod --owners @org/gpu",
             "init --forge gitlab --constraints gpu-cluster-constraints.txt",
+            "init --template",
         ),
         (
             Option("forge", "where the repository is hosted", "FORGE", ("github", "gitlab")),
             Option("stacks", "names of the stacks of real clusters, with commas", "NAMES"),
             Option("owners", "who must review changes, such as @org/gpu", "OWNERS"),
             Option("constraints", "the release's constraints file with hashes", FILE, kind="file"),
+            Option("template", "write a template for `pulumi new` in place of a site"),
         ),
         group=BEGIN,
         has_data=False,

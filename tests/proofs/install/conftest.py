@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.commands.verbs import VERBS
+from gpu_cluster.settings.platform import NAMES as PLATFORMS
 from maintenance.constraints import constraints
 from tests.fixtures.wheels import build
-from tests.proofs.install.site import Site, index, install, make_cache, make_site
+from tests.proofs.install.site import RAN, Site, index, install, make_cache, make_site
 
-PACKAGES, VERBS, FILES, UP, MOVED, CLONE = "packages", "verb", "files", "up", "moved", "clone"
+PACKAGES, FILES, UP, MOVED, TOLD, CLONE = "packages", "files", "up", "moved", "told", "clone"
 """Properties by which a test says what it showed."""
 
 _shown: dict[str, list[str]] = {}
@@ -31,16 +33,30 @@ def address(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.fixture(scope="session")
+def running(site: Site) -> Site:
+    """Return the site with its stack `dev` up."""
+    site.succeeds("up")
+    return site
+
+
+@pytest.fixture(scope="session")
+def constraints_file(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the constraints file of the release."""
+    file = tmp_path_factory.mktemp("release") / "constraints.txt"
+    file.write_text(constraints(wheels.values()))
+    return file
+
+
+@pytest.fixture(scope="session")
 def site(
-    wheels: dict[str, Path], address: str, tmp_path_factory: pytest.TempPathFactory
+    constraints_file: Path, address: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Site]:
     """Yield a site that `init` wrote; its embedded cluster is removed at the end."""
     place = tmp_path_factory.mktemp("install")
     made = make_site(place, make_cache(place / "cache"))
     install(made, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
-    file = place / "constraints.txt"
-    file.write_text(constraints(wheels.values()))
-    made.succeeds("init", "--stacks", "prod", "--owners", "@org/gpu", "--constraints", str(file))
+    options = ("--stacks", "prod", "--owners", "@org/gpu")
+    made.succeeds("init", *options, "--constraints", str(constraints_file))
     yield made
     made.run("gpu-cluster", "down")
 
@@ -56,11 +72,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print the numbers of what ran."""
     if UP not in _shown:
         return
-    verbs = [value for value in _shown.get(VERBS, []) if value.endswith(" works")]
     of_clone = ", ".join(_shown.get(CLONE, ["unknown"]))
+    every = {verb.name for verb in VERBS}
     terminalreporter.write_line(
-        f"install: {_shown[PACKAGES][0]} packages, {len(verbs)} of {len(_shown.get(VERBS, []))} "
-        f"verbs from wheels, site of {_shown[FILES][0]} files {', '.join(_shown[UP])}, "
-        f"{len(_shown.get(MOVED, []))} stacks moved with 0 changes, "
-        f"{of_clone} files of the clone used"
+        f"install: {_shown[PACKAGES][0]} packages, {len(RAN & every)} of {len(every)} verbs from "
+        f"wheels, site of {_shown[FILES][0]} files {', '.join(_shown[UP])}, "
+        f"{len(_shown.get(MOVED, []))} of {len(PLATFORMS)} stacks moved with 0 changes, "
+        f"{len(_shown.get(TOLD, []))} upgrade told, {of_clone} files of the clone used"
     )
+    if missing := every - RAN:
+        terminalreporter.write_line(f"only their help: {', '.join(sorted(missing))}")

@@ -13,9 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpu_cluster.commands.tools import PLUGINS
 from gpu_cluster_lab import toolchain
 
 LIMIT = 600
+RAN: set[str] = set()
+"""Verbs that succeeded in a site, other than for their help."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -70,12 +73,21 @@ class Site:
         """Run a verb, which must succeed; return what it prints."""
         done = self.run("gpu-cluster", *words, **more)
         assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr, done.stderr
+        RAN.add(words[0])
         return done.stdout
 
 
 def last(text: str) -> str:
     """Return the last line of a text."""
     return text.rstrip().rpartition("\n")[2]
+
+
+def pulumi_path(site: Site) -> str:
+    """Return PATH with a site's environment, and with Pulumi and its plugins of the toolchain."""
+    tools = toolchain.ensure("pulumi", "pulumi-language-python", *PLUGINS)
+    folders = dict.fromkeys(str(tool.path.parent) for tool in tools.values())
+    return os.pathsep.join([str(site.folder / "venv" / "bin"), *folders, PATH])
 
 
 def make_site(place: Path, cache: Path) -> Site:
@@ -127,6 +139,13 @@ def install(site: Site, address: str, names: Iterable[str]) -> None:
     target = ["--python", str(environment / "bin" / "python"), "install", "--no-deps"]
     index = ["--index-url", address, "--no-cache-dir"]
     subprocess.run([*pip, *target, *index, *names], check=True)
+
+
+def uninstall(site: Site, names: Iterable[str]) -> None:
+    """Uninstall packages from a site's environment."""
+    python = str(site.folder / "venv" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    subprocess.run([*pip, "--python", python, "uninstall", "--yes", *names], check=True)
 
 
 @contextmanager

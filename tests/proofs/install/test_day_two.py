@@ -1,0 +1,299 @@
+"""What people do with a deployed stack works in a site: look, hand over, bring a state back."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_cluster.kubernetes.api import Client, connect
+from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from gpu_cluster_lab.simulator.ports import free_ports
+from tests.commands.evidence.forged import write_keys
+from tests.policies.check.samples import BAD
+from tests.proofs.install.site import Site, install, last, make_cache, make_site, pulumi_path
+
+pytestmark = pytest.mark.full
+
+Json = dict[str, Any]
+CONTEXT = "gpu-cluster-dev"
+POD: Json = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "train", "namespace": "default"},
+    "spec": {
+        "containers": [
+            {
+                "name": "train",
+                "image": "example.com/train:1",
+                "resources": {"limits": {"nvidia.com/gpu": 64}},
+            }
+        ]
+    },
+}
+
+
+def kubeconfig(site: Site, stack: str = "dev") -> Path:
+    """Return the kubeconfig of an embedded cluster of the site."""
+    return Path(site.environment["GPU_CLUSTER_CACHE"], "embedded", stack, "kubeconfig")
+
+
+def ask(
+    site: Site, question: Callable[[Client], Coroutine[Any, Any, Any]], stack: str = "dev"
+) -> Any:
+    """Run a coroutine with a client of an embedded cluster."""
+
+    async def run() -> Any:
+        async with connect(f"gpu-cluster-{stack}") as client:
+            return await question(client)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(kubeconfig(site, stack)))
+        return asyncio.run(run())
+
+
+def pods(site: Site) -> set[str]:
+    """Return the UIDs of the device plugin's pods."""
+    path = "namespaces/nvidia-device-plugin/pods"
+    listed = ask(site, lambda client: client.request("GET", path))
+    return {item["metadata"]["uid"] for item in listed["items"]}
+
+
+def real_stack(site: Site, folder: Path) -> dict[str, str]:
+    """Return the environment of a stack whose cluster is not the stack's embedded cluster."""
+    passphrase = folder / "passphrase"
+    passphrase.write_text("correct horse battery staple\n")
+    charts = site.run(
+        "python", "-c", "import gpu_cluster_lab.simulator as s; print(s.__path__[0])"
+    ).stdout.strip()
+    return {
+        "KUBECONFIG": str(kubeconfig(site)),
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(passphrase),
+        "GPU_CHARTS": site.environment.get("GPU_CHARTS", f"{charts}/charts"),
+    }
+
+
+def test_why_and_who_say_what_a_waiting_pod_lacks(running: Site) -> None:
+    create = "namespaces/default/pods"
+    ask(running, lambda client: client.request("POST", create, body=POD))
+    try:
+        text = running.succeeds("why", "default/train")
+        assert "64" in text
+        assert "nvidia.com/gpu" in text
+        assert "0 of 32 held" in last(running.succeeds("who"))
+    finally:
+        ask(running, lambda client: client.request("DELETE", f"{create}/train"))
+
+
+def test_an_edit_has_its_comment(running: Site) -> None:
+    file = running.folder / "Pulumi.dev.yaml"
+    before = file.read_text()
+    try:
+        file.write_text(before.replace("gpu-[1-4]", "gpu-[1-3]"))
+        running.succeeds("preview", "--file", "change.json")
+        text = running.succeeds("comment", "--change", "change.json")
+    finally:
+        file.write_text(before)
+        (running.folder / "change.json").unlink(missing_ok=True)
+    assert "32 → 24 GPUs" in text
+    assert "`pools[a100].nodes`" in text
+
+
+def test_evidence_is_signed_and_verified(running: Site) -> None:
+    write_keys(running.folder)
+    running.succeeds("evidence", "--key", "evidence.key")
+    file = ("--file", "evidence-dev.json", "--public", "evidence.pub", "--simulated")
+    assert "holds" in last(running.succeeds("verify-evidence", *file))
+    for name in ("evidence.key", "evidence.pub", "evidence-dev.json"):
+        (running.folder / name).unlink()
+
+
+@pytest.mark.promise(
+    "A state that was lost comes back from the copy that a run kept, with its passphrase."
+)
+def test_state_and_passphrase_come_back_from_their_copies(running: Site) -> None:
+    cache = Path(running.environment["GPU_CLUSTER_CACHE"])
+    backend = cache / "embedded" / "state" / ".pulumi"
+    state = backend / "stacks" / "gpu-cluster" / "dev.json"
+    passphrase, salt = cache / "passphrase", cache / "embedded" / "dev.salt"
+    kept = passphrase.read_text(), salt.read_text()
+    running.succeeds("up")
+    copies = sorted((backend / "copies" / "gpu-cluster" / "dev").iterdir())
+    assert copies
+    state.unlink()
+    passphrase.write_text("another\n")
+    lost = running.run("gpu-cluster", "preview")
+    assert "preview: 19 same" not in lost.stdout
+    state.unlink(missing_ok=True)
+    passphrase.write_text(kept[0])
+    salt.write_text(kept[1])
+    running.shell(
+        'eval "$(venv/bin/gpu-cluster env)" && (pulumi stack init dev || true) && '
+        f"pulumi stack import --file '{copies[-1]}'"
+    )
+    # The engine wrote the salt of the new stack into the file.
+    restore_file(running)
+    assert "preview: 19 same" in last(running.succeeds("preview"))
+
+
+def restore_file(site: Site) -> None:
+    """Remove the engine's salt from the stack file of the embedded stack."""
+    file = site.folder / "Pulumi.dev.yaml"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(line for line in lines if not line.startswith("encryptionsalt")))
+
+
+@pytest.mark.promise("A site hands a running cluster back, and takes it over, without a restart.")
+def test_a_cluster_is_handed_back_and_taken_over_without_a_restart(
+    running: Site, tmp_path: Path
+) -> None:
+    before = pods(running)
+    assert before
+    assert "the whole stack handed back" in last(running.succeeds("leave"))
+    real = real_stack(running, tmp_path)
+    running.succeeds("adopt", "--stack", "lab", "--context", CONTEXT, **real)
+    done = last(running.succeeds("up", "--stack", "lab", **real))
+    assert done.startswith("up: 32 of 32 GPUs simulated, "), done
+    assert ", 0 resources changed" in last(running.succeeds("up", "--stack", "lab", **real))
+    assert "nothing to do" in last(running.succeeds("status", "--stack", "lab", **real))
+    assert "handed back" in last(running.succeeds("leave", "--stack", "lab", **real))
+    assert pods(running) == before
+    (running.folder / "Pulumi.lab.yaml").unlink()
+    running.succeeds("down")
+
+
+@pytest.mark.promise(
+    "Plain pulumi previews, creates, refreshes and destroys a stack in a site without the lab."
+)
+def test_pulumi_by_itself_brings_a_stack_up_and_takes_it_down(
+    site: Site, address: str, tmp_path: Path
+) -> None:
+    (site.folder / "Pulumi.plain.yaml").write_text(
+        (site.folder / "Pulumi.dev.yaml").read_text().replace("-dev}", "-plain}")
+    )
+    site.succeeds("start", "--stack", "plain")
+    alone = make_site(tmp_path / "alone", make_cache(tmp_path / "cache"))
+    try:
+        install(alone, address, ("gpu-rules", "gpu-cluster"))
+        for name in ("Pulumi.yaml", "__main__.py"):
+            (alone.folder / name).write_text((site.folder / name).read_text())
+        text = (site.folder / "Pulumi.plain.yaml").read_text()
+        (alone.folder / "Pulumi.prod.yaml").write_text(text)
+        (tmp_path / "state").mkdir()
+        more = real_stack(site, tmp_path) | {
+            "KUBECONFIG": str(kubeconfig(site, "plain")),
+            "PULUMI_BACKEND_URL": f"file://{tmp_path}/state",
+            "PULUMI_STACK": "prod",
+            "PATH": pulumi_path(alone),
+        }
+        pack = '--policy-pack "$(gpu-cluster policy-pack)"'
+        alone.shell("pulumi stack init prod", **more)
+        assert "32" in alone.shell(f"pulumi preview {pack}", **more)
+        alone.shell(f"pulumi up --yes --skip-preview {pack}", **more)
+        gpus = json.loads(alone.shell_out(["pulumi", "stack", "output", "gpus", "--json"], "", more)
+                          .stdout)  # fmt: skip
+        assert gpus["simulated"] == 32
+        alone.shell(f"pulumi up --yes --expect-no-changes {pack}", **more)
+        alone.shell("pulumi refresh --yes --expect-no-changes", **more)
+        alone.shell("pulumi destroy --yes", **more)
+        left = ask(site, lambda client: client.request("GET", "namespaces"), "plain")
+        names = {item["metadata"]["name"] for item in left["items"]}
+        assert "nvidia-device-plugin" not in names
+    finally:
+        done = site.run("gpu-cluster", "down", "--stack", "plain")
+        (site.folder / "Pulumi.plain.yaml").unlink()
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_rules_work_alone(address: str, tmp_path: Path) -> None:
+    alone = make_site(tmp_path / "rules", tmp_path / "none")
+    install(alone, address, ("gpu-rules",))
+    (alone.folder / "bad.yaml").write_text(BAD)
+    done = alone.run("gpu-rules", "check", "bad.yaml")
+    assert (done.returncode, "mandatory GPU001" in done.stdout) == (1, True), done.stderr
+    assert alone.run("python", "-c", "import gpu_cluster").returncode == 1
+
+
+HOSTED = """\
+config:
+  pulumi:disable-default-providers: [kubernetes]
+  gpu-cluster:cluster:
+    version: v1
+    kubernetes: {{context: gpu-cluster-hosted}}
+    platform: device-plugin
+    stateCopies: 2
+    pools:
+      - {{name: a100, nodes: [gpu-1], gpusPerNode: 8}}
+    hosts:
+      - {{name: gpu-1, address: 127.0.0.1, port: {port}}}
+"""
+"""A stack with a host, without its key."""
+
+
+def host_files(root: Path) -> dict[str, bytes]:
+    """Return the contents of a host's files in /etc, by path."""
+    files = (path for path in (root / "etc").rglob("*") if not path.is_symlink())
+    return {str(path): path.read_bytes() for path in files if path.is_file()}
+
+
+@pytest.mark.promise("The files that a host keeps for its undo are saved, and brought back.")
+def test_the_backups_of_a_host_come_back_and_its_files_are_restored(
+    site: Site, tmp_path: Path
+) -> None:
+    """Also runs the verbs for hosts: host-keys, probe-key, forget, and those of previews in CI."""
+    (port,) = free_ports(1)
+    file = site.folder / "Pulumi.hosted.yaml"
+    file.write_text(HOSTED.format(port=port))
+    cache, of_stack = Path(site.environment["GPU_CLUSTER_CACHE"]), ("--stack", "hosted")
+    try:
+        site.succeeds("start", *of_stack)
+        scanned = site.succeeds("host-keys", *of_stack)
+        code = re.search(r"--confirm ([0-9a-f]+)", scanned)
+        assert code is not None, scanned
+        site.succeeds("host-keys", *of_stack, "--confirm", code[1])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("GPU_CLUSTER_CACHE", str(cache))
+            root = simulated_hosts.root_of("hosted", "gpu-1")
+        assert root is not None
+        before = host_files(root)
+        assert last(site.succeeds("up", *of_stack)).startswith("up: 8 of 8 GPUs simulated, ")
+        assert host_files(root) != before
+        key = cache / "embedded" / "hosted" / "id_ed25519"
+        ssh = (
+            f"ssh -q -i '{key}' -p {port} -o StrictHostKeyChecking=no "
+            "-o UserKnownHostsFile=/dev/null root@127.0.0.1"
+        )
+        site.shell(f"{ssh} tar -C / -czf - var/lib/gpu-cluster > gpu-1.backups.tar.gz")
+        shutil.rmtree(root / "var" / "lib" / "gpu-cluster")
+        site.shell(f"{ssh} tar -C / -xzf - < gpu-1.backups.tar.gz")
+        assert ", 0 resources changed" in last(site.succeeds("up", *of_stack))
+        site.succeeds("destroy", *of_stack)
+        assert host_files(root) == before
+        site.succeeds("up", *of_stack)
+        copied = {
+            "PREVIEW_BACKEND_URL": f"file://{tmp_path}/previews",
+            "PREVIEW_PASSPHRASE": "of previews",
+        }
+        (tmp_path / "previews").mkdir()
+        site.succeeds("preview-state", *of_stack, **copied)
+        site.succeeds("preview-secrets", *of_stack)
+        site.succeeds("forget", "gpu-1", *of_stack)
+        copies = cache / "embedded" / "state" / ".pulumi" / "copies" / "gpu-cluster" / "hosted"
+        assert len(list(copies.iterdir())) == 2
+    finally:
+        done = site.run("gpu-cluster", "down", *of_stack)
+        for left in ("Pulumi.hosted.yaml", "gpu-1.backups.tar.gz"):
+            (site.folder / left).unlink(missing_ok=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_new_stack_file_is_written(site: Site) -> None:
+    words = ("--nodes", "gpu-[1-4]", "--gpus", "8", "--context", "my-cluster")
+    site.succeeds("new", "--stack", "fresh", *words)
+    (site.folder / "Pulumi.fresh.yaml").unlink()
