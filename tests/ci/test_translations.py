@@ -15,9 +15,12 @@ ENGLISH = TUTORIAL.read_text(encoding="utf-8")
 MARK = "<!-- not run: needs a cluster with GPUs -->\n"
 CHANGES = {
     "command": ("sed -i 's/gpu-", "sed -i 's/node-"),
-    "order of commands": ("make who\nmake status\n", "make status\nmake who\n"),
+    "order of commands": (
+        "gpu-cluster who\ngpu-cluster status\n",
+        "gpu-cluster status\ngpu-cluster who\n",
+    ),
     "output": ("24 resources changed, 13 s", "25 resources changed, 13 s"),
-    "language of a block": ("```sh\nmake up\n", "```bash\nmake up\n"),
+    "language of a block": ("```sh\ngpu-cluster up\n", "```bash\ngpu-cluster up\n"),
     "mark": (MARK, ""),
     "reason of a mark": (MARK, MARK.replace("GPUs", "hosts")),
     "link": ("](../how-to/backends.md)", "](../how-to/air-gap.md)"),

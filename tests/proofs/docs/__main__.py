@@ -34,7 +34,9 @@ LINKED = ("tools", "roots")
 """Folders of this machine's cache that the proof's cache links to."""
 KEYS = ("id_ed25519", "gpu-cluster")
 """Names of the SSH keys that the pages read."""
-CHANGING = re.compile(r"make (?:up|down|leave|destroy)|make start\b|kubectl|lab\.simulator")
+CHANGING = re.compile(
+    r"(?:make|gpu-cluster) (?:up|down|leave|destroy|start)\b|kubectl|lab\.simulator"
+)
 """Commands after which the embedded cluster may not be as after `make up`."""
 OURS = re.compile(r"PULUMI_|GPU_|KUBECONFIG|STACK$|MAKE|MFLAGS")
 """Beginnings of variables that a user's shell does not have."""
@@ -92,7 +94,13 @@ class Reader:
     def environment(self) -> dict[str, str]:
         """Return the environment of a new shell of the user."""
         kept = {name: value for name, value in os.environ.items() if not OURS.match(name)}
-        return {**kept, "HOME": str(self.home), "GPU_CLUSTER_CACHE": str(self.cache)}
+        return {
+            **kept,
+            "HOME": str(self.home),
+            "GPU_CLUSTER_CACHE": str(self.cache),
+            # The pages name the installed command, as an activated environment has it.
+            "PATH": os.pathsep.join([str(self.project / "venv" / "bin"), os.environ["PATH"]]),
+        }
 
     def shell(self, script: str, name: str) -> tuple[int, list[str]]:
         """Run a script; return its exit code and the lines that it writes to descriptor 3.

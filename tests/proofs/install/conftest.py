@@ -11,7 +11,15 @@ from gpu_cluster.commands.verbs import VERBS
 from gpu_cluster.settings.platform import NAMES as PLATFORMS
 from maintenance.constraints import constraints
 from tests.fixtures.wheels import build
-from tests.proofs.install.site import RAN, Site, index, install, make_cache, make_site
+from tests.proofs.install.site import (
+    RAN,
+    Site,
+    index,
+    install,
+    make_cache,
+    make_site,
+    use_free_ports,
+)
 
 PACKAGES, FILES, UP, MOVED, TOLD, CLONE = "packages", "files", "up", "moved", "told", "clone"
 """Properties by which a test says what it showed."""
@@ -57,6 +65,7 @@ def site(
     install(made, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
     options = ("--stacks", "prod", "--owners", "@org/gpu")
     made.succeeds("init", *options, "--constraints", str(constraints_file))
+    use_free_ports(made)
     yield made
     made.run("gpu-cluster", "down")
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpu_cluster.commands.tools import PLUGINS
 from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.ports import free_ports
 
 LIMIT = 600
 RAN: set[str] = set()
@@ -139,6 +140,16 @@ def install(site: Site, address: str, names: Iterable[str]) -> None:
     target = ["--python", str(environment / "bin" / "python"), "install", "--no-deps"]
     index = ["--index-url", address, "--no-cache-dir"]
     subprocess.run([*pip, *target, *index, *names], check=True)
+
+
+def use_free_ports(site: Site) -> None:
+    """Change the ports of the hosts of stack `dev`: another stack of this machine may use them."""
+    file = site.folder / "Pulumi.dev.yaml"
+    text = file.read_text()
+    for declared, port in zip(("22101", "22102"), free_ports(2), strict=True):
+        assert declared in text
+        text = text.replace(declared, str(port))
+    file.write_text(text)
 
 
 def uninstall(site: Site, names: Iterable[str]) -> None:
