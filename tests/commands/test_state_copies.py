@@ -77,3 +77,15 @@ def test_nothing_is_copied_without_resources_or_if_no_copy_is_wanted(
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
     assert keep_copy(stack_with(monkeypatch), of(1)) is None
     assert not backend.exists()
+
+
+def test_a_clock_that_was_set_back_does_not_make_a_new_copy_the_oldest(
+    backend: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stack = stack_with(monkeypatch, stateCopies=1)
+    backend.mkdir(parents=True)
+    (backend / "000007-2999-01-01T00.00.00Z.json").write_text("{}")
+    copy = keep_copy(stack, of(1))
+    assert copy is not None
+    assert copy.name.startswith("000008-")
+    assert [path.name for path in backend.iterdir()] == [copy.name]

@@ -26,6 +26,7 @@ BY_THE_CLOCK = {
     "components/gpu_cluster/commands/environment.py": "files of runs that are gone, by their age",
     "components/gpu_cluster/commands/evidence/__main__.py": "a stamp",
     "components/gpu_cluster/commands/forges/forge.py": "a forge's limit; the wait is bounded",
+    "components/gpu_cluster/commands/state_copies.py": "a stamp",
     "components/gpu_cluster/commands/validate.py": "a stamp",
     "components/gpu_cluster/commands/verify_evidence.py": "the date until which evidence holds",
     "components/gpu_cluster/commands/who.py": "ages of pods",

@@ -45,8 +45,10 @@ def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
     text = json.dumps({"version": state.version, "deployment": state.deployment})
     copies = copies_in(folder)
     if not copies or copies[0].read_text(encoding="utf-8") != text:
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H-%M-%S.%fZ")
-        copies.insert(0, folder / f"{moment}.json")
+        # The number gives the order, because a clock may be set back.
+        number = int(copies[0].name.partition("-")[0]) + 1 if copies else 1
+        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H.%M.%SZ")
+        copies.insert(0, folder / f"{number:06}-{moment}.json")
         replace_text(copies[0], text)
     for old in copies[wanted:]:
         old.unlink(missing_ok=True)
@@ -55,4 +57,4 @@ def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
 
 def copies_in(folder: Path) -> list[Path]:
     """Return the copies in a folder, the newest first."""
-    return sorted(folder.glob("*.json"), reverse=True)
+    return sorted(folder.glob("[0-9]*-*.json"), reverse=True)
