@@ -57,6 +57,7 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
         *("settings.effects:EFFECTS", "change.lines:SECTIONS"),
         *("programs:PROGRAMS", "desired.parts:Part", "observed.table:HEAD"),
         *("inspection.document:DIGESTED", "package.packaged:_EACH", "package.packaged:_SERVING"),
+        *("package.schema:WITH_DEFAULTS",),
     ),
     "systems with a package manager, and software with an end of support": (
         *("hosts.preflight:SYSTEMS", "hosts.preflight:FIRST_WITH_DNF", "settings.support:CLAIMS"),

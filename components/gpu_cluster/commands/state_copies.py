@@ -23,6 +23,8 @@ from gpu_cluster.machine.folders import make_private
 
 FOLDER = "copies"
 """Folder of the copies in the backend. The engine reads and removes only folders of its own."""
+DIGITS = 6
+"""Digits of the number at the beginning of a copy's name."""
 
 
 def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
@@ -46,9 +48,9 @@ def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
     copies = copies_in(folder)
     if not copies or copies[0].read_text(encoding="utf-8") != text:
         # The number gives the order, because a clock may be set back.
-        number = int(copies[0].name.partition("-")[0]) + 1 if copies else 1
+        number = int(copies[0].name[:DIGITS]) + 1 if copies else 1
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H.%M.%SZ")
-        copies.insert(0, folder / f"{number:06}-{moment}.json")
+        copies.insert(0, folder / f"{number:0{DIGITS}}-{moment}.json")
         replace_text(copies[0], text)
     for old in copies[wanted:]:
         old.unlink(missing_ok=True)

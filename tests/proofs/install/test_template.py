@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,11 @@ def test_pulumi_makes_the_site_of_the_template(
     command = site.folder / "venv" / "bin" / "gpu-cluster"
     words = f"--owners @org/gpu --constraints '{constraints_file}'"
     site.shell(f"cd '{template}' && '{command}' init --template {words}")
-    more = {"PATH": pulumi_path(site), "PULUMI_BACKEND_URL": f"file://{tmp_path}"}
+    more = {
+        "PATH": pulumi_path(site),
+        "PULUMI_BACKEND_URL": f"file://{tmp_path}",
+        "GPU_CLUSTER_PYTHON": sys.executable,
+    }
     line = f"cd '{made}' && pulumi new '{template}' --generate-only --yes --non-interactive"
     site.shell(line, **more)
     wanted, found = files_of(template), files_of(made)
