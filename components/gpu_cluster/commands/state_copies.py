@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,10 +48,7 @@ def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
     text = json.dumps({"version": state.version, "deployment": state.deployment})
     copies = copies_in(folder)
     if not copies or copies[0].read_text(encoding="utf-8") != text:
-        # The number gives the order, because a clock may be set back.
-        number = int(copies[0].name[:DIGITS]) + 1 if copies else 1
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H.%M.%SZ")
-        copies.insert(0, folder / f"{number:0{DIGITS}}-{moment}.json")
+        copies.insert(0, folder / _name_after(copies))
         replace_text(copies[0], text)
     for old in copies[wanted:]:
         old.unlink(missing_ok=True)
@@ -60,3 +58,13 @@ def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
 def copies_in(folder: Path) -> list[Path]:
     """Return the copies in a folder, the newest first."""
     return sorted(folder.glob("[0-9]*-*.json"), reverse=True)
+
+
+def _name_after(copies: Sequence[Path]) -> str:
+    """Return the name of a new copy; its number gives the order, because a clock may be set back.
+
+    Args:
+        copies: The copies, the newest first.
+    """
+    number = int(copies[0].name[:DIGITS]) + 1 if copies else 1
+    return f"{number:0{DIGITS}}-{datetime.now(UTC):%Y-%m-%dT%H.%M.%SZ}.json"
