@@ -122,6 +122,15 @@ def test_a_kubeconfig_of_another_cluster_is_refused_when_it_is_known(program: Pr
     assert CANARY not in shown + program.pulumi("stack", "export")
 
 
+@pytest.mark.promise("The engine loads the plugin of a clone, and installs nothing.")
+def test_the_plugin_of_a_clone_is_loaded_without_an_installation(program: Program) -> None:
+    plugin = str(ROOT / "package" / "pulumi-resource-gpucluster")
+    shown = program.pulumi("package", "get-schema", plugin, stack=False)
+    assert '"gpucluster:index:GpuCluster"' in shown
+    assert "Requirement already satisfied" not in shown
+    assert "nstalling" not in shown
+
+
 @pytest.mark.promise("The engine loads the installed plugin, and installs nothing.")
 def test_the_engine_loads_the_plugin_of_the_installed_package(
     program: Program, tmp_path: Path
