@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 
 from gpu_cluster.base import yaml_file
+from gpu_cluster.commands import init
 from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script
@@ -126,9 +129,15 @@ def main() -> None:
     faulty += _check_scripts([shellcheck], "bash", workflow_scripts())
     for name in faulty:
         print(f"shellcheck: faults above in: {name}", file=sys.stderr)
-    actionlint = toolchain.ensure("actionlint")["actionlint"].path
-    checked = subprocess.run([str(actionlint), *map(str, WORKFLOWS)], cwd=ROOT).returncode
-    sys.exit(1 if files or faulty or checked else 0)
+    actionlint = str(toolchain.ensure("actionlint")["actionlint"].path)
+    checked = subprocess.run([actionlint, *map(str, WORKFLOWS)], cwd=ROOT).returncode
+    with tempfile.TemporaryDirectory() as folder:
+        site = Path(folder)
+        init.write_files(site, init.site_files("github", init.values_of(("prod",), "")))
+        # actionlint finds the workflows of a repository by its folder `.git`.
+        (site / ".git").mkdir()
+        of_site = subprocess.run([actionlint], cwd=site).returncode
+    sys.exit(1 if files or faulty or checked or of_site else 0)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def site(
     """Yield a site that `init` wrote; its embedded cluster is removed at the end."""
     place = tmp_path_factory.mktemp("install")
     made = make_site(place, make_cache(place / "cache"))
-    install(made, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
+    install(made.venv, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
     options = ("--stacks", "prod", "--owners", "@org/gpu")
     made.succeeds("init", *options, "--constraints", str(constraints_file))
     use_free_ports(made)

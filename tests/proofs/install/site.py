@@ -35,6 +35,11 @@ class Site:
     folder: Path
     environment: dict[str, str]
 
+    @property
+    def venv(self) -> Path:
+        """Return the site's virtual environment."""
+        return self.folder / "venv"
+
     def run(
         self, *command: str | Path, given: str = "", **more: str
     ) -> subprocess.CompletedProcess[str]:
@@ -120,8 +125,8 @@ def make_cache(cache: Path) -> Path:
     return cache
 
 
-def install(site: Site, address: str, names: Iterable[str]) -> None:
-    """Make a site's environment, and install packages from an index.
+def install(environment: Path, address: str, names: Iterable[str]) -> None:
+    """Make a virtual environment unless it exists, and install packages from an index.
 
     The packages of others are those of this environment: the index has only this project's.
 
@@ -129,8 +134,7 @@ def install(site: Site, address: str, names: Iterable[str]) -> None:
         address: Address of the index.
         names: Requirements, such as ``gpu-cluster==0.1.0``.
     """
-    environment = site.folder / "venv"
-    if not environment.exists():
+    if not (environment / "bin").exists():
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
         (packages,) = environment.glob("lib/python*/site-packages")
         others = next(path for path in sys.path if path.endswith("site-packages"))

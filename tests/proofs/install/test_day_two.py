@@ -182,7 +182,7 @@ def test_pulumi_by_itself_brings_a_stack_up_and_takes_it_down(
     site.succeeds("start", "--stack", "plain")
     alone = make_site(tmp_path / "alone", make_cache(tmp_path / "cache"))
     try:
-        install(alone, address, ("gpu-rules", "gpu-cluster"))
+        install(alone.venv, address, ("gpu-rules", "gpu-cluster"))
         for name in ("Pulumi.yaml", "__main__.py"):
             (alone.folder / name).write_text((site.folder / name).read_text())
         text = (site.folder / "Pulumi.plain.yaml").read_text()
@@ -218,7 +218,7 @@ def test_pulumi_by_itself_brings_a_stack_up_and_takes_it_down(
 
 def test_the_rules_work_alone(address: str, tmp_path: Path) -> None:
     alone = make_site(tmp_path / "rules", tmp_path / "none")
-    install(alone, address, ("gpu-rules",))
+    install(alone.venv, address, ("gpu-rules",))
     (alone.folder / "bad.yaml").write_text(BAD)
     done = alone.run("gpu-rules", "check", "bad.yaml")
     assert (done.returncode, "mandatory GPU001" in done.stdout) == (1, True), done.stderr

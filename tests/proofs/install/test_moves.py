@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_cluster.commands.backend import recorded_resources
 from gpu_cluster.commands.files import copy_project
 from gpu_cluster_lab.simulator.hosts import host_public_key
 from gpu_cluster_lab.simulator.ports import free_ports
@@ -36,11 +36,9 @@ def declared(stack: str, way: str) -> dict[str, Any]:
 
 
 def names_of(site: Site, stack: str) -> set[str]:
-    """Return the URNs in a stack's state."""
-    line = f'eval "$(venv/bin/gpu-cluster env --stack {stack})" && pulumi stack export'
-    exported = site.shell_out(["sh", "-c", line], "", {})
-    assert exported.returncode == 0, exported.stderr
-    return {item["urn"] for item in json.loads(exported.stdout)["deployment"]["resources"]}
+    """Return the URNs in a stack's state, which clone and site share."""
+    backend = Path(site.environment["GPU_CLUSTER_CACHE"], "embedded", "state", ".pulumi")
+    return {str(item["urn"]) for item in recorded_resources(backend, stack)}
 
 
 @pytest.mark.full
@@ -63,6 +61,7 @@ def test_a_stack_of_a_clone_moves_to_a_site_without_change(
         assert last(done.stdout).startswith(f"up: {ways.ALL} of {ways.ALL} GPUs simulated, ")
         shutil.copy(file, site.folder)
         before = names_of(site, stack)
+        assert before
         previewed = last(site.succeeds("preview", "--stack", stack))
         assert re.match(r"preview: \d+ same; ", previewed), previewed
         assert ", 0 resources changed" in last(site.succeeds("up", "--stack", stack))

@@ -68,7 +68,7 @@ def test_a_site_is_upgraded_told_what_changes_and_uninstalled(
     newer = build(tmp_path / "next", NEXT, EDITS)
     site = make_site(tmp_path / "site", make_cache(tmp_path / "cache"))
     with index([*wheels.values(), *newer.values()], tmp_path / "index") as address:
-        install(site, address, (f"{name}=={declared()}" for name in PACKAGES))
+        install(site.venv, address, (f"{name}=={declared()}" for name in PACKAGES))
         file = tmp_path / "constraints.txt"
         file.write_text(constraints(wheels.values()))
         site.succeeds("init", "--forge", "gitlab", "--constraints", str(file))
@@ -79,7 +79,7 @@ def test_a_site_is_upgraded_told_what_changes_and_uninstalled(
             assert last(site.succeeds("up")).startswith("up: 32 of 32 GPUs simulated, ")
             assert "nothing to upgrade" in site.succeeds("upgrade-check")
             require(site, newer)
-            install(site, address, (f"{name}=={NEXT}" for name in PACKAGES))
+            install(site.venv, address, (f"{name}=={NEXT}" for name in PACKAGES))
             _is_told_before_the_edit(site)
             stack.write_text(stack.read_text().replace("timeoutSeconds", "timeLimitSeconds"))
             previewed = site.succeeds("preview", "--file", "change.json")
