@@ -255,7 +255,7 @@ test-reach: $(VENV) ## prove the components in programs of other people; the las
 
 .PHONY: test-install
 test-install: $(VENV) ## prove a site that has only the wheels of a release; the last line counts
-	@$(call proof,install,-m '')
+	@$(call proof,install,-m '' -n 2 --dist loadfile)
 
 .PHONY: test-change
 test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts

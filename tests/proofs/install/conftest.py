@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +13,7 @@ from maintenance.constraints import constraints
 from tests.fixtures.wheels import build
 from tests.proofs.install.site import (
     RAN,
+    WRITTEN,
     Site,
     index,
     install,
@@ -22,9 +23,11 @@ from tests.proofs.install.site import (
 )
 
 PACKAGES, FILES, UP, MOVED, TOLD, CLONE = "packages", "files", "up", "moved", "told", "clone"
+VERB = "verb"
 """Properties by which a test says what it showed."""
 
 _shown: dict[str, list[str]] = {}
+_failed: set[str] = set()
 
 
 @pytest.fixture(scope="session")
@@ -65,14 +68,26 @@ def site(
     install(made.venv, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
     options = ("--stacks", "prod", "--owners", "@org/gpu")
     made.succeeds("init", *options, "--constraints", str(constraints_file))
+    files = [path.relative_to(made.folder) for path in made.folder.rglob("*") if path.is_file()]
+    WRITTEN.update(str(path) for path in files if path.parts[0] != "venv")
     use_free_ports(made)
     yield made
     made.run("gpu-cluster", "down")
 
 
+@pytest.fixture(autouse=True)
+def ran(record_property: Callable[[str, object], None]) -> Iterator[None]:
+    """Record the verbs that a test ran, also for a test in another process."""
+    yield
+    for verb in sorted(RAN):
+        record_property(VERB, verb)
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Collect what each test showed, also of tests that ran in other processes."""
-    if report.when == "call":
+    """Collect what each test that passed showed, also of tests that ran in other processes."""
+    if report.failed:
+        _failed.add(report.nodeid)
+    elif report.when == "teardown" and report.nodeid not in _failed:
         for name, value in report.user_properties:
             _shown.setdefault(name, []).append(str(value))
 
@@ -83,11 +98,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         return
     of_clone = ", ".join(_shown.get(CLONE, ["unknown"]))
     every = {verb.name for verb in VERBS}
+    ran_verbs = every & {*_shown.get(VERB, [])}
     terminalreporter.write_line(
-        f"install: {_shown[PACKAGES][0]} packages, {len(RAN & every)} of {len(every)} verbs from "
+        f"install: {_shown[PACKAGES][0]} packages, {len(ran_verbs)} of {len(every)} verbs from "
         f"wheels, site of {_shown[FILES][0]} files {', '.join(_shown[UP])}, "
         f"{len(_shown.get(MOVED, []))} of {len(PLATFORMS)} stacks moved with 0 changes, "
         f"{len(_shown.get(TOLD, []))} upgrade told, {of_clone} files of the clone used"
     )
-    if missing := every - RAN:
+    if missing := every - ran_verbs:
         terminalreporter.write_line(f"only their help: {', '.join(sorted(missing))}")

@@ -20,6 +20,8 @@ from gpu_cluster_lab.simulator.ports import free_ports
 LIMIT = 600
 RAN: set[str] = set()
 """Verbs that succeeded in a site, other than for their help."""
+WRITTEN: set[str] = set()
+"""Files that `init` wrote for the site of this process."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

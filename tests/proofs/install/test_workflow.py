@@ -1,7 +1,8 @@
 """The preview workflow that `init` writes previews a pull request against the deployed base.
 
 Its shell lines run as they are, in their order. Git does a checkout as the action does it: it also
-deletes what git does not know. `python -m venv` also installs the wheels, and pip does nothing.
+deletes what git does not know, unless the step says `clean: false`. `python -m venv` also installs
+the wheels, and pip does nothing.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def test_a_pull_request_is_previewed_against_the_deployed_base(
         for step in steps(site):
             if step.get("uses", "").startswith("actions/checkout@"):
                 run(site, *GIT, "checkout", "-q", next(branches))
-                run(site, *GIT, "clean", "-qffdx")
+                if step["with"].get("clean", True):
+                    run(site, *GIT, "clean", "-qffdx")
             elif "run" in step:
                 run(site, "bash", "-e", "-o", "pipefail", "-c", step["run"], **environment)
         change = json.loads((site.folder / "change.json").read_text())
