@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, computed_field, model_validator
 
@@ -24,7 +24,17 @@ VERSION: Final = "v1"
 """Version of the document's format; an incompatible format gets another version."""
 LARGEST = 32 * 1024 * 1024
 """Maximum size in bytes of a document that is read; 1,000 changed nodes need about 2 MB."""
+MOST_SEPARATORS = 1_500_000
+"""Maximum number of commas and colons of a document that is read; 1,000 changed nodes have 80,000.
 
+It bounds the memory that a parser needs for many small values: 32 MiB of empty objects need 2 GB.
+"""
+MOST_KEYS = 64
+"""Maximum number of keys of one object; each unknown key costs an error of 400 bytes."""
+
+T = TypeVar("T")
+Many = Annotated[tuple[T, ...], Field(fail_fast=True)]
+"""A list of the document; `read` reports its first wrong item only."""
 Text = Annotated[str, Field(max_length=64 * 1024)]
 """A text of the document; `read` rejects a document with a longer text."""
 Count = Annotated[int, Field(ge=0, le=10**9)]
@@ -137,7 +147,7 @@ class PoolChange(Model):
 
     pool: Text
     gpus: Numbers
-    resources: tuple[ResourceNumbers, ...] = ()
+    resources: Many[ResourceNumbers] = ()
 
 
 class NodeChange(Model):
@@ -199,7 +209,7 @@ class Gap(Model):
     """
 
     why: Text
-    nodes: tuple[Text, ...]
+    nodes: Many[Text]
     gpus: Count
     at_most: Count
     evicts: bool = True
@@ -214,7 +224,7 @@ class Down(Model):
         at_most: Largest number of these GPUs that are unavailable at the same time.
     """
 
-    nodes: tuple[Text, ...]
+    nodes: Many[Text]
     gpus: Count
     at_most: Count
 
@@ -230,7 +240,7 @@ class Limit(Model):
     """
 
     what: Restriction
-    nodes: tuple[Text, ...]
+    nodes: Many[Text]
     gpus: Count
     detail: Text = ""
 
@@ -247,7 +257,7 @@ class VersionChange(Model):
     """
 
     part: Text
-    where: tuple[Text, ...]
+    where: Many[Text]
     was: Text = ""
     now: Text = ""
     direction: Direction = Direction.OTHER
@@ -267,7 +277,7 @@ class Statement(Model):
     """
 
     subject: Literal["host", "node", "pool", "object"]
-    names: tuple[Text, ...]
+    names: Many[Text]
     aspect: Aspect
     key: Text = ""
     was: Text = ""
@@ -338,7 +348,7 @@ class UpgradeNote(Model):
 
     text: Text
     breaking: bool = False
-    here: tuple[Text, ...] = ()
+    here: Many[Text] = ()
 
 
 class Upgrade(Model):
@@ -355,7 +365,7 @@ class Upgrade(Model):
     was: Text
     now: Text
     back: bool = False
-    notes: tuple[UpgradeNote, ...] = ()
+    notes: Many[UpgradeNote] = ()
     others: Count = 0
 
 
@@ -403,7 +413,7 @@ class Resource(Model):
     operation: Operation
     type: Text
     name: Text
-    details: tuple[Text, ...] = ()
+    details: Many[Text] = ()
 
 
 class ClusterChange(Model):
@@ -435,26 +445,26 @@ class ClusterChange(Model):
 
     name: Text
     unknown: Text = ""
-    pools: tuple[PoolChange, ...] = ()
-    nodes: tuple[NodeChange, ...] = ()
+    pools: Many[PoolChange] = ()
+    nodes: Many[NodeChange] = ()
     at_once: Count = 1
-    pods: tuple[PodChange, ...] = ()
-    gaps: tuple[Gap, ...] = ()
+    pods: Many[PodChange] = ()
+    gaps: Many[Gap] = ()
     down: Down | None = None
-    limits: tuple[Limit, ...] = ()
-    versions: tuple[VersionChange, ...] = ()
-    files: tuple[Statement, ...] = ()
-    changes: tuple[Statement, ...] = ()
-    drift: tuple[Statement, ...] = ()
-    due: tuple[Statement, ...] = ()
+    limits: Many[Limit] = ()
+    versions: Many[VersionChange] = ()
+    files: Many[Statement] = ()
+    changes: Many[Statement] = ()
+    drift: Many[Statement] = ()
+    due: Many[Statement] = ()
     usable: Count | None = None
-    unusable: tuple[UnusableGpus, ...] = ()
+    unusable: Many[UnusableGpus] = ()
     simulated: bool = False
-    faults: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    uninspected: tuple[Text, ...] = ()
-    notes: tuple[Text, ...] = ()
-    maintenance: tuple[Text, ...] = ()
+    faults: Many[Problem] = ()
+    warnings: Many[Problem] = ()
+    uninspected: Many[Text] = ()
+    notes: Many[Text] = ()
+    maintenance: Many[Text] = ()
 
     def with_faults(self, texts: Iterable[str]) -> Self:
         """Return a copy with more faults that stop the run."""
@@ -548,15 +558,15 @@ class Document(Model):
     stack: Text
     outcome: Outcome
     move: Move | None = None
-    edits: tuple[SettingEdit, ...] | None = None
+    edits: Many[SettingEdit] | None = None
     upgrade: Upgrade | None = None
-    refused: tuple[RefusedWorkload, ...] = ()
+    refused: Many[RefusedWorkload] = ()
     unjudged: Text = ""
-    clusters: tuple[ClusterChange, ...] = ()
-    resources: tuple[Resource, ...] = ()
+    clusters: Many[ClusterChange] = ()
+    resources: Many[Resource] = ()
     steps: Annotated[dict[Text, Count], Freeze] = Field(default_factory=FrozenDict)
-    rules: tuple[Problem, ...] = ()
-    faults: tuple[Problem, ...] = ()
+    rules: Many[Problem] = ()
+    faults: Many[Problem] = ()
     cause: Text = ""
 
     @model_validator(mode="after")
@@ -596,8 +606,11 @@ class Document(Model):
         """
         if len(text) > LARGEST:
             raise ValueError(f"{len(text)} bytes; wanted at most {LARGEST}")
+        encoded = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+        if (separators := encoded.count(b",") + encoded.count(b":")) > MOST_SEPARATORS:
+            raise ValueError(f"{separators} commas and colons; wanted at most {MOST_SEPARATORS}")
         try:
-            content = json.loads(text)
+            content = json.loads(text, object_pairs_hook=_object)
             if isinstance(content, dict):
                 for computed in cls.model_computed_fields:
                     content.pop(computed, None)
@@ -617,6 +630,17 @@ def schema() -> str:
     document_schema = Document.model_json_schema(by_alias=True, mode="serialization")
     head = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return json.dumps(head | document_schema, indent=2, sort_keys=True) + "\n"
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object.
+
+    Raises:
+        ValueError: The object has more than `MOST_KEYS` keys.
+    """
+    if len(pairs) > MOST_KEYS:
+        raise ValueError(f"an object with {len(pairs)} keys; wanted at most {MOST_KEYS}")
+    return dict(pairs)
 
 
 def _first_problem(error: Exception) -> str:

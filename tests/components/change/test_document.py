@@ -14,7 +14,9 @@ import pulumi
 import pytest
 import yaml
 from pulumi import automation
+from pydantic import ValidationError
 
+from gpu_cluster.change import document as document_module
 from gpu_cluster.change import file
 from gpu_cluster.change.document import (
     Cause,
@@ -447,6 +449,34 @@ def test_what_is_no_document_is_refused(text: str) -> None:
 def test_a_document_that_is_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match="wanted at most"):
         Document.read(" " * (32 * 1024 * 1024 + 1))
+    with pytest.raises(ValueError, match="commas and colons; wanted at most"):
+        Document.read('{"clusters": [' + ",".join(["{}"] * 2_000_000) + "]}")
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        json.dumps({f"key-{number}": 1 for number in range(10_000)}),
+        json.dumps({"clusters": [{"a": 1}] * 10_000}),
+        json.dumps({"clusters": [{"name": "c", "nodes": [[]] * 10_000}]}),
+        json.dumps({"faults": [1] * 10_000, "rules": [1] * 10_000}),
+        json.dumps({"steps": {f"step-{number}": "x" for number in range(10_000)}}),
+    ],
+)
+def test_a_hostile_document_has_few_errors_however_many_values_are_wrong(
+    monkeypatch: pytest.MonkeyPatch, hostile: str
+) -> None:
+    errors = []
+    first_error = document_module.first_error
+
+    def count(error: ValidationError) -> tuple[str, str]:
+        errors.append(error.error_count())
+        return first_error(error)
+
+    monkeypatch.setattr(document_module, "first_error", count)
+    with pytest.raises(ValueError, match=r"."):
+        Document.read(hostile)
+    assert sum(errors) < 100
 
 
 @pytest.mark.promise("A preview fails if it finds a fault that would stop the run.")
@@ -619,4 +649,7 @@ def test_a_thousand_nodes_fit_a_document_that_can_be_read_again() -> None:
         for n in range(8000)
     )
     document = document_of(ClusterChange(name="c", nodes=nodes, pods=pods))
-    assert Document.read(document.write()) == document
+    text = document.write()
+    assert Document.read(text) == document
+    largest_cluster = 5
+    assert largest_cluster * (text.count(",") + text.count(":")) < document_module.MOST_SEPARATORS
