@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated
 
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, ValidationError
 
 from gpu_cluster.base.confidential import is_confidential, refused
+from gpu_cluster.base.document_cures import (
+    ONE_LEVEL_UP,
+    REMOVE,
+    is_umbrella,
+    move_to,
+    rename_to,
+)
 from gpu_cluster.base.keys import field_at, fields, model_at, near_places
 from gpu_cluster.base.model import MissingCure, Model
 from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
@@ -22,7 +32,9 @@ def first_error(error: ValidationError) -> tuple[str, str]:
     return ".".join(map(str, details["loc"])), details["msg"]
 
 
-def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault]:
+def explain_all(
+    root: type[Model], errors: Iterable[ErrorDetails], document: object = None
+) -> list[Fault]:
     """Return the faults for pydantic's errors, without duplicates and without consequential errors.
 
     A required key that is missing because it was misspelled is a consequential error.
@@ -30,6 +42,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
     Args:
         root: Model of the whole document.
         errors: Errors that pydantic reported for the document.
+        document: The document, if a cure may depend on what else it has.
     """
     errors = tuple(errors)
     mistyped = {
@@ -41,7 +54,7 @@ def explain_all(root: type[Model], errors: Iterable[ErrorDetails]) -> list[Fault
         problem
         for item in errors
         if not (item["type"] == "missing" and item["loc"] in mistyped)
-        for problem in _explain_error(root, item)
+        for problem in _explain_error(root, item, document)
     ]
 
 
@@ -54,7 +67,7 @@ def _nearest_key(root: type[Model], location: Location) -> str | None:
     return near if similarity(str(location[-1]), near) >= LIKE_ENOUGH else None
 
 
-def _explain_error(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
+def _explain_error(root: type[Model], error: ErrorDetails, document: object) -> Iterator[Fault]:
     """Yield the fault for one pydantic error, or nothing for a consequential error."""
     location = tuple(step for step in error["loc"] if step != "[key]")
     context = error.get("ctx", {})
@@ -62,7 +75,7 @@ def _explain_error(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
         case "refused":
             yield fault(location, context["found"], context["wanted"], context["cure"])
         case "extra_forbidden" | "invalid_key":
-            yield _unknown_key(root, location, error["input"])
+            yield _unknown_key(root, location, error["input"], document)
         case "missing":
             yield _missing_key(root, location)
         case "too_short" if len(error["input"]) >= context["min_length"]:
@@ -71,7 +84,7 @@ def _explain_error(root: type[Model], error: ErrorDetails) -> Iterator[Fault]:
             yield _wrong_value(root, location, error)
 
 
-def _unknown_key(root: type[Model], location: Location, value: object) -> Fault:
+def _unknown_key(root: type[Model], location: Location, value: object, document: object) -> Fault:
     key = str(location[-1])
     if is_confidential(key):
         return refused(location, "inside the structured key")
@@ -79,13 +92,64 @@ def _unknown_key(root: type[Model], location: Location, value: object) -> Fault:
     known_keys = list(fields(model)) if model is not None else []
     near = nearest(key, known_keys)
     elsewhere = near_places(root, key, location[:-1]) if plain(near) != plain(key) else []
-    if similarity(key, near) >= LIKE_ENOUGH and not elsewhere:
-        cure = f'write "{near}"'
+    fitting = [path for path in elsewhere if _takes(root, path, value)]
+    is_free = near not in _mapping_at(document, location[:-1])
+    if is_umbrella(value, known_keys):
+        cure = ONE_LEVEL_UP
+    elif similarity(key, near) >= LIKE_ENOUGH and not elsewhere and is_free:
+        takes = _takes_field(fields(model)[near] if model else None, value)
+        cure = rename_to(near) if takes else f'{REMOVE}; "{near}" takes {_form_of(model, near)}'
+    elif fitting:
+        cure = f'{move_to(*fitting)}; the nearest key here is "{near}"'
     elif elsewhere:
-        cure = f'move it to {" or ".join(elsewhere)}; the nearest key here is "{near}"'
+        cure = f"{REMOVE}; {' or '.join(elsewhere)} takes {_form_at(root, elsewhere[0])}"
     else:
-        cure = f'remove it; the nearest key here is "{near}"'
+        cure = f'{REMOVE}; the nearest key here is "{near}"'
     return fault(location, f'an unknown key "{key}"', f"one of {', '.join(known_keys)}", cure)
+
+
+def _mapping_at(document: object, location: Location) -> Mapping[str, object]:
+    """Return the mapping at a location of a document; empty if there is none."""
+    for step in location:
+        if isinstance(document, Mapping):
+            document = document.get(step)
+        elif isinstance(document, Sequence) and isinstance(step, int) and step < len(document):
+            document = document[step]
+        else:
+            return {}
+    return document if isinstance(document, Mapping) else {}
+
+
+def _steps_of(path: str) -> Location:
+    """Return the location of a path such as `pools[].mig`, in the first item of each list."""
+    steps = path.replace("[]", ".0").split(".")
+    return tuple(int(step) if step == "0" else step for step in steps)
+
+
+def _takes(root: type[Model], path: str, value: object) -> bool:
+    return _takes_field(field_at(root, _steps_of(path)), value)
+
+
+def _takes_field(field: FieldInfo | None, value: object) -> bool:
+    """Return True if a field accepts a value."""
+    if field is None:
+        return False
+    whole = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    try:
+        TypeAdapter(whole).validate_python(value, by_alias=True, by_name=False)
+    except ValidationError:
+        return False
+    return True
+
+
+def _form_of(model: type[Model] | None, key: str) -> str:
+    field = fields(model).get(key) if model else None
+    return (field.description if field else None) or "another form"
+
+
+def _form_at(root: type[Model], path: str) -> str:
+    field = field_at(root, _steps_of(path))
+    return (field.description if field else None) or "another form"
 
 
 def _missing_key(root: type[Model], location: Location) -> Fault:

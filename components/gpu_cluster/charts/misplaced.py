@@ -6,8 +6,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gpu_cluster.base.document_cures import ONE_LEVEL_UP, REMOVE, is_umbrella, move_to, rename_to
 from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
-from gpu_cluster.charts.value_table import Table
+from gpu_cluster.charts.value_cures import set_by_stack
+from gpu_cluster.charts.value_table import Table, Value
+from gpu_cluster.charts.value_types import type_of
 
 # Lowest similarity (0 to 1) at which a key counts as a misspelling of a key in the same section,
 # even if a key in another section is spelled exactly like it.
@@ -15,50 +18,83 @@ MISSPELT = 0.9
 # Maximum number of suggested paths. A key in more sections, such as `enabled`, is too common.
 COMMON = 3
 
+# Names that other charts have for a part that this chart turns on by another value.
+_ALIASES = {"nodeFeatureDiscovery": "nfd.enabled", "node-feature-discovery": "nfd.enabled"}
+
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def cure(table: Table, path: str, value: Any) -> str:
     """Return an instruction to the user for a value whose path the chart does not read.
 
-    The function first looks for a misspelled key in the same section. Otherwise it searches all
-    paths of the chart and all settings of the stack file for the same words.
+    A mapping whose keys the chart reads here, as below the chart's name in an umbrella chart, is to
+    be moved one level up. Otherwise the function looks for a misspelled key in the same section,
+    then for the same words in all paths of the chart and all settings of the stack file. It
+    suggests a path only if the chart reads what the value contains there.
 
     Args:
         table: The values that the chart reads.
         path: Path of the value; its sections exist in the chart, its last key does not.
     """
     if value is None:
-        return "remove it"
+        return REMOVE
     section, _, key = path.rpartition(".")
     known_keys = table.below(section)
+    free = [one for one in known_keys if not _is_decided(table, section, one)]
+    if is_umbrella(value, known_keys) and set(value) & set(free):
+        return ONE_LEVEL_UP
     near = nearest(key, known_keys) if known_keys else ""
+    if near and not _reads(table, f"{section}.{near}" if section else near, value):
+        near = ""
     likeness = similarity(key, near) if near else 0.0
     if likeness >= MISSPELT:
-        return f'write "{near}"'
+        return rename_to(near)
+    for known, meaning in _ALIASES.items():
+        if plain(key) == plain(known) and isinstance(value, Mapping) and set(value) == {"enabled"}:
+            return _moved(table, meaning, value["enabled"])
     if places := _similar_places(table, path, value):
-        return _write_advice(table, places, section)
+        return _write_advice(table, places, section, value)
     if likeness >= LIKE_ENOUGH and not set(_path_words(key)) <= _known_words(table):
-        return f'write "{near}"'
-    if setting := next(_settings_with_key(table, key), ""):
-        return f"write {setting} of the stack file"
+        return rename_to(near)
+    if setting := next(_settings_with_key(table, key), None):
+        return _moved(table, setting.path, value)
     for dead in table.dead.values():
         if _is_same_key(dead.path.split(".")[-1:], key):
             return dead.instead
     if near and likeness >= LIKE_ENOUGH:
-        return f'remove it; the nearest key is "{near}"'
-    return "remove it"
+        return f'{REMOVE}; the nearest key is "{near}"'
+    return REMOVE
 
 
-def _write_advice(table: Table, places: list[str], section: str) -> str:
+def _is_decided(table: Table, section: str, key: str) -> bool:
+    """Return True if a setting of the stack file decides the value of a key in a section."""
+    entry = table.values.get(f"{section}.{key}" if section else key)
+    return entry is not None and entry.setting is not None
+
+
+def _reads(table: Table, path: str, value: Any) -> bool:
+    """Return True if the chart reads a value at a path, or what the value contains below it."""
+    if path in table.values:
+        return type_of(table.values[path].type).holds(value)
+    if not isinstance(value, Mapping):
+        return False
+    return all(f"{path}.{key}" in table.values or table.leads_on(f"{path}.{key}") for key in value)
+
+
+def _write_advice(table: Table, places: list[str], section: str, value: Any) -> str:
     if len(places) > COMMON:
-        owner = section or "the chart"
-        return f"remove it: {owner} has no such value"
-    entry = table.values.get(places[0])
+        return f"{REMOVE}: {section or 'the chart'} has no such value"
+    moved = _moved(table, places[0], value)
+    others = "".join(f", or {_moved(table, place, value)}" for place in places[1:])
+    return moved if moved.startswith(REMOVE) else f"{moved}{others}"
+
+
+def _moved(table: Table, path: str, value: Any) -> str:
+    """Return the instruction to move a value to a path of the chart, or to the path's setting."""
+    entry = table.values.get(path)
     if entry and entry.setting:
-        return entry.cure or f"write {entry.setting} of the stack file"
-    other_places = f", or {' or '.join(places[1:])}" if len(places) > 1 else ""
-    return f"write {places[0]}{other_places}"
+        return set_by_stack(entry, value, {})
+    return move_to(f"extraValues.{path}")
 
 
 def _similar_places(table: Table, path: str, value: Any) -> list[str]:
@@ -99,13 +135,12 @@ def _is_same_key(tail: list[str], key: str) -> bool:
     return len(tail) == 1 and plain(tail[0]) == plain(key)
 
 
-def _settings_with_key(table: Table, key: str) -> Iterator[str]:
-    """Yield the paths of the stack file's settings that end with the given key."""
+def _settings_with_key(table: Table, key: str) -> Iterator[Value]:
+    """Yield the values whose setting of the stack file ends with the given key."""
     for value in table.values.values():
-        steps = (value.setting or "").split(".")
-        for length in range(2, len(steps) + 1):
-            if plain(steps[length - 1]) == plain(key):
-                yield ".".join(steps[:length])
+        section, _, last = (value.setting or "").rpartition(".")
+        if section and plain(last) == plain(key):
+            yield value
 
 
 def _path_words(text: str) -> list[str]:

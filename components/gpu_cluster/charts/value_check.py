@@ -1,12 +1,17 @@
-"""Check Helm values for unknown, unused and mistyped keys, and for conflicts with settings."""
+"""Check Helm values for unknown, unused and mistyped keys, and for conflicts with settings.
+
+Each cure has a form of `gpu_cluster.base.document_cures`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from gpu_cluster.base.document_cures import move_to
 from gpu_cluster.base.nearness import nearest
 from gpu_cluster.charts.misplaced import cure
+from gpu_cluster.charts.value_cures import set_by_stack
 from gpu_cluster.charts.value_table import NOTHING, Table
 from gpu_cluster.charts.value_types import choices, type_of
 from gpu_rules.faults import Fault, Location, fault, show
@@ -31,7 +36,7 @@ def check(
         complete: False if the table is for a similar chart version. The declared version may read
             other values, so the check then accepts values that the table lacks.
     """
-    yield from _check_values_below(table, values, "", at, decided, complete)
+    yield from _check_values_below(table, values, "", at, decided, complete, values)
 
 
 def _check_values_below(
@@ -41,6 +46,7 @@ def _check_values_below(
     at: Location,
     decided: bool,
     complete: bool,
+    document: Mapping[str, Any],
 ) -> Iterator[Fault]:
     known_keys = table.below(prefix)
     for key, value in values.items():
@@ -49,9 +55,11 @@ def _check_values_below(
         if "." in str(key):
             yield _unknown_value_key(table, path, str(key), value, known_keys, location)
         elif path in table.values:
-            yield from _check_leaf(table, path, value, location, decided)
+            yield from _check_leaf(table, path, value, location, decided, document)
         elif isinstance(value, Mapping) and table.leads_on(path) and path not in table.dead:
-            yield from _check_values_below(table, value, path, location, decided, complete)
+            yield from _check_values_below(
+                table, value, path, location, decided, complete, document
+            )
         elif not complete:
             continue
         elif path in table.dead:
@@ -80,7 +88,12 @@ def _is_under(path: str, prefix: str) -> bool:
 
 
 def _check_leaf(
-    table: Table, path: str, value: Any, location: Location, decided: bool
+    table: Table,
+    path: str,
+    value: Any,
+    location: Location,
+    decided: bool,
+    document: Mapping[str, Any],
 ) -> Iterator[Fault]:
     entry = table.values[path]
     if decided and entry.setting:
@@ -88,7 +101,7 @@ def _check_leaf(
             location,
             show(value),
             f"{path} only from the stack file's own setting, which it would override silently",
-            f"{entry.cure or f'write {entry.setting}'} and remove it here",
+            set_by_stack(entry, value, document),
         )
         return
     value_type = type_of(entry.type)
@@ -141,7 +154,12 @@ def _unknown_value_key(
     unknown = f'an unknown key "{key}"'
     wanted = f"one of {', '.join(known_keys)}" if known_keys else "a value that the chart reads"
     if key in table.values or ("." in key and table.leads_on(key)):
-        return fault(location, unknown, wanted, f"write it nested: {': {'.join(key.split('.'))}: …")
+        return fault(
+            location,
+            unknown,
+            wanted,
+            f"{move_to(f'extraValues.{key}')}; a dot in a key is a character",
+        )
     return fault(location, unknown, wanted, cure(table, path, value))
 
 

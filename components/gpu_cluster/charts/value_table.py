@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,12 +36,20 @@ class Value:
         setting: Setting of the stack file that sets the value; None if only `extraValues` can set
             the value.
         cure: Instruction to the user, shown in place of the setting's name; empty to show the name.
+        means: What each value means in the stack file, as `setting: value` or `remove it: reason`.
+            The key `any` is for all other values. Without it the setting has the value's own form.
+        files: Path of the value that names the file of all nodes, if the value is a mapping of file
+            names to texts; empty if it is something else.
+        switch: Path of the value that turns this value's feature on; None if nothing does.
     """
 
     path: str
     type: str
     setting: str | None = None
     cure: str = ""
+    means: Mapping[object, str] = field(default_factory=dict, hash=False)
+    files: str = ""
+    switch: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +147,13 @@ def _read_table(chart: str, series: str) -> Table:
         for path in _expand(text, groups):
             if is_added and not gone:
                 values[path] = Value(
-                    path, facts["type"], facts.get("setting"), facts.get("cure", "")
+                    path,
+                    facts["type"],
+                    facts.get("setting"),
+                    facts.get("cure", ""),
+                    facts.get("means", {}),
+                    facts.get("files", ""),
+                    facts.get("switch"),
                 )
             elif not is_added:
                 later[path] = facts["since"]
@@ -148,7 +162,8 @@ def _read_table(chart: str, series: str) -> Table:
         for path, value in below.values.items():
             values.setdefault(f"{key}.{path}", Value(f"{key}.{path}", value.type, value.setting))
         for path, reason in below.dead.items():
-            dead[f"{key}.{path}"] = Dead(f"{key}.{path}", reason.was, reason.instead)
+            instead = reason.instead.replace("extraValues.", f"extraValues.{key}.")
+            dead[f"{key}.{path}"] = Dead(f"{key}.{path}", reason.was, instead)
     for text, facts in document["dead"].items():
         for path in _expand(text, groups):
             if not any(

@@ -67,7 +67,7 @@ def load(document: Mapping[str, Any]) -> Cluster:
     try:
         settings = ClusterSettings.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults += explain_all(ClusterSettings, error.errors(include_url=False))
+        faults += explain_all(ClusterSettings, error.errors(include_url=False), document)
     valid_sections = _parse_valid_sections(document) if settings is None else sections_of(settings)
     faults += validate(valid_sections)
     if settings is None or faults:

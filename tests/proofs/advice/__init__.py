@@ -1,0 +1,1 @@
+"""Cures that are followed, and causes that are named: `make test-advice`."""
