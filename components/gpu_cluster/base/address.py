@@ -35,7 +35,7 @@ def check_address(text: str) -> str:
         raise refuse(
             show(text),
             _WANTED,
-            f"write {match['host'].strip('[]')} here and {match['port']} in `port`",
+            f'write "address: {match["host"].strip("[]")}" and "port: {match["port"]}"',
         )
     if text.startswith("["):
         raise refuse(show(text), _WANTED, "write an IPv6 address without brackets")
@@ -48,7 +48,7 @@ def check_address(text: str) -> str:
         raise refuse(
             show(text),
             _WANTED,
-            "a host name has letters, digits, '-' and '.', at most 253 characters",
+            "write a name such as gpu-1.example.com; letters, digits, '-' and '.', 253 characters",
         )
     return text
 
@@ -75,13 +75,14 @@ def _parse_ipv4(text: str) -> ipaddress.IPv4Address:
 def _ipv4_cure(text: str) -> str:
     numbers = text.split(".")
     if len(numbers) != 4:
-        return f"it has {len(numbers)} part{'' if len(numbers) == 1 else 's'}; write four"
+        return f"write four numbers, such as 192.0.2.11; it has {len(numbers)}"
     for position, number in zip(("first", "second", "third", "fourth"), numbers, strict=True):
         if not number.isdecimal() or int(number) > 255:
-            return f"correct the {position} number, {show(number).strip(chr(34))}"
+            return f"write an address such as 192.0.2.11; its {position} number is wrong"
         if number != str(int(number)):
-            return f"write the {position} number as {int(number)}"
-    return "correct the address"
+            whole = ".".join(str(int(one)) if one.isdecimal() else one for one in numbers)
+            return f"write {whole}"
+    return "write an address such as 192.0.2.11"
 
 
 def _parse_ipv6(text: str) -> ipaddress.IPv6Address:
@@ -89,7 +90,7 @@ def _parse_ipv6(text: str) -> ipaddress.IPv6Address:
         address = ipaddress.IPv6Address(text)
     except ValueError:
         raise refuse(
-            show(text), "a valid IPv6 address", "correct it; an example is 2001:db8::11"
+            show(text), "a valid IPv6 address", "write an address such as 2001:db8::11"
         ) from None
     if address.scope_id is not None:
         raise refuse(

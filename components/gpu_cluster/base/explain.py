@@ -18,7 +18,7 @@ from gpu_cluster.base.document_cures import (
     rename_to,
 )
 from gpu_cluster.base.keys import field_at, fields, model_at, near_places
-from gpu_cluster.base.model import MissingCure, Model
+from gpu_cluster.base.model import Model, OwnCure
 from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, plain, similarity
 from gpu_rules.faults import NOTHING, Fault, Location, fault, show
 
@@ -92,7 +92,9 @@ def _unknown_key(root: type[Model], location: Location, value: object, document:
     known_keys = list(fields(model)) if model is not None else []
     near = nearest(key, known_keys)
     elsewhere = near_places(root, key, location[:-1]) if plain(near) != plain(key) else []
-    fitting = [path for path in elsewhere if _takes(root, path, value)]
+    fitting = [
+        path for path in elsewhere if _takes(root, path, value) and _has_section(document, path)
+    ]
     is_free = near not in _mapping_at(document, location[:-1])
     if is_umbrella(value, known_keys):
         cure = ONE_LEVEL_UP
@@ -102,7 +104,7 @@ def _unknown_key(root: type[Model], location: Location, value: object, document:
     elif fitting:
         cure = f'{move_to(*fitting)}; the nearest key here is "{near}"'
     elif elsewhere:
-        cure = f"{REMOVE}; {' or '.join(elsewhere)} takes {_form_at(root, elsewhere[0])}"
+        cure = f"{REMOVE}; {' or '.join(elsewhere[:3])} takes {_form_at(root, elsewhere[0])}"
     else:
         cure = f'{REMOVE}; the nearest key here is "{near}"'
     return fault(location, f'an unknown key "{key}"', f"one of {', '.join(known_keys)}", cure)
@@ -124,6 +126,25 @@ def _steps_of(path: str) -> Location:
     """Return the location of a path such as `pools[].mig`, in the first item of each list."""
     steps = path.replace("[]", ".0").split(".")
     return tuple(int(step) if step == "0" else step for step in steps)
+
+
+def _has_section(document: object, path: str) -> bool:
+    """Return True if a document has the section of a path, without the path's key.
+
+    A key that is moved into a new section alone would miss what the section needs besides.
+    """
+    steps = _steps_of(path)
+    if document is None:  # The caller has no document.
+        return True
+    for length in range(1, len(steps)):
+        parent = _mapping_at(document, steps[: length - 1])
+        step = steps[length - 1]
+        if isinstance(step, str) and step not in parent:
+            return False
+    return len(steps) == 1 or (
+        bool(_mapping_at(document, steps[:-1]))
+        and steps[-1] not in _mapping_at(document, steps[:-1])
+    )
 
 
 def _takes(root: type[Model], path: str, value: object) -> bool:
@@ -155,13 +176,11 @@ def _form_at(root: type[Model], path: str) -> str:
 def _missing_key(root: type[Model], location: Location) -> Fault:
     field = field_at(root, location)
     example = f": {field.examples[0]}" if field is not None and field.examples else ":"
-    metadata = field.metadata if field is not None else ()
-    cures = [entry.text for entry in metadata if isinstance(entry, MissingCure)]
     return fault(
         location,
         NOTHING,
         (field.description if field is not None else None) or "a value",
-        cures[0] if cures else f'add "{location[-1]}{example}"',
+        _own_cure(field) or f'add "{location[-1]}{example}"',
     )
 
 
@@ -169,33 +188,104 @@ def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> 
     field = field_at(root, location)
     value = error["input"]
     wanted = (field.description if field is not None else None) or _in_mapping(error)
-    example = field.examples[0] if field is not None and field.examples else None
     if isinstance(location[-1], int) and wanted.startswith("a list of "):
         wanted = f"an item of {wanted}"
-    kind = error["type"]
-    if kind == "string_type" and isinstance(value, bool | int | float):
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        cure = f'put it in quotes: "{text}"'
-    elif kind in ("int_type", "bool_type") and isinstance(value, str) and _is_plain(value, kind):
-        cure = f"write {value} without quotes"
-    elif kind in ("enum", "literal_error") and isinstance(value, str) and wanted != "v1":
-        choices = [c.strip(" '") for c in _expected_text(error).replace(" or ", ", ").split(",")]
-        cure = f'write "{nearest(value, choices)}"'
-    elif example is not None:
-        cure = f"write {example}, for example"
-    elif kind in ("too_short", "string_too_short"):
-        cure = "add one" if field is None or field.is_required() else "add one, or leave it out"
-    else:
-        cure = f"write {wanted}"
+    if "[key]" in error["loc"]:
+        return fault(location, f"the key {show(value)}", wanted, _other_key(error))
+    cure = _same_value(field, location, error) or _other_value(field, location, error, wanted)
     return fault(location, show(value), wanted, cure)
 
 
+def _other_key(error: ErrorDetails) -> str:
+    """Return the cure of a key that a mapping of names doesn't take."""
+    near = nearest(str(error["input"]), _choices(error)) if _choices(error) else ""
+    is_near = similarity(str(error["input"]), near) >= LIKE_ENOUGH
+    return rename_to(near) if near and is_near else REMOVE
+
+
+def _same_value(field: FieldInfo | None, location: Location, error: ErrorDetails) -> str:
+    """Return the cure that writes the value in another form; empty if no form is right."""
+    kind, value = error["type"], error["input"]
+    if kind == "string_type" and isinstance(value, bool | int | float):
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        whole = [text] if isinstance(location[-1], int) else text
+        return f'put it in quotes: "{text}"' if not field or _takes_field(field, whole) else ""
+    if kind in ("int_type", "bool_type") and isinstance(value, str) and _is_plain(value, kind):
+        number = int(value) if kind == "int_type" else value == "true"
+        return f"write {value} without quotes" if not field or _takes_field(field, number) else ""
+    if kind in ("enum", "literal_error") and isinstance(value, str):
+        near = nearest(value, _choices(error))
+        return f'write "{near}"' if similarity(value, near) >= LIKE_ENOUGH else ""
+    return ""
+
+
+def _choices(error: ErrorDetails) -> list[str]:
+    """Return the texts that a field with a fixed set of texts takes; empty for other fields."""
+    expected = str(error.get("ctx", {}).get("expected", ""))
+    return [c.strip(" '") for c in expected.replace(" or ", ", ").split(",")] if expected else []
+
+
+def _other_value(
+    field: FieldInfo | None, location: Location, error: ErrorDetails, wanted: str
+) -> str:
+    """Return the cure that writes another value, or none."""
+    own = _own_cure(field)
+    if own:
+        return own
+    left_out = f", or {REMOVE}" if field is not None and not field.is_required() else ""
+    example = field.examples[0] if field is not None and field.examples else None
+    if isinstance(location[-1], int):
+        example = _first_item(example)
+        return f"write {example}, for example" if example else REMOVE
+    if example is not None:
+        return f"write {example}, for example{left_out}"
+    if error["type"] in ("too_short", "string_too_short"):
+        return f"add one{left_out}"
+    if simple := _SIMPLE.get(error["type"]):
+        return f"write {simple[1]}, for example{left_out}"
+    if words := _choices(error):
+        return f'write "{words[0]}", for example{left_out}'
+    return f"write {wanted}{left_out}" if field is not None else REMOVE
+
+
+def _own_cure(field: FieldInfo | None) -> str:
+    metadata = field.metadata if field is not None else ()
+    return next((entry.text for entry in metadata if isinstance(entry, OwnCure)), "")
+
+
+def _first_item(example: object) -> str:
+    """Return the first item of an example that is a list in YAML; empty if there is none."""
+    import yaml  # Importing PyYAML takes time, and only faults need it.
+
+    items = yaml.safe_load(str(example)) if example is not None else None
+    if not isinstance(items, list) or not items:
+        return ""
+    return (
+        yaml.safe_dump(items[0], default_flow_style=True, width=1000).removesuffix("...\n").strip()
+    )
+
+
 def _in_mapping(error: ErrorDetails) -> str:
-    return "a text" if error["type"] == "string_type" else error["msg"].lower()
+    """Return what a mapping of names takes, whose fields have no description."""
+    if words := _choices(error):
+        return f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
+    if simple := _SIMPLE.get(error["type"]):
+        return simple[0]
+    return error["msg"].lower()
 
 
-def _expected_text(error: ErrorDetails) -> str:
-    return str(error.get("ctx", {}).get("expected", ""))
+_SIMPLE = {
+    "string_type": ("a text", '"1"'),
+    "int_type": ("a whole number", "1"),
+    "bool_type": ("true or false", "true"),
+    "greater_than_equal": ("a number that is not below 0", "0"),
+    "model_type": ("a mapping", "{}"),
+    "model_attributes_type": ("a mapping", "{}"),
+    "dict_type": ("a mapping", "{}"),
+    "tuple_type": ("a list", "[]"),
+    "list_type": ("a list", "[]"),
+}
+"""Words and an example for errors of values in mappings of names, by pydantic's error type."""
 
 
 def _is_plain(value: str, kind: str) -> bool:

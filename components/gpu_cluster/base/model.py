@@ -32,8 +32,8 @@ class Model(BaseModel):
 
 
 @dataclass(frozen=True)
-class MissingCure:
-    """Metadata of a required field: what to do if it is missing, in place of `add "key: value"`."""
+class OwnCure:
+    """Metadata of a field: what to do if its value is missing or wrong, in place of an example."""
 
     text: str
 

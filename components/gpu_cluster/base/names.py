@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
+from gpu_cluster.base.document_cures import rename_to
 from gpu_rules.faults import refuse, show
 from gpu_rules.kube.names import (
     LABEL_LIMIT,
@@ -61,7 +62,7 @@ def _own_namespace(text: str) -> str:
         raise refuse(
             show(text),
             "a separate namespace: it is created and deleted with the stack",
-            "leave it out, or write another name",
+            "remove it, or write another name, such as gpu-software",
         )
     return text
 
@@ -92,7 +93,7 @@ def _node_name(text: str) -> str:
         raise refuse(
             show(text),
             "a node name: an RFC 1123 subdomain in lower case, at most 253 characters",
-            "write the name that `kubectl get nodes` prints",
+            "write a name such as gpu-1; `kubectl get nodes` prints them",
         )
     return text
 
@@ -149,7 +150,7 @@ def own_key(text: str) -> str:
             show(text),
             "a key outside kubernetes.io/ and k8s.io/, which Kubernetes keeps for itself"
             f" (allowed below them: {', '.join(f'{p}/' for p in _FREE_FOR_ADMINISTRATORS)})",
-            f"use your own prefix, such as example.com/{text.rpartition('/')[2]}",
+            rename_to(f"example.com/{text.rpartition('/')[2]}") + "; with a prefix of your own",
         )
     return text
 

@@ -195,7 +195,7 @@ def _check_node(
                 raise InputError(
                     f"the key {show(name)} twice, first in line {line_of[name]}",
                     "each key once in a mapping",
-                    "remove one of the two",
+                    "remove the second one",
                     line_number,
                 )
             line_of[name] = line_number

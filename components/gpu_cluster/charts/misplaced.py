@@ -47,15 +47,16 @@ def cure(table: Table, path: str, value: Any) -> str:
     if near and not _reads(table, f"{section}.{near}" if section else near, value):
         near = ""
     likeness = similarity(key, near) if near else 0.0
+    near_path = f"{section}.{near}" if section else near
     if likeness >= MISSPELT:
-        return rename_to(near)
+        return _renamed(table, near_path, value)
     for known, meaning in _ALIASES.items():
         if plain(key) == plain(known) and isinstance(value, Mapping) and set(value) == {"enabled"}:
             return _moved(table, meaning, value["enabled"])
     if places := _similar_places(table, path, value):
         return _write_advice(table, places, section, value)
     if likeness >= LIKE_ENOUGH and not set(_path_words(key)) <= _known_words(table):
-        return rename_to(near)
+        return _renamed(table, near_path, value)
     if setting := next(_settings_with_key(table, key), None):
         return _moved(table, setting.path, value)
     for dead in table.dead.values():
@@ -87,6 +88,14 @@ def _write_advice(table: Table, places: list[str], section: str, value: Any) -> 
     moved = _moved(table, places[0], value)
     others = "".join(f", or {_moved(table, place, value)}" for place in places[1:])
     return moved if moved.startswith(REMOVE) else f"{moved}{others}"
+
+
+def _renamed(table: Table, path: str, value: Any) -> str:
+    """Return the instruction to rename a key, or to write the setting that decides it."""
+    entry = table.values.get(path)
+    if entry and entry.setting:
+        return set_by_stack(entry, value, {})
+    return rename_to(path.rpartition(".")[2])
 
 
 def _moved(table: Table, path: str, value: Any) -> str:

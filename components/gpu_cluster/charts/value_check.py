@@ -5,11 +5,12 @@ Each cure has a form of `gpu_cluster.base.document_cures`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpu_cluster.base.document_cures import move_to
-from gpu_cluster.base.nearness import nearest
+from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, similarity
 from gpu_cluster.charts.misplaced import cure
 from gpu_cluster.charts.value_cures import set_by_stack
 from gpu_cluster.charts.value_table import NOTHING, Table
@@ -112,26 +113,26 @@ def _check_leaf(
             place,
             "null",
             "a value: Pulumi drops a null before Helm reads it, and the chart's default stays",
-            f"remove it, or write a value: {value_type.wanted}",
+            f"remove it, or write {value_type.example}, for example",
         )
         return
     if value_type.holds(value):
         return
     words = choices(entry.type)
-    if isinstance(value, str) and words:
+    if isinstance(value, str) and words and similarity(value, nearest(value, words)) >= LIKE_ENOUGH:
         advice = f'write "{nearest(value, words)}"'
-    elif isinstance(value, str) and value in ("true", "false") and "truth" in entry.type:
-        advice = f"write {value} without quotes: Helm takes every text for true"
-    elif isinstance(value, bool | int | float) and "text" in entry.type:
+    elif (
+        isinstance(value, str)
+        and value in ("true", "false")
+        and re.search(r"\btruth\b", entry.type)
+    ):
+        advice = f"write {value} without quotes; Helm takes every text for true"
+    elif isinstance(value, bool | int | float) and re.search(r"\btext\b", entry.type):
         advice = f'put it in quotes: "{str(value).lower() if isinstance(value, bool) else value}"'
     elif isinstance(value, str) and value.isdecimal() and entry.type == "whole":
         advice = f"write {value} without quotes"
-    elif entry.type == "names":
-        advice = "write the Secrets' names alone, such as [registry]"
-    elif entry.type == "references":
-        advice = "write mappings such as [{name: registry}]"
     else:
-        advice = f"write {value_type.wanted}"
+        advice = f"write {value_type.example}, for example"
     yield fault(location, show(value), value_type.wanted, advice)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpu_cluster.base.document_cures import REMOVE, move_to
 from gpu_cluster.charts.value_table import Value
+from gpu_cluster.charts.value_types import type_of
 
 
 def set_by_stack(entry: Value, value: Any, document: Mapping[str, Any]) -> str:
@@ -22,6 +23,15 @@ def set_by_stack(entry: Value, value: Any, document: Mapping[str, Any]) -> str:
         return f"{REMOVE}: null has no effect"
     if entry.switch and value_of(document, entry.switch) is not True:
         return f"{REMOVE}: without {entry.switch} it has no effect"
+    if not type_of(entry.type).holds(value):
+        return f"{REMOVE}; {entry.setting} of the stack file decides"
+    chosen = _cure_of(entry, value, document)
+    if entry.only and not chosen.startswith(REMOVE):
+        return f"{chosen}, or {REMOVE}: without {entry.only} it has no effect"
+    return chosen
+
+
+def _cure_of(entry: Value, value: Any, document: Mapping[str, Any]) -> str:
     if entry.files and isinstance(value, Mapping):
         return _cure_of_files(entry, value, document)
     meaning = _meaning_of(entry, value)

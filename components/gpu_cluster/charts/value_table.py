@@ -40,6 +40,7 @@ class Value:
             The key `any` is for all other values. Without it the setting has the value's own form.
         files: Path of the value that names the file of all nodes, if the value is a mapping of file
             names to texts; empty if it is something else.
+        only: What the stack file must have for the setting to have an effect; empty if nothing.
         switch: Path of the value that turns this value's feature on; None if nothing does.
     """
 
@@ -50,6 +51,7 @@ class Value:
     means: Mapping[object, str] = field(default_factory=dict, hash=False)
     files: str = ""
     switch: str | None = None
+    only: str = ""
 
 
 @dataclass(frozen=True)
@@ -154,6 +156,7 @@ def _read_table(chart: str, series: str) -> Table:
                     facts.get("means", {}),
                     facts.get("files", ""),
                     facts.get("switch"),
+                    facts.get("only", ""),
                 )
             elif not is_added:
                 later[path] = facts["since"]

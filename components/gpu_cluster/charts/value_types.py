@@ -24,10 +24,12 @@ class Type:
     Attributes:
         holds: Function that returns True if a value has the type.
         wanted: Description of the type for messages.
+        example: A value of the type, as YAML.
     """
 
     holds: Callable[[Any], bool]
     wanted: str
+    example: str
 
 
 def _is_kind(kind: type) -> Callable[[Any], bool]:
@@ -84,41 +86,59 @@ def _is_environment(value: Any) -> bool:
 _TOLERATION = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 TYPES: Mapping[str, Type] = {
-    "truth": Type(_is_kind(bool), "true or false, without quotes"),
-    "text": Type(_is_kind(str), "a text; numbers in quotes"),
+    "truth": Type(_is_kind(bool), "true or false, without quotes", "true or false"),
+    "text": Type(_is_kind(str), "a text; numbers in quotes", '"1.0"'),
     "path": Type(
         lambda value: isinstance(value, str) and (not value or value.startswith("/")),
         "an absolute path",
+        "/run/nvidia",
     ),
-    "whole": Type(_is_whole_number, "a whole number, without quotes"),
+    "whole": Type(_is_whole_number, "a whole number, without quotes", "1"),
     "number": Type(
-        lambda value: type(value) in (int, float) and value >= 0, "a number, without quotes"
+        lambda value: type(value) in (int, float) and value >= 0, "a number, without quotes", "1"
     ),
     "port": Type(
-        lambda value: _is_whole_number(value) and 0 < value < 65536, "a port from 1 to 65535"
+        lambda value: _is_whole_number(value) and 0 < value < 65536,
+        "a port from 1 to 65535",
+        "8080",
     ),
     "share": Type(
         lambda value: _is_whole_number(value) or _matches_pattern(_SHARE)(value),
         'a number of nodes or a share such as "25%"',
+        '"25%"',
     ),
-    "duration": Type(_matches_pattern(_DURATION), "a duration such as 15s"),
-    "texts": Type(_is_list_of(_is_kind(str)), "a list of texts"),
-    "names": Type(_is_list_of(_is_kind(str)), "a list of names"),
+    "duration": Type(_matches_pattern(_DURATION), "a duration such as 15s", "15s"),
+    "texts": Type(_is_list_of(_is_kind(str)), "a list of texts", "[a]"),
+    "names": Type(_is_list_of(_is_kind(str)), "a list of names", "[registry]"),
     "references": Type(
-        _is_list_of(_has_only_keys("name", needed=("name",))), "a list of mappings with name"
+        _is_list_of(_has_only_keys("name", needed=("name",))),
+        "a list of mappings with name",
+        "[{name: registry}]",
     ),
-    "objects": Type(_is_list_of(_is_kind(Mapping)), "a list of mappings"),
-    "object": Type(_is_kind(Mapping), "a mapping"),
+    "objects": Type(_is_list_of(_is_kind(Mapping)), "a list of mappings", "[{kind: ConfigMap}]"),
+    "object": Type(_is_kind(Mapping), "a mapping", "{}"),
     "strings": Type(
-        _is_mapping_of(_is_kind(str)), "a mapping of texts to texts; numbers in quotes"
+        _is_mapping_of(_is_kind(str)), "a mapping of texts to texts; numbers in quotes", '{a: "1"}'
     ),
-    "truths": Type(_is_mapping_of(_is_kind(bool)), "a mapping of names to true or false"),
-    "env": Type(_is_environment, "a list of mappings with name and value, both texts"),
-    "resources": Type(_is_resources, "a mapping with limits and requests"),
-    "tolerations": Type(_is_list_of(_has_only_keys(*_TOLERATION)), "a list of tolerations"),
-    "probe": Type(_is_probe, "a mapping of a probe's seconds and thresholds"),
-    "nothing": Type(lambda value: value in ([], ()), "[] to take the chart's default away"),
-    "null": Type(lambda value: value is None, "null"),
+    "truths": Type(
+        _is_mapping_of(_is_kind(bool)), "a mapping of names to true or false", "{a: true}"
+    ),
+    "env": Type(
+        _is_environment,
+        "a list of mappings with name and value, both texts",
+        '[{name: A, value: "1"}]',
+    ),
+    "resources": Type(
+        _is_resources, "a mapping with limits and requests", "{limits: {memory: 100Mi}}"
+    ),
+    "tolerations": Type(
+        _is_list_of(_has_only_keys(*_TOLERATION)), "a list of tolerations", "[{operator: Exists}]"
+    ),
+    "probe": Type(
+        _is_probe, "a mapping of a probe's seconds and thresholds", "{periodSeconds: 10}"
+    ),
+    "nothing": Type(lambda value: value in ([], ()), "[] to take the chart's default away", "[]"),
+    "null": Type(lambda value: value is None, "null", "null"),
 }
 
 
@@ -133,6 +153,7 @@ def type_of(text: str) -> Type:
     return Type(
         lambda value: any(kind.holds(value) for kind in types),
         " or ".join(kind.wanted for kind in types),
+        types[0].example,
     )
 
 
@@ -150,4 +171,5 @@ def _parse_type(text: str) -> Type:
     if "|" not in text:
         return TYPES[text]
     words = text.split("|")
-    return Type(lambda value: value in words, f"{', '.join(words[:-1])} or {words[-1]}")
+    wanted = f"{', '.join(words[:-1])} or {words[-1]}"
+    return Type(lambda value: value in words, wanted, f'"{words[0]}"')

@@ -61,7 +61,7 @@ def _check_pools(sections: ValidSections) -> Iterator[Fault]:
     yield from _check_repeated(
         (((("pools", i, "name"), pool.name), pool.name) for i, pool in sections.pools.items()),
         "each pool name once",
-        "rename one of the two pools",
+        "write another name, such as gpu-2",
     )
     yield from _check_repeated(
         (
@@ -88,7 +88,7 @@ def _check_hosts(sections: ValidSections) -> Iterator[Fault]:
     yield from _check_repeated(
         (((("hosts", i, "name"), host.name), host.name) for i, host in hosts),
         "each host name once",
-        "rename one of the two hosts",
+        "write another name, such as gpu-2",
     )
     yield from _check_repeated(
         (
@@ -123,7 +123,8 @@ def _check_membership(sections: ValidSections) -> Iterator[Fault]:
                     ("hosts", i, "node"),
                     f"{show(host.node)}, which is in no pool",
                     f"the node of a {host.role} in one of the pools",
-                    "add it to `nodes` of its pool, or correct `node` or `role`",
+                    f"write a node such as {next(iter(gpus), 'gpu-1')}, or add it to `nodes` "
+                    "of its pool",
                 )
         elif host.role.has_gpus and gpus[host.node] == 0:
             yield fault(

@@ -22,7 +22,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 location,
                 f"{show(name)}, as in {'.'.join(map(str, first[name]))}",
                 "a separate namespace: it is created and deleted with the feature",
-                "leave it out, or write another name",
+                "remove it, or write another name, such as gpu-software",
             )
         first.setdefault(name, location)
 

@@ -53,7 +53,7 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
                 ("pools", i, "startupTaint"),
                 "true with scheduling.nodeFeatures rule",
                 "a pool whose nodes this program taints itself: a rule taints them all the time",
-                'leave it out, or write "nodeFeatures: program"',
+                'remove it, or write "nodeFeatures: program" in scheduling',
             )
 
 
@@ -81,7 +81,7 @@ def _strange_rule_fault(path: tuple[str | int, ...], setting: str) -> Fault:
         path,
         f"{setting} with scheduling.nodeFeatures rule",
         "a key with a prefix that isn't Kubernetes' own (example.com/team), which a rule may set",
-        'write another key, or "nodeFeatures: program"',
+        'write "nodeFeatures: program" in scheduling, or choose a key such as example.com/team',
     )
 
 

@@ -24,7 +24,7 @@ def _validate_release_name(text: str) -> str:
         raise refuse(
             show(text),
             f"the name of a Helm release, at most {RELEASE_LIMIT} characters",
-            "write the name that `helm list -A` prints",
+            "write a name such as gpu-operator; `helm list -A` prints it",
         )
     return text
 

@@ -55,5 +55,7 @@ class ChartsSettings(Model):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if self.directory is not None and self.oci is not None:
-            raise refuse("both directory and oci", "one place for charts", "remove one of the two")
+            raise refuse(
+                "both directory and oci", "one place for charts", "remove directory, or remove oci"
+            )
         return self

@@ -43,7 +43,7 @@ class Members(Model):
         description="a list of 1 to 200 pools",
         examples=['[{name: a100, nodes: ["gpu-[1-4]"], gpusPerNode: 8}]'],
     )
-    hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts")
+    hosts: tuple[Host, ...] = Field(default=(), description="a list of hosts", examples=["[]"])
     maintenance: NodeNames = Field(
         default=(),
         description="a list of nodes or hosts, or ranges, that are out for repair",

@@ -36,7 +36,9 @@ class PluginFiles(Model):
         description="a mapping: the plugin's configuration file, version v1",
     )
     configs: Annotated[dict[ConfigName, DevicePluginConfig], Freeze] = Field(
-        default=FrozenDict(), description="a mapping of names to configuration files"
+        default=FrozenDict(),
+        description="a mapping of names to configuration files",
+        examples=["{small: {version: v1}}"],
     )
 
     def config_named(self, name: str | None) -> DevicePluginConfig:

@@ -52,7 +52,7 @@ def _by_digest(text: str) -> str:
         raise refuse(
             show(text),
             "an image by digest: it runs privileged, and a tag may be moved",
-            "write it as registry.example.com/driver-installer@sha256:…",
+            "write a value such as registry.example.com/driver-installer@sha256:…",
         )
     return text
 

@@ -247,6 +247,6 @@ class GpuOperatorSettings(Model):
             raise refuse(
                 "both upgrade and sandbox",
                 "no upgrade policy with sandbox workloads: the operator upgrades no driver then",
-                "remove one of the two",
+                "remove upgrade, or remove sandbox",
             )
         return self

@@ -50,7 +50,7 @@ def _validate_counted_resource(name: str) -> str:
         raise refuse(
             show(name),
             "the name of a device, such as nvidia.com/gpu",
-            "set other quotas of the namespace in your own manifests",
+            "remove it, or set it by a manifest of your own",
         )
     return name
 

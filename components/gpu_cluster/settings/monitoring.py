@@ -75,7 +75,9 @@ class ExporterSettings(Model):
     """Settings of the DCGM exporter that the stack installs, in addition to its defaults."""
 
     counters: tuple[Counter, ...] = Field(
-        default=(), description="a list of fields of DCGM to report in addition"
+        default=(),
+        description="a list of fields of DCGM to report in addition",
+        examples=["[]"],
     )
     env: Annotated[dict[StrictStr, StrictStr], AfterValidator(_validate_variables), Freeze] = Field(
         default=FrozenDict({}),

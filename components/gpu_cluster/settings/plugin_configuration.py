@@ -83,14 +83,16 @@ class Replicated(Model):
         examples=["false"],
     )
     resources: tuple[SharedResource, ...] = Field(
-        min_length=1, description="a list of resources, each with name and replicas"
+        min_length=1,
+        description="a list of resources, each with name and replicas",
+        examples=["[{name: nvidia.com/gpu, replicas: 4}]"],
     )
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
         names = [resource.resource for resource in self.resources]
         if twice := {name for name in names if names.count(name) > 1}:
-            raise refuse(f"{sorted(twice)[0]} twice", "each resource once", "remove one of the two")
+            raise refuse(f"{sorted(twice)[0]} twice", "each resource once", "remove the second one")
         return self
 
 
@@ -106,7 +108,7 @@ class PluginSharing(Model):
             raise refuse(
                 "both timeSlicing and mps",
                 "one way of sharing: with mps the plugin ignores timeSlicing",
-                "remove one of the two",
+                "remove timeSlicing, or remove mps",
             )
         most = (
             max((resource.replicas for resource in self.mps.resources), default=0)
@@ -118,7 +120,7 @@ class PluginSharing(Model):
                 f"mps with {most} replicas",
                 f"{MPS_CLIENTS} or fewer: NVIDIA's MPS daemon takes no more for a GPU, and doesn't "
                 "start",
-                f'write "replicas: {MPS_CLIENTS}", or share by timeSlicing',
+                f'write "replicas: {MPS_CLIENTS}", or rename mps to timeSlicing',
             )
         return self
 
@@ -158,7 +160,7 @@ class DevicePluginConfig(Model):
             raise refuse(
                 "sharing.mps with migStrategy mixed",
                 "MPS only with migStrategy none or single: the plugin ends at its start otherwise",
-                'write "migStrategy: single", or share by timeSlicing',
+                'write "migStrategy: single" in flags, or rename mps to timeSlicing',
             )
         return self
 

@@ -59,7 +59,11 @@ class AllocationPolicy(StrEnum):
 
 def _validate_absolute_path(text: str) -> str:
     if not text.startswith("/"):
-        raise refuse(show(text), "an absolute path", "write a path such as / or /run/nvidia/driver")
+        raise refuse(
+            show(text),
+            "an absolute path",
+            "write a path such as /run/nvidia/driver",
+        )
     return text
 
 

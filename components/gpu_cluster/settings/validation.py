@@ -33,7 +33,7 @@ def _validate_figure_pattern(text: str) -> str:
         raise refuse(
             show(text),
             f"words with {FIGURE} once, {PATTERN_LIMIT} characters at most",
-            f'write it as "# Avg bus bandwidth : {FIGURE}"; * stands for any one word',
+            f'write "# Avg bus bandwidth : {FIGURE}", for example; * stands for any one word',
         )
     return text
 
@@ -88,7 +88,7 @@ class Test(Model):
             raise refuse(
                 f"minimum {self.minimum:g} without pattern",
                 "the pattern by which the figure is read",
-                f'add "pattern: … {FIGURE}"',
+                f'add "pattern: bandwidth {FIGURE}"; the words before the figure',
             )
         return self
 

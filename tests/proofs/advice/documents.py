@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from gpu_cluster.charts import value_table
 from gpu_cluster.charts.value_types import choices
 from gpu_cluster.settings.declared_cluster import ClusterSettings
 from gpu_rules.faults import Location
+from tests.proofs.advice.follow import faults_of
 from tests.proofs.platform.ways import WAYS, declared
 
 Json = dict[str, Any]
@@ -37,6 +40,8 @@ SECTIONS = {
 }
 WRONG: tuple[Any, ...] = (None, True, -1, 7, "x y", "8", "true", [], {}, [{"a": 1}], {"a": "b"})
 """Values of each type; most fields accept few of them."""
+NAMES = frozenset({"name", "node", "nodes", "address", "hosts", "pools", "kubernetes"})
+"""Keys whose values other parts of a file repeat: only a person knows what they should be."""
 SAMPLES: Json = {
     "truth": (True, False),
     "text": ("a",),
@@ -61,6 +66,35 @@ SAMPLES: Json = {
     "null": (None,),
 }
 """Values of each type of the tables of Helm values."""
+SPECIAL: Json = {
+    "driver.version": ["595.91.07"],
+    "deviceListStrategy": ["envvar"],
+    "devicePlugin.deviceListStrategy": ["envvar"],
+    "devicePlugin.runtimeClassName": ["nvidia"],
+    "runtimeClassName": ["nvidia"],
+    "scheduler.defaultSchedulerPolicy.nodeSchedulerPolicy": ["spread"],
+    "scheduler.defaultSchedulerPolicy.gpuSchedulerPolicy": ["binpack"],
+    "devicePlugin.disablecorelimit": ["true", "false"],
+    "devices.nvidia.gpuCorePolicy": ["force"],
+    "global.imageRegistry": ["registry.example.com/gpu"],
+    "global.imageTag": ["v2.10.0"],
+}
+"""Values of paths whose type says less than the setting that decides them."""
+TARGETS: Json = {
+    "scheduling.tolerations": SAMPLES["tolerations"],
+    "gpuOperator.nfd": [True, False],
+    "devicePlugin.config.flags": [{"migStrategy": "none"}],
+    "devicePlugin.config.sharing": [
+        {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}
+    ],
+    "devicePlugin.namespace": ["gpus"],
+    "dra.namespace": ["gpus"],
+    "devicePlugin.config.flags.gfd.noTimestamp": [True],
+    "devicePlugin.config.flags.gfd.sleepInterval": ["60s"],
+    "node-feature-discovery.master.serviceAccount": [{"create": True}],
+    "nfd.master.serviceAccount": [{"create": True}],
+}
+"""Values for settings and sections to which a cure moves a value."""
 
 
 def whole_documents() -> dict[str, Json]:
@@ -79,6 +113,9 @@ def faulty(document: Json) -> Iterator[tuple[str, Json]]:
         place = ".".join(map(str, at))
         value = _at(document, at)
         parent = at[:-1]
+        is_name = any(step in NAMES for step in at)
+        if is_name and at[-1] in NAMES:
+            continue
         if isinstance(at[-1], str) and model_at(ClusterSettings, parent) is not None:
             yield f"{place} misspelled", _changed(document, parent, _renamed(at[-1], at[-1] + "x"))
             yield f"{place} removed", _changed(document, parent, _renamed(at[-1], None))
@@ -87,7 +124,7 @@ def faulty(document: Json) -> Iterator[tuple[str, Json]]:
                 moved = _changed(document, parent, _renamed(at[-1], None))
                 if at[-1] not in moved:
                     yield f"{place} at the top", {**moved, at[-1]: value}
-        for number, wrong in enumerate(WRONG):
+        for number, wrong in enumerate(() if is_name else WRONG):
             if wrong != value or type(wrong) is not type(value):
                 yield f"{place} value {number}", _changed(document, at, lambda _, new=wrong: new)
     for key, paths in places(ClusterSettings).items():
@@ -97,41 +134,62 @@ def faulty(document: Json) -> Iterator[tuple[str, Json]]:
 
 
 def values() -> Iterator[tuple[str, Json]]:
-    """Yield documents with Helm values: each path as it is, misspelled, misplaced, wrapped."""
+    """Yield documents with Helm values: each path as it is, misspelled, misplaced, wrapped.
+
+    Faults are derived from values that load, or that a setting decides: what is wrong in two ways
+    gets two faults, one after the other.
+    """
     for chart, (platform, section) in SECTIONS.items():
-        series = value_table.SERIES[chart][-1]
-        table = value_table.table(chart, f"{series}.0")
-
-        def stack(path: str, value: Any) -> Json:
-            nested = value
-            for step in reversed(path.split(".")):
-                nested = {step: nested}
-            return declared("test", platform if platform in WAYS else f"{platform}-preinstalled") | {
-                section: {"extraValues": nested}
-            }
-
+        table = value_table.table(chart, f"{value_table.SERIES[chart][-1]}.0")
+        stack = partial(_with_value, platform, section)
         for path, entry in table.values.items():
-            kinds = entry.type.split(" or ")
-            samples = [
-                sample
-                for kind in kinds
-                for sample in (choices(kind) if "|" in kind else SAMPLES[kind])
-            ]
+            samples = [one for one in _samples(path, entry.type) if _is_right(stack(path, one))]
             head, _, last = path.rpartition(".")
             for number, sample in enumerate(samples):
                 yield f"{chart} {path} {number}", stack(path, sample)
-                yield f"{chart} {path} {number} wrapped", stack(f"{chart}-umbrella.{path}", sample)
-                wrong = f"{head}.{last}x" if head else f"{last}x"
-                yield f"{chart} {path} {number} misspelled", stack(wrong, sample)
+                yield f"{chart} {path} {number} misspelled", stack(f"{path}x", sample)
+                if entry.setting is None:
+                    yield f"{chart} {path} {number} wrapped", stack(f"umbrella.{path}", sample)
                 if head:
                     yield f"{chart} {path} {number} at the top", stack(last, sample)
-            for number, wrong_value in enumerate(WRONG):
-                yield f"{chart} {path} value {number}", stack(path, wrong_value)
-        for path in table.dead:
-            for number, sample in enumerate((True, "x", {"a": "b"}, [])):
+            for number, wrong in enumerate(WRONG if samples else ()):
+                if not isinstance(wrong, str) or (not entry.setting and "text" not in entry.type):
+                    yield f"{chart} {path} value {number}", stack(path, wrong)
+        for path, dead in table.dead.items():
+            for number, sample in enumerate(_moved_samples(table, dead.instead)):
                 yield f"{chart} {path} dead {number}", stack(path, sample)
         for path in table.later:
             yield f"{chart} {path} later", stack(path, True)
+
+
+def _with_value(platform: str, section: str, path: str, value: Any) -> Json:
+    """Return a stack with one Helm value."""
+    for step in reversed(path.split(".")):
+        value = {step: value}
+    way = platform if platform in WAYS else f"{platform}-preinstalled"
+    return declared("test", way) | {section: {"extraValues": value}}
+
+
+def _samples(path: str, kind: str) -> list[Any]:
+    words = [word for word in kind.split(" or ") if word != "null"]
+    return SPECIAL.get(path) or [
+        sample for word in words for sample in (choices(word) if "|" in word else SAMPLES[word])
+    ]
+
+
+def _is_right(document: Json) -> bool:
+    """Return True if a document loads, or has only values that settings decide."""
+    return all("only from the stack file" in one.wanted for one in faults_of(document))
+
+
+def _moved_samples(table: value_table.Table, cure: str) -> list[Any]:
+    """Return values for a path that the chart doesn't read, as its cure's target takes them."""
+    match = re.match(r"move it to (?:extraValues\.)?([\w.-]+)|write extraValues", cure)
+    if match is None or match[1] is None:
+        return [True, "x", {"a": "b"}, []]
+    if match[1] in table.values:
+        return _samples(match[1], table.values[match[1]].type)
+    return TARGETS[match[1]]
 
 
 def committed(path: Path) -> Any:

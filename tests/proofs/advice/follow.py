@@ -80,18 +80,32 @@ def edits(document: Any, fault: Fault) -> Iterator[Any]:
     """Yield the document after each alternative of a cure."""
     first = re.split(r"; |: (?=without |off |null |an empty )", fault.cure)[0]
     for alternative in re.split(r", or (?:also )?| or (?=move |write |remove |add )", first):
-        edited = copy.deepcopy(document)
-        if _edit(edited, fault.location, alternative.strip()):
-            yield edited
+        for choice in _choices(alternative.strip()):
+            edited = copy.deepcopy(document)
+            if _edit(edited, fault.location, choice, fault.found.strip(chr(34))):
+                yield edited
 
 
-def _edit(document: Any, at: Location, cure: str) -> bool:
+def _choices(cure: str) -> list[str]:
+    """Return the instructions of a text that leaves the value open."""
+    if re.match(r"write true or false\b", cure):
+        return ["write true", "write false"]
+    return [cure]
+
+
+def _edit(document: Any, at: Location, cure: str, found: Any) -> bool:
     """Perform one instruction on a document; return False if its form is unknown."""
+    if not isinstance(document, dict):
+        return False
     if re.match(r"remove it\b", cure):
         return _remove(document, at)
-    if match := re.fullmatch(rf"remove ({PATH})", cure):
-        return _remove(document, _resolve(document, at, match[1]))
-    if match := re.fullmatch(r'rename it to "(.+)"', cure):
+    if cure == "remove the second one":
+        return _remove_second(document, at)
+    if match := re.fullmatch(rf"remove ({PATH})(?: and ({PATH}))?(?: from \w+)?", cure):
+        return all(
+            [_remove(document, _resolve(document, at, path)) for path in match.groups() if path]
+        )
+    if match := re.fullmatch(r'rename it to "(.+)"(?:, for example)?', cure):
         return _put(document, (*at[:-1], match[1]), _pop(document, at))
     if cure.startswith(ONE_LEVEL_UP):
         value = _pop(document, at)
@@ -107,24 +121,39 @@ def _edit(document: Any, at: Location, cure: str) -> bool:
         _put(document, _absolute(at, match[2]), yaml.safe_load(files.pop(match[1])) or {})
         others = {name: yaml.safe_load(text) or {} for name, text in files.items()}
         return not others or _put(document, _absolute(at, match[3]), others)
-    if match := re.fullmatch(r'add "(.+)"', cure):
-        return _merge(document, at[:-1], match[1]) or _merge(document, at, match[1])
+    if re.fullmatch(r'add "\w+:.*"', cure):
+        texts = cure.removeprefix('add "').removesuffix('"').split('" and "')
+        return all([_merge(document, at[:-1], t) or _merge(document, at, t) for t in texts])
     if match := re.fullmatch(rf"write ({PATH}): (.+) and remove it here", cure):
         _pop(document, at)
         return _put(document, _absolute(at, match[1]), yaml.safe_load(match[2]))
-    if match := re.fullmatch(rf'write "([\w.]+: .+)"(?: (?:below|under|in) ({PATH}))?', cure):
-        return _write_below(document, at, match[1], match[2])
+    if match := re.fullmatch(
+        rf'write ("\w+: [^"]+"(?: and "\w+: [^"]+")*)(?: (?:below|under|in)(?: the)? ({PATH}))?.*',
+        cure,
+    ):
+        texts = re.findall(r'"([^"]+)"', match[1])
+        return all([_write_below(document, at, text, match[2]) for text in texts])
+    if match := re.fullmatch(r"(?:write|choose) .*\bsuch as (\S+?),?", cure):
+        return _put(document, at, yaml.safe_load(match[1]))
     if match := re.fullmatch(r"(?:put it in quotes: )(\".*\")", cure):
         return _put(document, at, yaml.safe_load(match[1]))
+    if match := re.fullmatch(r"rename (\w+) to (\w+)", cure):
+        old = _resolve(document, at, match[1])
+        return _put(document, (*old[:-1], match[2]), _pop(document, old))
+    if match := re.fullmatch(r"keep (.+) alone", cure):
+        kept = _parent(document, (*at, 0), create=False)
+        return isinstance(kept, dict) and _put(document, at, {match[1]: kept[match[1]]})
     if match := re.fullmatch(r"write (.+?)(?: without quotes)?(?:, for example)?", cure):
-        return _put(document, at, yaml.safe_load(match[1]))
+        return _put(document, at, yaml.safe_load(match[1]), found)
     return False
 
 
 def _write_below(document: Any, at: Location, text: str, section: str | None) -> bool:
     """Write a key where the text says, or into the nearest section that has the key."""
     if section:
-        return _merge(document, _resolve(document, at, section), text)
+        place = _resolve(document, at, section)
+        is_known = place[0] in fields(ClusterSettings)
+        return is_known and _merge(document, place, text)
     key = text.partition(":")[0]
     for length in range(len(at), -1, -1):
         model = model_at(ClusterSettings, at[:length])
@@ -148,6 +177,10 @@ def _absolute(at: Location, path: str) -> Location:
 def _resolve(document: Any, at: Location, path: str) -> Location:
     """Return the location that a path names: of the whole file, or below the fault's place."""
     steps = _absolute(at, path)
+    for length in range(len(at), -1, -1):
+        parent = _parent(document, (*at[:length], steps[0]), create=False)
+        if isinstance(parent, dict) and steps[0] in parent:
+            return (*at[:length], *steps)
     for length in range(len(at), -1, -1):
         model = model_at(ClusterSettings, at[:length])
         if model is not None and steps[0] in fields(model):
@@ -175,8 +208,12 @@ def _parent(document: Any, at: Location, create: bool) -> Any:
     return document
 
 
-def _put(document: Any, at: Location, value: Any) -> bool:
+def _put(document: Any, at: Location, value: Any, found: Any = None) -> bool:
     parent = _parent(document, at, create=True) if at else None
+    if isinstance(parent, str):  # One item, which stands for a list, or a part of a text.
+        if at[-1] == 0:
+            return _put(document, at[:-1], value)
+        return _put(document, at[:-1], parent.replace(str(found), str(value)))
     if isinstance(parent, dict) or (
         isinstance(parent, list) and isinstance(at[-1], int) and at[-1] < len(parent)
     ):
@@ -189,6 +226,24 @@ def _pop(document: Any, at: Location) -> Any:
     parent = _parent(document, at, create=False) if at else None
     known = isinstance(parent, dict) and at[-1] in parent
     return parent.pop(at[-1]) if known or isinstance(parent, list) else None
+
+
+def _remove_second(document: Any, at: Location) -> bool:
+    """Remove the second of two equal items of a list, or of two with the same key."""
+    items = _parent(document, (*at, 0), create=False)
+    for number, item in enumerate(items if isinstance(items, list) else []):
+        if item in items[:number] or _key_of(item) in map(_key_of, items[:number]):
+            del items[number]
+            return True
+    return False
+
+
+def _key_of(item: Any) -> Any:
+    if isinstance(item, str) and ":" in item:
+        return re.split("[=:]", item)[0], item.rpartition(":")[2]
+    if isinstance(item, dict):
+        return item.get("name") or (item.get("key"), item.get("effect"))
+    return item
 
 
 def _remove(document: Any, at: Location) -> bool:

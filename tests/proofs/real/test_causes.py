@@ -207,7 +207,7 @@ CASES = {
     "no-claim": Case(
         claiming(resourceClaimTemplateName="not-there"),
         Kind.CLAIM,
-        "its claim can't be created.*not-there",
+        "not-there.*its claim can't be created",
     ),
 }
 

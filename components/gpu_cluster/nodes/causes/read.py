@@ -50,10 +50,12 @@ class Reader:
 
     Attributes:
         refused: What the API server refused to show.
+        cluster: Nodes and pods of the cluster, which several pods of one answer share.
     """
 
     client: Client
     refused: list[str] = field(default_factory=list)
+    cluster: dict[str, tuple[Json, ...]] = field(default_factory=dict)
 
     async def listed(self, url: str, *, base: str = "", **params: str) -> tuple[Json, ...]:
         """List objects; return an empty list if RBAC forbids it or the kind does not exist."""
@@ -146,14 +148,19 @@ class Reader:
             controllers = await self.controllers(namespace)
         return replace(
             around,
-            nodes=await self.listed("nodes"),
-            pods=await self.listed("pods"),
+            nodes=await self._listed_once("nodes"),
+            pods=await self._listed_once("pods"),
             quotas=await self.listed(f"{space}/resourcequotas"),
             slices=slices,
             claims=claims,
             workloads=workloads,
             controllers=controllers,
         )
+
+    async def _listed_once(self, url: str) -> tuple[Json, ...]:
+        if url not in self.cluster:
+            self.cluster[url] = await self.listed(url)
+        return self.cluster[url]
 
     async def controllers(self, namespace: str) -> tuple[Json, ...]:
         """Return the objects of a namespace that create pods, each with its kind."""
@@ -177,19 +184,28 @@ def _is_workload_of(workload: Json, pod: Json) -> bool:
     )
 
 
-async def explained(client: Client, pod: Json) -> Cause | None:
+async def explained(client: Client, pod: Json, *, shared: Reader | None = None) -> Cause | None:
     """Return the cause why a pod of the stack's own namespaces does not run, or None.
 
-    Who may write events there is trusted: their words choose the cure.
+    Who may write events there is trusted: their words choose the cure. For a pod without a node,
+    nodes and pods are read as `gpu-cluster why` reads them: the scheduler's words alone don't say
+    whether waiting can help.
+
+    Args:
+        shared: Reader that keeps the lists of nodes and pods for several pods; None: a new one.
     """
-    around = await Reader(client).around(pod)
+    reader = shared or Reader(client)
+    around = await reader.around(pod)
+    if not pod["spec"].get("nodeName"):
+        around = await reader.with_cluster(pod["metadata"]["namespace"], around, pod)
     return cause_of(pod, replace(around, trusted_events=True))
 
 
 async def lines(client: Client, pods: Collection[Json]) -> list[str]:
     """Return one line with cause and cure for each pod that does not run, up to a maximum."""
     waiting = [pod for pod in pods if not is_ready(pod)][:CAUSES]
-    causes = await gather(lambda pod: explained(client, pod), waiting)
+    reader = Reader(client)
+    causes = await gather(lambda pod: explained(client, pod, shared=reader), waiting)
     return [
         f"pod {printable(pod['metadata']['namespace'], 63)}/"
         f"{printable(pod['metadata']['name'], 253)}: {cause}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpu_cluster.base.nearness import nearest
 from gpu_cluster.charts.value_table import nearest_series
 from gpu_cluster.platforms.device_plugin import device_lists
 from gpu_cluster.platforms.feature_labels import written_twice
@@ -87,7 +88,7 @@ def labels(sections: ValidSections, configs: Mapping[str, Any]) -> Iterator[Faul
                 (*labels.location, CONFIG_LABEL),
                 f"the configuration {show(name)}, which does not exist",
                 f"a name of `configs`: {config_names}",
-                "correct the name, or add the configuration to `configs`",
+                f'write "{nearest(name, configs)}"' if configs else "remove it",
             )
 
 
@@ -171,14 +172,15 @@ def _check_mig(sections: ValidSections, strategy: Any) -> Iterator[Fault]:
                 place,
                 "MIG devices, with migStrategy none",
                 "migStrategy single or mixed for this pool: its devices are not offered otherwise",
-                'write "migStrategy: mixed" in its configuration, or remove mig',
+                'write "migStrategy: mixed" in the flags of its configuration, or remove it',
             )
         if len(pool.mig) > 1 and chosen is MigStrategy.SINGLE:
             yield fault(
                 place,
                 f"{len(pool.mig)} profiles, with migStrategy single",
                 "one profile on all GPUs of a node",
-                'write "migStrategy: mixed", or keep one profile',
+                f'write "migStrategy: mixed" in the flags of its configuration, or keep '
+                f"{next(iter(pool.mig))} alone",
             )
 
 
@@ -253,6 +255,6 @@ def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fau
                         _FOREIGN,
                         "a variable that NVIDIA's plugin reads: this one is read by the plugin of"
                         " Alibaba Cloud's Container Service only",
-                        "write deviceIDStrategy: index in the plugin's configuration: containers"
-                        " then get indexes, kubelet's checkpoint still keeps UUIDs",
+                        "remove it, and write deviceIDStrategy: index in the plugin's configuration; "
+                        "containers then get indexes, kubelet's checkpoint still keeps UUIDs",
                     )

@@ -66,7 +66,7 @@ def _check_labels(sections: ValidSections) -> Iterator[Fault]:
                     (*at, key),
                     "false, in a pool with GPUs",
                     "a pool without GPUs: nothing advertises them once the operands are off",
-                    'write "gpusPerNode: 0", or remove the label',
+                    'remove it, or write "gpusPerNode: 0"',
                 )
         yield from _check_transient_labels(labels.own, at)
         layout = labels.own.get(MIG_LABEL)
@@ -75,14 +75,14 @@ def _check_labels(sections: ValidSections) -> Iterator[Fault]:
                 (*at, MIG_LABEL),
                 f"{show(layout)}, beside mig",
                 "one of the two: mig creates a layout, whose name becomes this label",
-                "remove the label",
+                "remove it",
             )
         if layout is not None and not pool.mig and layout not in BUILT_IN_LAYOUTS:
             yield fault(
                 (*at, MIG_LABEL),
                 show(layout),
                 f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
-                'write "mig: {1g.5gb: 7}" with the profiles of this layout',
+                'remove it, and write "mig: {1g.5gb: 7}" with the profiles of this layout',
             )
 
 
@@ -97,14 +97,14 @@ def _check_transient_labels(labels: Mapping[str, str], at: Location) -> Iterator
                 (*at, key),
                 show(value),
                 "no state of the operator's among the labels: it writes it as it works",
-                "remove the label",
+                "remove it",
             )
         elif key.startswith(OPERAND_LABELS) and value != "false":
             yield fault(
                 (*at, key),
                 show(value),
                 "false, or no such label: the operator sets true, and paused-for-… during upgrades",
-                "remove the label",
+                "remove it",
             )
 
 
@@ -134,7 +134,8 @@ def _check_node_sections(sections: ValidSections, operator: GpuOperatorSettings)
             (_SECTION, "vgpu"),
             "vGPU without driver.imageRepository and driver.version",
             "the guest driver image in a private registry: NVIDIA publishes none",
-            "write both under driver, as the image was pushed",
+            'write "imageRepository: registry.example.com/nvidia" and "version: 595.91.07" '
+            "under driver; as the image was pushed",
         )
     if operator.nri and any(level.runtime and not level.runtime.cdi for level in levels):
         yield fault(
@@ -173,7 +174,7 @@ def _check_operator_values(operator: GpuOperatorSettings) -> Iterator[Fault]:
             "true, with platform gpu-operator",
             "a ClusterPolicy: GPUs of a GPUCluster aren't advertised as nvidia.com/gpu, so they "
             "can't be counted",
-            'remove it, or write "platform: dra"',
+            "remove gpuCluster and clusterPolicy from extraValues",
         )
     elif policy is False:
         yield fault(

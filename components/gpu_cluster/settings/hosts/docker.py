@@ -19,7 +19,9 @@ _PATH = re.compile(r"(/[A-Za-z0-9_][A-Za-z0-9._-]*)+")
 def _validate_mirror(text: str) -> str:
     if _MIRROR.fullmatch(text) is None:
         raise refuse(
-            show(text), "the address of a registry", "write it as https://mirror.example.org"
+            show(text),
+            "the address of a registry",
+            "write a value such as https://mirror.example.org",
         )
     return text
 
@@ -29,7 +31,7 @@ def _validate_data_path(text: str) -> str:
         raise refuse(
             show(text),
             "an absolute path of letters, digits, '.', '_' and '-', no part beginning with '.'",
-            "write it as /data/docker",
+            "write a value such as /data/docker",
         )
     return text
 

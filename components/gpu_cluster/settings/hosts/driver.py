@@ -174,7 +174,8 @@ class DriverSettings(Model):
             raise refuse(
                 f"precompiled with version {show(self.version)}",
                 "a branch, as NVIDIA's precompiled images are tagged",
-                f'write "{self.version.split(".")[0]}", or name your own image by imageRepository',
+                f"write \"version: '{self.version.split('.')[0]}'\", or name your own image by "
+                "imageRepository",
             )
         if self.precompiled and self.digest is not None:
             raise refuse(

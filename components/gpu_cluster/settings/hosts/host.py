@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from gpu_cluster.base.address import Address
 from gpu_cluster.base.host_key import HostKey
-from gpu_cluster.base.model import MissingCure
+from gpu_cluster.base.model import OwnCure
 from gpu_cluster.base.names import DnsLabel, NodeName
 from gpu_cluster.settings.hosts.sections import NodeSections
 from gpu_cluster.settings.hosts.ssh import Bastion
@@ -64,7 +64,7 @@ class Host(NodeSections):
         default=None, description="a mapping that describes the jump host, or null"
     )
     host_key: Annotated[
-        HostKey, MissingCure("run `gpu-cluster host-keys`, which scans it and writes it")
+        HostKey, OwnCure("run `gpu-cluster host-keys`, which scans it and writes it")
     ] = Field(
         description="the host's public key, as in /etc/ssh/ssh_host_ed25519_key.pub",
         examples=["ssh-ed25519 AAAA…"],

@@ -78,7 +78,9 @@ class KubernetesPackagesSettings(Model):
     def _one_cluster(self) -> KubernetesPackagesSettings:
         if self.init and self.join:
             raise refuse(
-                "init and join", "init for a new cluster, or join for one", "remove one of them"
+                "init and join",
+                "init for a new cluster, or join for one",
+                "remove init, or remove join",
             )
         # kubeadm supports the API kubeadm.k8s.io/v1beta4 since 1.31 (kubeadm reference).
         if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):

@@ -22,7 +22,7 @@ def _validate_repository_url(text: str) -> str:
         raise refuse(
             show(text),
             "an https, http or file address without blanks, quotes and backslashes",
-            "write it as https://mirror.example.org/debian12",
+            "write a value such as https://mirror.example.org/debian12",
         )
     return text
 

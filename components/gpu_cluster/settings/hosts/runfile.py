@@ -19,7 +19,7 @@ def _validate_location(text: str) -> str:
         raise refuse(
             show(text),
             "an https, http or file address, or an absolute path on the host",
-            "write it as https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run",
+            "write a value such as https://mirror.example.org/NVIDIA-Linux-x86_64-595.91.07.run",
         )
     return text
 

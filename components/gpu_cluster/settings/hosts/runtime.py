@@ -26,7 +26,7 @@ def _validate_sandbox_image(text: str) -> str:
         raise refuse(
             show(text),
             "a whole image name with registry and tag or digest",
-            "write it as docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04",
+            "write a value such as docker.io/nvidia/cuda:12.8.1-base-ubuntu24.04",
         )
     return text
 

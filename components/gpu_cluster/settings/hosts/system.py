@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr
 
+from gpu_cluster.base.document_cures import rename_to
 from gpu_cluster.base.model import Freeze, FrozenDict, Model
 from gpu_rules.faults import refuse, show
 
@@ -58,13 +59,21 @@ class LimitItem(StrEnum):
 
 def _validate_kernel_module(text: str) -> str:
     if _MODULE.fullmatch(text) is None:
-        raise refuse(show(text), "a kernel module: letters, digits, '-' and '_'", "write its name")
+        raise refuse(
+            show(text),
+            "a kernel module: letters, digits, '-' and '_'",
+            "write a name such as nvidia_uvm",
+        )
     return text
 
 
 def _sysctl_key(text: str) -> str:
     if _SYSCTL_KEY.fullmatch(text) is None:
-        raise refuse(show(text), "names joined by dots", "write it as `sysctl -a` shows it")
+        raise refuse(
+            show(text),
+            "names joined by dots",
+            rename_to("vm.max_map_count") + ", for example",
+        )
     return text
 
 
@@ -79,7 +88,9 @@ def _validate_port_range(text: str) -> str:
     first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
     if not 1 <= first <= last <= 65535:
         raise refuse(
-            show(text), "a port or a range with its protocol", "write it as 179/tcp or 8472/udp"
+            show(text),
+            "a port or a range with its protocol",
+            "write a value such as 179/tcp",
         )
     return text
 

@@ -26,7 +26,7 @@ LONGEST_NUMBER = 9
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")
 _ITEM = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_EXAMPLE = "write it as gpu-[1-4] or gpu-[001-800]"
+_EXAMPLE = "write a value such as gpu-[1-4] or gpu-[001-800]"
 
 
 @lru_cache(maxsize=4096)
@@ -45,7 +45,7 @@ def expand(pattern: str) -> tuple[str, ...]:
         raise refuse(
             show(pattern),
             f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
-            "shorten the range",
+            "write a shorter range, such as gpu-[1-4]",
         )
     names = tuple(_join_node_names(pieces, ranges))
     for name in names:
@@ -53,7 +53,7 @@ def expand(pattern: str) -> tuple[str, ...]:
             raise refuse(
                 show(pattern),
                 "node names: RFC 1123 subdomains in lower case, at most 253 characters",
-                "write the names that `kubectl get nodes` prints",
+                "write names such as gpu-1; `kubectl get nodes` prints them",
             )
     return names
 

@@ -27,7 +27,7 @@ def _distinct_taints(taints: tuple[Taint, ...]) -> tuple[Taint, ...]:
             raise refuse(
                 f"two taints {taint.key} with effect {taint.effect}",
                 "each pair of key and effect once, as the API server requires",
-                "remove one of them",
+                "remove the second one",
             )
     return taints
 
@@ -122,13 +122,15 @@ class Pool(NodeSections):
             raise refuse(
                 "neither" if self.nodes is None else "both nodes and selector",
                 "either nodes (names) or selector (labels) with count",
-                "add one of them" if self.nodes is None else "remove one of them",
+                'add "nodes: [gpu-1]", or add "selector: {gpu: a100}" and "count: 4"'
+                if self.nodes is None
+                else "remove nodes, or remove selector and count",
             )
         if self.selector is not None and self.count is None:
             raise refuse(
                 "a selector without count",
                 "count, the number of nodes that the selector must find",
-                'add "count: 4" with the number of nodes of this pool',
+                'add "count: 4"; the number of nodes of this pool',
             )
         if self.selector is None and self.count is not None:
             raise refuse(
@@ -152,7 +154,7 @@ class Pool(NodeSections):
                 raise refuse(
                     f"unhealthyDevices of {show(node)}, which is not in the pool",
                     "nodes of this pool",
-                    "correct the name, or move it to the node's pool",
+                    "remove it, or write it in the node's pool",
                 )
             if self.selector is not None:
                 raise refuse(

@@ -110,7 +110,7 @@ class SchedulingSettings(Model):
         default=FrozenDict({}), description="a mapping of node names to labels and taints"
     )
     priority_classes: tuple[PriorityClass, ...] = Field(
-        default=(), description="a list of priority classes"
+        default=(), description="a list of priority classes", examples=["[]"]
     )
     tolerations: tuple[Toleration, ...] = Field(
         default=(),
@@ -118,7 +118,7 @@ class SchedulingSettings(Model):
         examples=["[{key: cloud.google.com/gke-spot, operator: Exists}]"],
     )
     limits: tuple[NamespaceLimit, ...] = Field(
-        default=(), description="a list of namespaces with maxCards"
+        default=(), description="a list of namespaces with maxCards", examples=["[]"]
     )
 
     @model_validator(mode="before")
@@ -136,6 +136,6 @@ class SchedulingSettings(Model):
             for space in names:
                 if names.count(space) > 1:
                     raise refuse(
-                        f"{key} with {show(space)} twice", "each name once", "remove one of them"
+                        f"{key} with {show(space)} twice", "each name once", "remove the second one"
                     )
         return data
