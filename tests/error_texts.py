@@ -2,6 +2,11 @@
 
 An error is a call that makes a fault (place, found, wanted, cure), an exception with a text, or a
 `fail` of a host's script. What a text takes from its surroundings stands as `…` on the page.
+
+Each text has a mark, which stands where the text is made: its cure; a cure that is an `Outside`; a
+`PartError`, whose text is a part of another text; or a message of a run that waits. An exception's
+class may have the cure of all its texts, in its attribute `cure`. The cures of `fail_act`,
+`fail_file` and `fail_host` of the scripts are acts on a host.
 """
 
 from __future__ import annotations
@@ -11,6 +16,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,13 +51,17 @@ WHOLE = ("Fault", "fault", "_fault")
 """Functions whose arguments are place, found, wanted and cure."""
 PLACELESS = ("refuse", "InputError", "_error", "tell")
 """Functions whose arguments are found, wanted and cure."""
+WAITS = ("tell",)
+"""Functions that print what a run waits for or has done: nobody has to act."""
 STAGED = ("failure",)
 """Methods whose arguments are stage, found and cure."""
 UNNAMED = ("AssertionError", "NotImplementedError", "TypeError", "LookupError", "EOFError")
 """Exceptions that no user sees, because a caller handles them or they are faults of the program."""
 OPEN = "…"
+OUTSIDE_FAILS = frozenset({"fail_act", "fail_file", "fail_host"})
+"""Functions of the scripts whose cures are acts on the host."""
 _COMMAND = r"\$\((?:[^()]|\([^()]*\))*\)"
-_FAIL = re.compile(rf'^[^#\n]*?\bfail "((?:[^"\\$]|\\.|\$(?!\()|{_COMMAND})*)"', re.M)
+_FAIL = re.compile(rf'^[^#\n]*?\b(fail(?:_\w+)?) "((?:[^"\\$]|\\.|\$(?!\()|{_COMMAND})*)"', re.M)
 HEAD = """\
 # Error texts
 
@@ -61,6 +72,16 @@ nodes, pods, hosts and other programs are in [troubleshooting](../how-to/trouble
 """
 
 
+class Mark(StrEnum):
+    """What a person does about an error text; the page shows the value if there is no cure."""
+
+    CURE = ""
+    OUTSIDE = "outside of this program"
+    NO_ACT = "no act is needed: the run goes on by itself"
+    PART = "a part of another message, which says what to do"
+    NONE = "no cure yet"
+
+
 @dataclass(frozen=True)
 class ErrorText:
     """Text of an error, with `…` for what the surroundings fill in.
@@ -68,12 +89,14 @@ class ErrorText:
     Attributes:
         file: Path of the file that has the text, relative to the project.
         text: What the user sees.
-        cure: What the user should do; empty if the text itself says it, or nothing does.
+        cure: What the user should do; empty if no act is needed, or nothing says it.
+        mark: Whether there is a cure, and of what kind.
     """
 
     file: str
     text: str
     cure: str = ""
+    mark: Mark = Mark.NONE
 
     @property
     def subject(self) -> str:
@@ -108,8 +131,21 @@ def of_module(name: str, text: str) -> Iterator[ErrorText]:
         name: Path of the module, relative to the project.
         text: Source text of the module.
     """
-    for scope in _functions(ast.parse(text)):
-        known = _assigned(scope)
+    tree = ast.parse(text)
+    constants = _assigned(ast.Module([n for n in tree.body if isinstance(n, ast.Assign)], []))
+    constants |= {
+        node.target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value
+    }
+    functions = {n.name: n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)}
+    returned = {
+        f"{one}()": returns for one, node in functions.items() if (returns := _returns(node))
+    }
+    inner = {one: _assigned(node).get("cure") for one, node in functions.items()}
+    returned |= {f"cure of {one}()": cure for one, cure in inner.items() if cure is not None}
+    for scope in _functions(tree):
+        known = {**constants, **returned, **_assigned(scope)}
         calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call)]
         for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
             if (made := _of_call(name, call, known)) is not None:
@@ -124,9 +160,64 @@ def of_script(name: str, text: str) -> Iterator[ErrorText]:
         text: Source text of the script.
     """
     for match in _FAIL.finditer(text):
-        shown = re.sub(rf"{_COMMAND}|\$\{{[^}}]*\}}|\$\w+|\$[*@#?]", OPEN, match[1])
+        shown = re.sub(rf"{_COMMAND}|\$\{{[^}}]*\}}|\$\w+|\$[*@#?]", OPEN, match[2])
         if _has_words(shown := re.sub(r"\\(.)", r"\1", shown)):
-            yield ErrorText(name, shown)
+            cure = _script_cures().get(match[1], "")
+            mark = Mark.OUTSIDE if match[1] in OUTSIDE_FAILS else Mark.CURE
+            parts = shown.rpartition("; ")
+            if not cure and parts[0]:
+                shown, cure = parts[0], parts[2]
+            yield ErrorText(name, shown, cure, mark if cure else Mark.NONE)
+
+
+@cache
+def _script_cures() -> dict[str, str]:
+    """Return the cures of functions of the scripts, which add them to each of their texts."""
+    text = (ROOT / "components/gpu_cluster/hosts/steps/library/base.sh").read_text("utf-8")
+    found = re.findall(r'^(fail_\w+)\(\) \{\n    fail "\$\*; (.+)"$', text, re.M)
+    return {name: cure.replace("\\`", "`") for name, cure in found}
+
+
+def _returns(function: ast.FunctionDef) -> ast.expr | None:
+    """Return an expression for the texts that a function returns; None if it returns no text."""
+    values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+    texts = [one for one in values if one and shown(one, {}).strip(f"{OPEN} /")]
+    chosen: ast.expr | None = None
+    for one in reversed(texts):
+        chosen = one if chosen is None else ast.IfExp(ast.Constant(True), one, chosen)
+    return chosen
+
+
+@cache
+def _class_cures() -> dict[str, tuple[str, Mark]]:
+    """Return the cure of all texts of an exception's class, and its mark, by the class's name."""
+    found: dict[str, tuple[str, Mark]] = {"PartError": ("", Mark.PART)}
+    bases: dict[str, str] = {}
+    for folder in ("policies", "components", "embedded", "maintenance"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if not isinstance(node, ast.ClassDef):
+                    continue
+                if node.bases and isinstance(node.bases[0], ast.Name):
+                    bases[node.name] = node.bases[0].id
+                for item in node.body:
+                    target = item.target if isinstance(item, ast.AnnAssign) else None
+                    if isinstance(item, ast.Assign):
+                        target = item.targets[0]
+                    value = getattr(item, "value", None)
+                    if isinstance(target, ast.Name) and target.id == "cure" and value is not None:
+                        found[node.name] = (shown(value, {}), _mark_of(value, {}))
+    for _ in range(3):
+        found = {**{name: found[base] for name, base in bases.items() if base in found}, **found}
+    return found
+
+
+def _mark_of(value: ast.expr | None, known: dict[str, ast.expr]) -> Mark:
+    """Return the mark of a cure's expression."""
+    while isinstance(value, ast.Name) and value.id in known:
+        value, known = known[value.id], {k: v for k, v in known.items() if k != value.id}
+    is_call = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+    return Mark.OUTSIDE if is_call and value.func.id == "Outside" else Mark.CURE
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.AST]:
@@ -160,24 +251,47 @@ def _assigned(scope: ast.AST) -> dict[str, ast.expr]:
 def _of_call(name: str, call: ast.Call, known: dict[str, ast.expr]) -> ErrorText | None:
     called = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     called = call.func.id if isinstance(call.func, ast.Name) else called
-    parts = [shown(each, known) for each in call.args if not isinstance(each, ast.Starred)]
-    named = {each.arg: shown(each.value, known) for each in call.keywords if each.arg}
+    values = [part for each in call.args for part in _spread(each, known)]
+    parts = [shown(each, known) for each in values]
+    named = {each.arg: each.value for each in call.keywords if each.arg}
     if called in (*WHOLE, *PLACELESS):
-        parts = parts[1:] if called in WHOLE else parts
-        found, wanted, cure = (*parts[:3], *[""] * (3 - len(parts[:3])))
-        found, wanted = named.get("found", found), named.get("wanted", wanted)
+        values = values[1:] if called in WHOLE else values
+        given = dict(zip(("found", "wanted", "cure"), values, strict=False)) | named
+        found, wanted, cure = (
+            shown(given[word], known) if word in given else ""
+            for word in ("found", "wanted", "cure")
+        )
         text = "; ".join(
             f"{word} {part}" for word, part in (("found", found), ("wanted:", wanted)) if part
         )
-        cure = named.get("cure", cure)
-        wordy = _has_words(found) or _has_words(wanted)
-        return ErrorText(name, text, "" if cure == OPEN else cure) if wordy else None
+        if not (_has_words(found) or _has_words(wanted)):
+            return None
+        if called in WAITS:
+            return ErrorText(name, text, "", Mark.NO_ACT)
+        if not cure and (of_function := known.get(f"cure of {called}()")) is not None:
+            return ErrorText(name, text, shown(of_function, {}), _mark_of(of_function, {}))
+        mark = _mark_of(given.get("cure"), known) if cure else Mark.NONE
+        return ErrorText(name, text, "" if cure == OPEN else cure, mark)
     if called in STAGED and len(parts) > 1 and _has_words(parts[1]):
         cure = parts[2] if parts[2:] and parts[2] != OPEN else ""
-        return ErrorText(name, f"stage {parts[0]}: {parts[1]}", cure)
+        mark = _mark_of(values[2], known) if parts[2:] and parts[2] else Mark.NONE
+        return ErrorText(name, f"stage {parts[0]}: {parts[1]}", cure, mark)
     if called.endswith(("Error", "Failed", "Refused")) and called not in UNNAMED and parts:
-        return ErrorText(name, parts[0]) if _has_words(parts[0]) else None
+        text, _, cure = parts[0].partition("; cure: ")
+        if cure:
+            return ErrorText(name, text, "" if cure == OPEN else cure, Mark.CURE)
+        of_class, mark = _class_cures().get(called, ("", Mark.NONE))
+        return ErrorText(name, parts[0], of_class, mark) if _has_words(parts[0]) else None
     return None
+
+
+def _spread(argument: ast.expr, known: dict[str, ast.expr]) -> list[ast.expr]:
+    """Return the arguments that an argument such as `*NAMES` stands for."""
+    if not isinstance(argument, ast.Starred):
+        return [argument]
+    value = argument.value
+    given = known.get(value.id) if isinstance(value, ast.Name) else None
+    return list(given.elts) if isinstance(given, ast.Tuple) else []
 
 
 def shown(value: ast.expr, known: dict[str, ast.expr]) -> str:
@@ -191,6 +305,12 @@ def shown(value: ast.expr, known: dict[str, ast.expr]) -> str:
     if isinstance(value, ast.IfExp):
         one, other = shown(value.body, known), shown(value.orelse, known)
         return " / ".join(dict.fromkeys(part for part in (one, other) if part))
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):
+        if value.func.id == "Outside":
+            return shown(value.args[0], known)
+        returned = known.get(f"{value.func.id}()")
+        rest = {name: given for name, given in known.items() if not name.endswith("()")}
+        return shown(returned, rest) if returned is not None else OPEN
     if isinstance(value, ast.Name) and value.id in known:
         rest = {name: given for name, given in known.items() if name != value.id}
         return shown(known[value.id], rest)
@@ -224,10 +344,18 @@ def page() -> str:
         if own:
             lines += [f"## {subject}\n", "| text | what to do |", "| --- | --- |"]
             lines += [
-                f'| <a id="{named[one]}"></a>{_cell(one.text)} | {_cell(one.cure)} |' for one in own
+                f'| <a id="{named[one]}"></a>{_cell(one.text)} | {_cell(_act(one))} |'
+                for one in own
             ]
             lines.append("")
     return "\n".join(lines)
+
+
+def _act(one: ErrorText) -> str:
+    """Return what the page says about a text's cure."""
+    if one.mark is Mark.OUTSIDE:
+        return f"{one.cure} ({one.mark})"
+    return one.cure or (one.mark or "what the message says after `cure:`")
 
 
 def _cell(text: str) -> str:

@@ -192,7 +192,9 @@ def _explain_rule(id_: str) -> str:
 
 def _check_namespace(name: str) -> str:
     if not is_dns_label(name):
-        raise argparse.ArgumentTypeError(f"found {name!r}, wanted the name of a namespace")
+        raise argparse.ArgumentTypeError(
+            f"found {name!r}; wanted: the name of a namespace; cure: write a name such as gpu-jobs"
+        )
     return name
 
 

@@ -71,6 +71,19 @@ def worded(found: str, wanted: str, cure: str) -> str:
     return f"found {found}; wanted: {wanted}; cure: {cure}"
 
 
+class Outside(str):
+    """A cure that is an act outside of this program: on a host, at a forge, by a vendor.
+
+    No test follows such a cure. All others are edits of files, commands, or words of a message.
+    """
+
+    __slots__ = ()
+
+
+class PartError(ValueError):
+    """An error whose text is a part of another error's text, which says what to do."""
+
+
 class FaultError(Exception):
     """An error that reports one or more faults; the user can fix each of them."""
 

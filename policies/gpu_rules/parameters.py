@@ -218,7 +218,7 @@ def _refuse_unknown(settings: Mapping[str, Any]) -> None:
     }
     if missing := ", ".join(sorted(rule_ids - RULES.keys())):
         cure = f"give the folder of your own rules as {RULE_FOLDER}, or correct the name"
-        raise ValueError(f"no rule {missing}: {cure}")
+        raise ValueError(f"no rule {missing}; cure: {cure}")
 
 
 def _read_exemption(settings: Mapping[str, Any]) -> ExemptionFacts:

@@ -131,7 +131,8 @@ def _cached_context(settings_json: str, document: str) -> Context:
 def _stack_context(document: str) -> Context:
     if not _readers:
         raise ValueError(
-            f"{STACK_KEY} is set, and this pack cannot read it: use the pack of the project that "
+            f"{STACK_KEY} is set, and this pack cannot read it; "
+            "cure: use the pack of the project that "
             "declares the cluster"
         )
     try:

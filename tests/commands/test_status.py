@@ -280,3 +280,41 @@ def test_a_context_that_no_kubeconfig_has_is_a_fault(
     code, found = run(capsys)
     assert code == 1
     assert "elsewhere" in found.cause
+
+
+@pytest.mark.promise(
+    "`gpu-cluster status` names the cause why pods can't use GPUs; a DaemonSet of the platform "
+    "that wants no pod is a fault."
+)
+def test_the_cause_of_gpus_that_pods_cannot_use_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    unwanted = ["DaemonSet gpus/nvdp wants no pod on the node (0 in all)"]
+
+    async def unwanted_daemons(*_: object) -> list[str]:
+        return unwanted
+
+    async def lines_of_node(*_: object) -> list[str]:
+        return ["pod gpus/nvdp-1: its image can't be pulled"]
+
+    class Connection:
+        async def __aenter__(self) -> None: ...
+
+        async def __aexit__(self, *_: object) -> None: ...
+
+    monkeypatch.setattr("gpu_cluster.kubernetes.api.connect", lambda _: Connection())
+    monkeypatch.setattr("gpu_cluster.nodes.causes.read.unwanted_daemons", unwanted_daemons)
+    monkeypatch.setattr("gpu_cluster.nodes.causes.read.lines_of_node", lines_of_node)
+    monkeypatch.delenv(EXTENT, raising=False)
+    world = World.of(base())
+    world.nodes["gpu-1"]["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    (cluster,) = document(world).clusters
+    found = status.with_causes(cluster, "c", ["gpus"])
+    assert [fault.text for fault in found.faults] == [f"node gpu-1: {unwanted[0]}"]
+    failed = Document(stack="dev", outcome=Outcome.FAILED, clusters=(found,))
+    judged = status.judged(failed)
+    assert status.exit_code(judged) == status.FAULT
+    unwanted.clear()
+    found = status.with_causes(cluster, "c", ["gpus"])
+    assert "node gpu-1: pod gpus/nvdp-1: its image can't be pulled" in found.notes
+    assert found.faults == cluster.faults
+    healthy = document(World.of(base())).clusters[0]
+    assert status.with_causes(healthy, "c", ["gpus"]) == healthy

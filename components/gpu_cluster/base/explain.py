@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
@@ -96,11 +96,14 @@ def _unknown_key(root: type[Model], location: Location, value: object, document:
         path for path in elsewhere if _takes(root, path, value) and _has_section(document, path)
     ]
     is_free = near not in _mapping_at(document, location[:-1])
-    if is_umbrella(value, known_keys):
+    is_near = similarity(key, near) >= LIKE_ENOUGH and not elsewhere and is_free
+    takes = is_near and _takes_field(fields(model)[near] if model else None, value)
+    if takes and value is not None:
+        cure = rename_to(near)
+    elif is_umbrella(value, known_keys):
         cure = ONE_LEVEL_UP
-    elif similarity(key, near) >= LIKE_ENOUGH and not elsewhere and is_free:
-        takes = _takes_field(fields(model)[near] if model else None, value)
-        cure = rename_to(near) if takes else f'{REMOVE}; "{near}" takes {_form_of(model, near)}'
+    elif is_near and value is not None:
+        cure = f'{REMOVE}; "{near}" takes {_form_of(model, near)}'
     elif fitting:
         cure = f'{move_to(*fitting)}; the nearest key here is "{near}"'
     elif elsewhere:
@@ -155,9 +158,12 @@ def _takes_field(field: FieldInfo | None, value: object) -> bool:
     """Return True if a field accepts a value."""
     if field is None:
         return False
-    whole = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    whole: Any = field.annotation
+    if field.metadata:
+        whole = Annotated[(whole, *field.metadata)]
+    adapter: TypeAdapter[Any] = TypeAdapter(whole)
     try:
-        TypeAdapter(whole).validate_python(value, by_alias=True, by_name=False)
+        adapter.validate_python(value, by_alias=True, by_name=False)
     except ValidationError:
         return False
     return True

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, StrictStr
 
-from gpu_rules.faults import refuse, show
+from gpu_rules.faults import PartError, refuse, show
 
 _WANTED = "a public host key: ssh-ed25519, ecdsa-sha2-nistp256/384/521 or ssh-rsa, and its base64"
 _CURE = (
@@ -57,11 +57,11 @@ def _split_fields(blob: bytes) -> list[bytes]:
     position = 0
     while position < len(blob):
         if position + 4 > len(blob):
-            raise ValueError("truncated length")
+            raise PartError("truncated length")
         (length,) = struct.unpack_from(">I", blob, position)
         position += 4
         if position + length > len(blob):
-            raise ValueError("truncated field")
+            raise PartError("truncated field")
         fields.append(blob[position : position + length])
         position += length
     return fields

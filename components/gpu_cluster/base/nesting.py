@@ -6,6 +6,8 @@ from typing import Any, Final
 
 import yaml
 
+from gpu_rules.faults import PartError
+
 # Maximum number of levels; Kubernetes' own CustomResourceDefinitions have about 40.
 DEPTH: Final = 200
 # The C loader is about ten times faster, but not every PyYAML installation includes it.
@@ -24,4 +26,4 @@ def bound_depth(text: str | bytes) -> None:
         depth += isinstance(event, yaml.CollectionStartEvent)
         depth -= isinstance(event, yaml.CollectionEndEvent)
         if depth > DEPTH:
-            raise ValueError(f"values nested more than {DEPTH} levels deep")
+            raise PartError(f"values nested more than {DEPTH} levels deep")

@@ -18,6 +18,7 @@ from pydantic import Field, ValidationError, computed_field, model_validator
 from gpu_cluster.base.explain import first_error
 from gpu_cluster.base.model import Freeze, FrozenDict, Model
 from gpu_cluster.findings import Aspect, aspect_text
+from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
 VERSION: Final = "v1"
@@ -605,10 +606,10 @@ class Document(Model):
             ValueError: The text is too long, or not a valid document of this format version.
         """
         if len(text) > LARGEST:
-            raise ValueError(f"{len(text)} bytes; wanted at most {LARGEST}")
+            raise PartError(f"{len(text)} bytes; wanted at most {LARGEST}")
         encoded = text.encode(errors="surrogatepass") if isinstance(text, str) else text
         if (separators := encoded.count(b",") + encoded.count(b":")) > MOST_SEPARATORS:
-            raise ValueError(f"{separators} commas and colons; wanted at most {MOST_SEPARATORS}")
+            raise PartError(f"{separators} commas and colons; wanted at most {MOST_SEPARATORS}")
         try:
             content = json.loads(text, object_pairs_hook=_object)
             if isinstance(content, dict):
@@ -616,7 +617,7 @@ class Document(Model):
                     content.pop(computed, None)
             return cls.model_validate_json(json.dumps(content))
         except (ValidationError, RecursionError) as error:
-            raise ValueError(
+            raise PartError(
                 f"no change document of version {VERSION}: {_first_problem(error)}"
             ) from None
 

@@ -15,6 +15,7 @@ from typing import Any
 import yaml
 
 from gpu_cluster.change.document import SettingEdit
+from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
 LONGEST = 300
@@ -56,7 +57,7 @@ def edits(recorded: str, settings: Settings) -> tuple[SettingEdit, ...]:
     """
     was, now = json.loads(recorded), json.loads(recorded_settings(settings))
     if not isinstance(was, dict):
-        raise ValueError("no mapping of settings")
+        raise PartError("no mapping of settings")
     return tuple(
         SettingEdit(path=printable(path, LONGEST), was=_text(before), now=_text(after))
         for path, before, after in _differences("", was, now)

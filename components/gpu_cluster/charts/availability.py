@@ -25,6 +25,7 @@ from gpu_cluster.charts import oci
 from gpu_cluster.charts.contents import ChartContents, of_archive, of_folder
 from gpu_cluster.charts.download import download, leads_to_http
 from gpu_cluster.charts.own_values import refused_by_schema, unread
+from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
 # Seconds to wait for a response. Proxies come from environment variables, as for Helm.
@@ -87,7 +88,7 @@ async def fetched(chart: WantedChart) -> FetchedChart:
     return FetchedChart(problem, contents)
 
 
-class _NotUsableError(Exception):
+class _NotUsableError(PartError):
     """A chart can't be fetched or read; the message contains the reason."""
 
 
@@ -180,12 +181,12 @@ def _archive_url(index: bytes, address: str, chart: str, version: str) -> str:
             if str(entry["version"]).removeprefix("v") == version.removeprefix("v"):
                 url = urllib.parse.urljoin(address, str(entry["urls"][0]))
                 if leads_to_http(address, url):
-                    raise ValueError(f"{chart} {version} only by http, from an index by https")
+                    raise PartError(f"{chart} {version} only by http, from an index by https")
                 if url.startswith(("https://", "http://")):
                     return url
     except (yaml.YAMLError, KeyError, IndexError, TypeError, RecursionError) as error:
-        raise ValueError("an index that can't be read") from error
-    raise ValueError(f"no {chart} {version} by http")
+        raise PartError("an index that can't be read") from error
+    raise PartError(f"no {chart} {version} by http")
 
 
 def _download_content(url: str) -> bytes:

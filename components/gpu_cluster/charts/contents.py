@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 
 from gpu_cluster.base.nesting import LOADER, bound_depth
+from gpu_rules.faults import PartError
 
 # Limits of one chart: number of files, bytes of a file and of all files, levels of subcharts.
 # NVIDIA's largest file, the definition of ClusterPolicy, is smaller than 1 MiB.
@@ -62,7 +63,7 @@ def of_archive(content: bytes) -> ChartContents:
     files = _unpack_files(content)
     roots = {path.parts[0] for path in files}
     if len(roots) != 1:
-        raise ValueError("an archive without one folder at its top")
+        raise PartError("an archive without one folder at its top")
     return _read_chart({PurePosixPath(*path.parts[1:]): text for path, text in files.items()}, 0)
 
 
@@ -95,7 +96,7 @@ def _bound_size(count: int, total: int, size: int) -> int:
         ValueError: The next file exceeds a limit.
     """
     if count >= FILES or size > BYTES or total + size > ALL_BYTES:
-        raise ValueError(f"more than {FILES} files or {BYTES} bytes in a file")
+        raise PartError(f"more than {FILES} files or {BYTES} bytes in a file")
     return total + size
 
 
@@ -105,7 +106,7 @@ def _unpack_files(content: bytes) -> dict[PurePosixPath, bytes]:
         unpacker = zlib.decompressobj(wbits=31)
         unpacked = unpacker.decompress(content, ALL_BYTES)
         if not unpacker.eof:
-            raise ValueError(f"more than {ALL_BYTES} bytes, or a part of an archive")
+            raise PartError(f"more than {ALL_BYTES} bytes, or a part of an archive")
         with tarfile.open(fileobj=io.BytesIO(unpacked), mode="r:") as archive:
             total = 0
             for member in archive:
@@ -116,16 +117,16 @@ def _unpack_files(content: bytes) -> dict[PurePosixPath, bytes]:
                 opened = archive.extractfile(member)
                 files[path] = opened.read() if opened else b""
     except (tarfile.TarError, zlib.error, EOFError, OSError) as error:
-        raise ValueError(f"no archive that can be read ({type(error).__name__})") from None
+        raise PartError(f"no archive that can be read ({type(error).__name__})") from None
     return files
 
 
 def _read_chart(files: Mapping[PurePosixPath, bytes], level: int) -> ChartContents:
     if level > LEVELS:
-        raise ValueError(f"subcharts more than {LEVELS} levels deep")
+        raise PartError(f"subcharts more than {LEVELS} levels deep")
     about = _as_mapping(_first_document(files.get(PurePosixPath("Chart.yaml"), b"")))
     if not about:
-        raise ValueError("no Chart.yaml that can be read")
+        raise PartError("no Chart.yaml that can be read")
     templates = [
         text.decode(errors="replace")
         for path, text in files.items()
@@ -135,7 +136,7 @@ def _read_chart(files: Mapping[PurePosixPath, bytes], level: int) -> ChartConten
     try:
         parsed = _as_mapping(json.loads(schema)) if schema else None
     except (ValueError, RecursionError):
-        raise ValueError("a values.schema.json that can't be read") from None
+        raise PartError("a values.schema.json that can't be read") from None
     return ChartContents(
         name=str(about.get("name", "")),
         version=str(about.get("version", "")),
@@ -209,7 +210,7 @@ def _load_documents(text: bytes) -> list[Any]:
         bound_depth(text)
         return list(yaml.load_all(text, LOADER))  # `LOADER` is a subclass of PyYAML's SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
-        raise ValueError("a file of YAML that can't be read") from error
+        raise PartError("a file of YAML that can't be read") from error
 
 
 def _as_mapping(value: Any) -> Mapping[str, Any]:

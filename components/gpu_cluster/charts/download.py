@@ -7,6 +7,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
+from gpu_rules.faults import PartError
+
 LONGEST = 300.0
 """Seconds in which a whole response must arrive."""
 _CHUNK = 64 * 1024
@@ -45,7 +47,7 @@ def download(request: urllib.request.Request, seconds: float, most: int) -> byte
         while chunk := response.read1(_CHUNK):
             content += chunk
             if len(content) > most:
-                raise ValueError(f"more than {most} bytes")
+                raise PartError(f"more than {most} bytes")
             if time.monotonic() > latest:
                 raise TimeoutError(f"no end in {LONGEST:.0f} s")
     return bytes(content)

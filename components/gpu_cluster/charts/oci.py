@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_cluster.charts.download import download
+from gpu_rules.faults import PartError
 
 LIMIT = 10.0
 """Timeout in seconds for one response."""
@@ -51,9 +52,9 @@ def chart(registry: str, name: str, reference: str) -> bytes:
         manifest = json.loads(content)
         digests = [layer["digest"] for layer in manifest["layers"] if layer["mediaType"] == CHART]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise ValueError("a manifest that can't be read") from None
+        raise PartError("a manifest that can't be read") from None
     if len(digests) != 1 or not _DIGEST.fullmatch(str(digests[0])):
-        raise ValueError("no Helm chart")
+        raise PartError("no Helm chart")
     return _get(f"{base}/blobs/{digests[0]}", token, registry)[0]
 
 
@@ -68,7 +69,7 @@ def _get(url: str, token: str, registry: str) -> tuple[bytes, str]:
         return _get(url, anonymous_token, registry)
     if code in (401, 403):
         raise LoginRequiredError
-    raise ValueError(f"HTTP {code} from {url}")
+    raise PartError(f"HTTP {code} from {url}")
 
 
 def _request_token(challenge: str, registry: str) -> str:

@@ -23,6 +23,9 @@ SERIES: Mapping[str, tuple[str, ...]] = {
 _GROUP = re.compile(r"<(\w+)>|\{([^}]*)\}")
 _SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
 
+_FACTS = ("type", "setting", "cure", "means", "files", "switch", "only")
+"""Keys of a path's facts that are attributes of `Value`."""
+
 # Value of `Dead.unread` if no value is accepted at the path.
 NOTHING = object()
 
@@ -143,21 +146,12 @@ def _read_table(chart: str, series: str) -> Table:
     dead: dict[str, Dead] = {}
     later: dict[str, str] = {}
     for text, entry in document["paths"].items():
-        facts = {"type": entry} if isinstance(entry, str) else entry
+        facts: dict[str, Any] = {"type": entry} if isinstance(entry, str) else entry
         is_added = order.index(series) >= order.index(facts.get("since", order[0]))
         gone = "before" in facts and order.index(series) >= order.index(facts["before"])
         for path in _expand(text, groups):
             if is_added and not gone:
-                values[path] = Value(
-                    path,
-                    facts["type"],
-                    facts.get("setting"),
-                    facts.get("cure", ""),
-                    facts.get("means", {}),
-                    facts.get("files", ""),
-                    facts.get("switch"),
-                    facts.get("only", ""),
-                )
+                values[path] = Value(path=path, **{k: facts[k] for k in facts if k in _FACTS})
             elif not is_added:
                 later[path] = facts["since"]
     for key, versions in document["subcharts"].items():

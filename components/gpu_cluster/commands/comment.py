@@ -26,6 +26,7 @@ from gpu_cluster.commands.forges.comment_markdown import (
     rendered,
 )
 from gpu_cluster.commands.forges.forge import Forge, ForgeError, publish, retry
+from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
 CHANGE = "change.json"
@@ -88,7 +89,7 @@ def _document(stack: str, text: bytes) -> Document:
     """
     document = Document.read(text)
     if stack and document.stack != stack:
-        raise ValueError(f"stack {document.stack!r} in place of {stack}")
+        raise PartError(f"stack {document.stack!r} in place of {stack}")
     return document
 
 

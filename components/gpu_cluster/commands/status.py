@@ -53,6 +53,9 @@ NAME = "gpu-cluster"
 FAULT, DRIFT, LOST = 1, 2, 3
 """Exit codes: a fault or an incomplete inspection; else lost GPUs (3); else drift (2)."""
 
+EXPLAINED = 3
+"""Maximum number of nodes with unusable GPUs whose causes are read."""
+
 
 def key_of(hosts: Sequence[DesiredHost]) -> str | None:
     """Return the hosts' SSH key; empty if the probe's key is used, None without a key.
@@ -97,6 +100,39 @@ def with_xids(
     return change.model_copy(update={"notes": (*change.notes, *found.values())})
 
 
+def with_causes(change: ClusterChange, context: str, namespaces: Sequence[str]) -> ClusterChange:
+    """Return a change with the causes why pods can't use GPUs, as `gpu-cluster why` finds them.
+
+    A DaemonSet of the platform that wants no pod on a node of the stack is a fault, because no run
+    mends it. Other causes are notes. What can't be read is left out: the inspection says so.
+
+    Args:
+        namespaces: Namespaces of the platform.
+    """
+    names = [each.node for each in change.unusable][:EXPLAINED]
+    if not names or not Extent.wanted().has_cluster:
+        return change
+    # Only a status of a cluster that lacks GPUs imports the causes.
+    from gpu_cluster.kubernetes.api import connect
+    from gpu_cluster.nodes.causes import read
+
+    async def explain() -> tuple[list[str], list[str]]:
+        faults, notes = [], []
+        async with connect(context) as client:
+            for name in names:
+                unwanted = await read.unwanted_daemons(client, name, namespaces)
+                causes = [] if unwanted else await read.lines_of_node(client, name, namespaces)
+                faults += [f"node {name}: {line}" for line in unwanted]
+                notes += [f"node {name}: {line}" for line in causes]
+        return faults, notes
+
+    try:
+        faults, notes = asyncio.run(explain())
+    except FaultError:
+        return change
+    return change.with_faults(faults).model_copy(update={"notes": (*change.notes, *notes)})
+
+
 def incomplete(inspection: Inspection) -> Iterator[str]:
     """Yield a line for each part of the inspection that failed, with the reason."""
     if inspection.unreachable:
@@ -131,6 +167,8 @@ def document_of(stack: Stack) -> Document:
         inspection, change = inspect(NAME, desired, key, stack.file.name, recorded=recorded)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
+    if not inspection.unreachable:
+        change = with_causes(change, desired.context, sorted(desired.operands.spaces))
     change = with_xids(change, desired.hosts, key)
     document = with_uninspected(documented(change, stack.name, file), keyless(desired.hosts, key))
     return judged(document, [*incomplete(inspection)])

@@ -49,7 +49,7 @@ from gpu_cluster.kubernetes.progress import renewed_by_progress
 from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster.platforms.own_namespaces import OwnNamespace
 from gpu_cluster.property_values import is_secret
-from gpu_rules.faults import ConfigError, FaultError, InputError
+from gpu_rules.faults import ConfigError, FaultError, InputError, PartError
 from gpu_rules.printable import printable
 
 Json = dict[str, Any]
@@ -124,7 +124,7 @@ def stack_text(stack: Stack) -> str:
     """
     document = yaml_file.read(stack.file).value
     if not isinstance(document, dict):
-        raise ValueError("no mapping")
+        raise PartError("no mapping")
     if faults := [*in_plain_text(document.get("config") or {})]:
         raise ConfigError(faults, stack.file.name)
     public_keys = {key: value for key, value in document.items() if key not in PROVIDER_KEYS}

@@ -23,7 +23,7 @@ from gpu_cluster.base.model import Model
 from gpu_cluster.commands.usage import NAMED, Holder, Usage, Utilization
 from gpu_cluster.kubernetes.api import Client, ClusterError, Refused
 from gpu_cluster.kubernetes.gather import gather
-from gpu_rules.faults import path_text
+from gpu_rules.faults import PartError, path_text
 from gpu_rules.kube import quantity
 from gpu_rules.printable import printable
 
@@ -57,11 +57,11 @@ SHOWN = 300
 
 def _validate_percent(value: Any) -> float:
     if not isinstance(value, str):
-        raise ValueError("no quantity")
+        raise PartError("no quantity")
     # A pod of a large node holds at most some dozens of GPUs; `merge` compares with their number.
     amount = quantity.parse(value)
     if not 0 <= amount.milli <= 10**9:
-        raise ValueError("beyond the limits of a utilization")
+        raise PartError("beyond the limits of a utilization")
     return amount.milli / 1000
 
 
@@ -123,7 +123,7 @@ LISTS: Mapping[str, type[_V1Beta1List] | type[_V1Beta2List]] = {
 """Form of a response by API version, the preferred version first."""
 
 
-class MeasuringError(ValueError):
+class MeasuringError(PartError):
     """A response about utilization can't be used; the text is one printable line."""
 
 

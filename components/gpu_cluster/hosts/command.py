@@ -243,7 +243,10 @@ def answer(
         except FaultError as error:
             raise pulumi.RunError(str(error)) from None
         except Unreadable as error:
-            raise pulumi.RunError(f"host {host}: {error}; nothing of it was used") from None
+            raise pulumi.RunError(
+                f"host {host}: {error}; nothing of it was used; "
+                "cure: run again, and see what the host's login prints"
+            ) from None
 
     return ran.stdout.apply(parse_output)
 

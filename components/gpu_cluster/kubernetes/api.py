@@ -373,7 +373,9 @@ async def _read_body(response: httpx.Response, most: int) -> bytes:
     request, body = f"{response.request.method} {response.request.url.path}", bytearray()
     if response.headers.get("content-encoding", "identity").lower() not in ("gzip", "identity"):
         # A few bytes that are compressed twice can be gigabytes in one step.
-        raise httpx.DecodingError("a response in an encoding that was not requested")
+        raise httpx.DecodingError(
+            "a response in an encoding that was not requested; cure: see which proxy is on the way"
+        )
     async for chunk in response.aiter_bytes():
         body += chunk
         if len(body) > most:
@@ -439,7 +441,7 @@ async def connect(context: str | None) -> AsyncIterator[Client]:
 
 
 async def _log_in(context: str | None) -> Client:
-    def fault(found: str, wanted: str, cure: str) -> Fault:
+    def refuse(found: str, wanted: str, cure: str) -> Fault:
         return Fault(f"context {context}", found, wanted, cure)
 
     again = f"log in again, and see `kubectl --context {context} auth whoami`"
@@ -464,19 +466,19 @@ async def _log_in(context: str | None) -> Client:
     except httpx.HTTPStatusError as error:
         refused = _refused_request("GET /version", error.response.status_code, error.response.text)
         found = f"credentials that the API server rejects ({refused.message})"
-        raise ClusterError(fault(found, "a user of the cluster", again)) from error
+        raise ClusterError(refuse(found, "a user of the cluster", again)) from error
     except (httpx.HTTPError, OSError) as error:
         found = f"no response from the API server ({error or type(error).__name__})"
         cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"
-        raise ClusterError(fault(found, "a running cluster", cure)) from error
+        raise ClusterError(refuse(found, "a running cluster", cure)) from error
     # kr8s raises RuntimeError with the error output of a credential plugin.
     except RuntimeError as error:
         found = f"a credential plugin that failed ({error})"
-        raise ClusterError(fault(found, "credentials", again)) from error
+        raise ClusterError(refuse(found, "credentials", again)) from error
     except (KeyError, ValueError, AttributeError, TypeError) as error:
         if context and (missing := missing_context(context)):
             raise ClusterError(missing) from error
         found = f"no usable context of that name in the kubeconfig ({error})"
         cure = "`kubectl config get-contexts`, then `kubernetes.context` in the stack file"
-        raise ClusterError(fault(found, "one of its contexts", cure)) from error
+        raise ClusterError(refuse(found, "one of its contexts", cure)) from error
     return client

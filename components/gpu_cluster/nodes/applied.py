@@ -18,6 +18,7 @@ from pydantic import AfterValidator, Field
 from gpu_cluster import requests
 from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.kubernetes.api import Json
+from gpu_rules.faults import PartError
 
 PREFIX = "gpu-cluster/applied."
 """Prefix of the key of the annotation with applied settings; the pool's name follows."""
@@ -27,9 +28,9 @@ BOUND = 32 * 1024
 
 def _read_taint(value: Json) -> Json:
     if not {"key", "effect"} <= value.keys():
-        raise ValueError("a taint has a key and an effect")
+        raise PartError("a taint has a key and an effect")
     if not all(isinstance(text, str) for text in value.values()):
-        raise ValueError("a taint's values are texts")
+        raise PartError("a taint's values are texts")
     return value
 
 

@@ -49,7 +49,9 @@ class PackageProvider(Provider):
         if packaged is None:
             component_names = ", ".join(COMPONENTS)
             raise InputPropertiesError(
-                f"{resource_type} is not in {NAME}; it has {component_names}", []
+                f"{resource_type} is not in {NAME}; it has {component_names}; "
+                "cure: use one of these",
+                [],
             )
         settings = _settings_of_inputs(packaged, inputs)
         secrets: dict[str, Any] = {

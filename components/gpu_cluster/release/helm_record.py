@@ -25,7 +25,7 @@ from gpu_cluster.kubernetes import grammar
 from gpu_cluster.kubernetes.api import Client, Json
 from gpu_cluster.kubernetes.grammar import IllFormed
 from gpu_cluster.platforms.requests import Expected, HelmRelease, RecordedRelease
-from gpu_rules.faults import Fault
+from gpu_rules.faults import Fault, PartError
 from gpu_rules.printable import printable
 
 # Maximum bytes of an unpacked record. A Secret has at most 1 MiB (k8s.io/api v0.34 core/v1,
@@ -187,7 +187,7 @@ def _count_values(node: yaml.Node, room: int) -> int:
     """
     room -= 1
     if room < 0:
-        raise ValueError("too many values")
+        raise PartError("too many values")
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             room = _count_values(value, _count_values(key, room))

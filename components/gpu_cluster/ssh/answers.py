@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
 P = ParamSpec("P")
@@ -51,7 +52,7 @@ class Channel(Generic[P, T]):
             ValueError: Another kind of output has this name.
         """
         if name in CHANNELS:
-            raise ValueError(f"channel {name}: there are two")
+            raise PartError(f"channel {name}: there are two")
         self.name, self.limit, self._parse = name, limit, parse
         CHANNELS[name] = self
 

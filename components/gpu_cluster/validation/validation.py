@@ -154,6 +154,10 @@ async def _daemon_sets(client: Client) -> list[Json]:
     return await client.list("daemonsets", base="/apis/apps")
 
 
+LOOK = "see what its GPUs say (`nvidia-smi` and `dmesg` on the node)"
+"""First act where no cause was found: not a repair, because nothing shows that a part is broken."""
+
+
 def _failed_nodes(
     checks: list[NodeCheck], pool: PoolValidation, total: int, reports: Mapping[str, str]
 ) -> Iterator[Fault]:
@@ -163,14 +167,15 @@ def _failed_nodes(
     for check in failed[:EXPLAINED]:
         closed = CLOSED if startup_taint.has_startup_taint(check.node) else ""
         reasons = (check.problem, reports.get(check.name, ""), closed)
-        cause_first = "do what its cause says" if "; cure: " in check.problem else "repair the node"
+        cause_first = "do what its cause says" if "; cure: " in check.problem else LOOK
         cure = check.cure or f"{cause_first}, then run `{again} NODES={check.name}`"
         yield Fault(f"node {check.name}", "; ".join(filter(None, reasons)), wanted, cure)
     found = f"{len(failed)} of {total} nodes whose GPUs did not all run a kernel"
     if len(failed) > EXPLAINED:
         further_nodes = ", ".join(check.name for check in failed[EXPLAINED : 4 * EXPLAINED])
         found += f", {len(failed) - EXPLAINED} more than above: {further_nodes}"
-    wanted, cure = f"all {pool.gpus} GPUs of each", "repair these nodes, then run again"
+    wanted = f"all {pool.gpus} GPUs of each"
+    cure = f"do what each node's own line says, then run `{again}`"
     yield Fault(f"pool {pool.pool}", found, wanted, cure)
 
 

@@ -38,6 +38,8 @@ _CHUNK = 1 << 18
 class ReleaseError(ToolchainError):
     """Error: a release can't be used; the message has the reason."""
 
+    cure = "see that the address can be reached, and run again; the tool is built from source else"
+
 
 @dataclass(frozen=True)
 class Asset:

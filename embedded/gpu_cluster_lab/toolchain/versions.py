@@ -26,7 +26,9 @@ def numbers(version: str) -> Numbers:
     """
     match = _VERSION.fullmatch(version)
     if match is None:
-        raise ValueError(f"not a version: {version!r}, wanted three numbers such as 3.6.5")
+        raise ValueError(
+            f"not a version: {version!r}, wanted three numbers such as 3.6.5; cure: write all three"
+        )
     major, minor, patch = match.groups()
     return int(major), int(minor), int(patch or 0)
 

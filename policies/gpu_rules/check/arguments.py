@@ -184,9 +184,14 @@ def of(given: argparse.Namespace) -> Arguments:
 def _severity(argument: str) -> tuple[str, Severity]:
     id_, _, level = argument.partition("=")
     if id_ not in RULES and not OWN.fullmatch(id_):
-        raise argparse.ArgumentTypeError(f"no rule {id_!r}; wanted: one of `gpu-rules list`")
+        raise argparse.ArgumentTypeError(
+            f"no rule {id_!r}; wanted: one of `gpu-rules list`; cure: write an id of that list"
+        )
     if level not in tuple(Severity):
-        raise argparse.ArgumentTypeError(f"found {level!r}; wanted: {', '.join(Severity)}")
+        raise argparse.ArgumentTypeError(
+            f"found {level!r}; wanted: {', '.join(Severity)}; cure: write one of these, such as "
+            "GPU001=advisory"
+        )
     return id_, Severity(level)
 
 

@@ -13,8 +13,9 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
+from ..faults import Outside
 from .floors import Floor, Software
 
 Json = Mapping[str, Any]
@@ -44,6 +45,10 @@ _AFFECTED = re.compile(
 
 class BulletinError(ValueError):
     """A security bulletin that the parser does not understand."""
+
+    cure: ClassVar[str] = Outside(
+        "compare the bulletin with its publisher's page, and report the difference there"
+    )
 
 
 @dataclass(frozen=True, slots=True)

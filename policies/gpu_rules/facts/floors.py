@@ -16,6 +16,7 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from ..faults import PartError
 from ..printable import shortened
 
 Version = tuple[int, ...]
@@ -76,7 +77,7 @@ class Floor:
             and self.affected.isprintable()
         )
         if not good:
-            raise ValueError(f"{self.part} {self.bulletin}: not an entry of the security floors")
+            raise PartError(f"{self.part} {self.bulletin}: not an entry of the security floors")
 
     def affects(self, version: str) -> bool:
         """Return whether a version is vulnerable; False for a text that is not a version."""
@@ -112,7 +113,7 @@ def read(text: str) -> tuple[Floor, ...]:
     """
     entries = json.loads(text)["floors"]
     if not 0 < len(entries) <= ENTRIES:
-        raise ValueError(f"{len(entries)} entries, wanted 1 to {ENTRIES}")
+        raise PartError(f"{len(entries)} entries, wanted 1 to {ENTRIES}")
     return tuple(
         Floor(**{**entry, "part": Software(entry["part"]), "cves": tuple(entry["cves"])})
         for entry in entries

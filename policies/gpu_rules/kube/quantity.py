@@ -42,6 +42,8 @@ _FLOAT_LIMIT = 10**300
 class QuantityError(ValueError):
     """Error: a value is not a Kubernetes quantity."""
 
+    cure = "write a quantity such as 500m or 8Gi"
+
 
 @dataclass(frozen=True, slots=True)
 class Quantity:

@@ -38,7 +38,10 @@ def edited(manifest: str, *edits: tuple[str, str]) -> str:
     """
     for old, new in edits:
         if manifest.count(old) != 1:
-            raise ValueError(f"found {manifest.count(old)} times {old!r} in an example; wanted 1")
+            raise ValueError(
+                f"found {manifest.count(old)} times {old!r} in an example; wanted 1; "
+                "cure: give more of the text around it"
+            )
         manifest = manifest.replace(old, new)
     return manifest
 

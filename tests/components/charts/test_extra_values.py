@@ -105,7 +105,7 @@ def test_an_own_precompiled_image_may_have_any_version() -> None:
 
 def test_the_cure_for_a_file_of_all_nodes_keeps_it_on_all_nodes() -> None:
     extra = {"config": {"map": {"default": "version: v1"}}}
-    with pytest.raises(ConfigError, match=r"file of all nodes as devicePlugin\.config;"):
+    with pytest.raises(ConfigError, match=r'move its file "default" to devicePlugin\.config$'):
         plugin(devicePlugin={"extraValues": extra})
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.base.document_cures import ONE_LEVEL_UP
 from gpu_cluster.charts.misplaced import cure
 from gpu_cluster.charts.value_table import table
 
@@ -19,15 +20,35 @@ OPERATOR, PLUGIN = ("gpu-operator", "v26.7.0"), ("nvidia-device-plugin", "0.20.0
 @pytest.mark.parametrize(
     ("chart", "path", "value", "expected"),
     [
-        (OPERATOR, "manager", {"env": []}, "write driver.manager"),
+        (OPERATOR, "manager", {"env": []}, "move it to extraValues.driver.manager"),
         (OPERATOR, "validator.enabled", True, "remove it: validator has no such value"),
-        (OPERATOR, "hostPaths.toolkitInstallDir", "/opt", "write toolkit.installDir"),
+        (
+            OPERATOR,
+            "hostPaths.toolkitInstallDir",
+            "/opt",
+            "move it to extraValues.toolkit.installDir",
+        ),
         (OPERATOR, "toolkit.toolkit", None, "remove it"),
-        (OPERATOR, "defaultRuntime", "x", "remove it; the operator asks each node"),
-        (OPERATOR, "migStrategy", "single", "write gpuOperator.migStrategy of the stack file"),
-        (OPERATOR, "dcgmexporter", {}, 'write "dcgmExporter"'),
-        (OPERATOR, "nfd.enable", True, 'write "enabled"'),
-        (PLUGIN, "nodeselector", {}, 'write "nodeSelector"'),
+        (OPERATOR, "defaultRuntime", "x", "remove it: the operator asks each node"),
+        (
+            OPERATOR,
+            "migStrategy",
+            "single",
+            'write gpuOperator.migStrategy: "single" and remove it here',
+        ),
+        (OPERATOR, "dcgmexporter", {}, 'rename it to "dcgmExporter"'),
+        (OPERATOR, "nfd.enable", True, "write gpuOperator.nfd: true and remove it here"),
+        (OPERATOR, "gfd.enable", True, 'rename it to "enabled"'),
+        (OPERATOR, "gpu-operator", {"gfd": {}, "x": 1, "dcgm": {}}, ONE_LEVEL_UP),
+        (OPERATOR, "values", {"operator": {"logging": {}}}, ONE_LEVEL_UP),
+        (
+            OPERATOR,
+            "nodeFeatureDiscovery",
+            {"enabled": False},
+            "write gpuOperator.nfd: false and remove it here",
+        ),
+        (PLUGIN, "operator", {"tolerations": [{"operator": "Exists"}]}, "remove it"),
+        (PLUGIN, "nodeselector", {}, 'rename it to "nodeSelector"'),
         (PLUGIN, "zzz", 1, "remove it"),
     ],
 )
@@ -43,6 +64,5 @@ def test_no_advice_names_a_path_that_the_chart_does_not_read(chart: tuple[str, s
     keys = {path.split(".")[-1] for path in known.values}
     for key in keys - {path.split(".")[0] for path in known.values}:
         advice = cure(known, key, "x")
-        if re.fullmatch(r"write [\w.-]+(,? or [\w.-]+)*", advice):
-            for path in re.split(r",? or ", advice.removeprefix("write ")):
-                assert path in known.values or known.leads_on(path), advice
+        for path in re.findall(r"move it to extraValues\.([\w.-]+)", advice):
+            assert path in known.values or known.leads_on(path), advice

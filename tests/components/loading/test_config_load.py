@@ -176,9 +176,12 @@ def test_a_key_with_one_letter_too_many_is_answered_with_the_key(
     position = data.draw(st.integers(0, len(key)))
     mistyped = f"{key[:position]}x{key[position:]}"
     value = copy.deepcopy(FULL)
-    at(value, place)[mistyped] = at(value, place).pop(key, None)
+    at(value, place)[mistyped] = given_value = at(value, place).pop(key, None)
+    # Without a value there is nothing to keep.
+    nothing = f'remove it; the nearest key here is "{key}"'
+    expected = nothing if given_value is None else f'rename it to "{key}"'
     assert any(
-        problem.location == (*place, mistyped) and problem.cure == f'write "{key}"'
+        problem.location == (*place, mistyped) and problem.cure == expected
         for problem in refused(value)
     )
 
@@ -186,7 +189,7 @@ def test_a_key_with_one_letter_too_many_is_answered_with_the_key(
 def test_python_names_of_keys_are_refused_in_documents() -> None:
     pools = [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpus_per_node": 8}]
     (problem,) = refused(document(pools=pools))
-    assert problem.cure == 'write "gpusPerNode"'
+    assert problem.cure == 'rename it to "gpusPerNode"'
 
 
 MISTAKES: dict[str, Any] = {
@@ -349,3 +352,28 @@ def test_a_list_that_is_longer_than_a_cluster_is_refused_before_its_names_are_ma
         load(document(**parts))
     (fault,) = raised.value.faults
     assert fault.found == found
+
+
+def test_a_section_below_a_foreign_key_is_moved_up_and_not_removed() -> None:
+    (problem,) = refused(document(driver={"values": {"source": "preinstalled"}}))
+    assert problem.cure == "move what stands below it one level up"
+
+
+def test_a_key_is_renamed_only_if_the_right_key_takes_its_value() -> None:
+    (problem,) = refused(document(validatio={"timeoutSeconds": 60}))
+    assert problem.cure == 'rename it to "validation"'
+    (problem,) = refused(document(validatio=True))
+    assert problem.cure.startswith('remove it; "validation" takes ')
+
+
+@pytest.mark.parametrize(
+    ("sections", "cure"),
+    [
+        ({"platform": True}, "write device-plugin, for example"),
+        ({"driver": {"source": "x y"}}, "write preinstalled, for example, or remove it"),
+        ({"hosts": "x"}, "write [], for example, or remove it"),
+    ],
+)
+def test_no_cure_writes_a_value_that_is_refused_again(sections: dict[str, Any], cure: str) -> None:
+    (problem,) = refused(document(**{"hosts": [], **sections}))
+    assert problem.cure == cure

@@ -16,7 +16,7 @@ from typing import Any
 
 from gpu_cluster.commands.ansible.inventory import Builder, Inventory
 from gpu_cluster.settings.nodes.node_range import NODE_LIMIT
-from gpu_rules.faults import InputError, show
+from gpu_rules.faults import InputError, PartError, show
 
 _SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 _GROUP = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
@@ -41,7 +41,7 @@ class _Reader:
     def section(self, name: str, kind: str | None) -> None:
         """Begin the section `[name]` or `[name:kind]`, and add its group."""
         if kind not in (None, "hosts", "vars", "children"):
-            raise ValueError(f"a section of the unknown kind {show(kind)}")
+            raise PartError(f"a section of the unknown kind {show(kind)}")
         self.group, self.kind = name, kind or "hosts"
         self.found.group(name)
 
@@ -63,20 +63,20 @@ class _Reader:
         for word in words[1:]:
             key, equals, value = word.partition("=")
             if not equals:
-                raise ValueError(f"{show(word)}, but the line of a host has key=value")
+                raise PartError(f"{show(word)}, but the line of a host has key=value")
             variables[key] = _parse_value(value)
         self.found.add(self.group, pattern, variables)
 
     def _variable(self, line: str) -> None:
         key, equals, value = line.partition("=")
         if not equals:
-            raise ValueError(f"{show(line)}, but a section of variables has lines key=value")
+            raise PartError(f"{show(line)}, but a section of variables has lines key=value")
         self.found.set_group(self.group, {key.strip(): _parse_value(value.strip())})
 
     def _child(self, line: str) -> None:
         match = _GROUP.fullmatch(line)
         if match is None:
-            raise ValueError(f"{show(line)}, but a section of children has names of groups")
+            raise PartError(f"{show(line)}, but a section of children has names of groups")
         self.found.child(self.group, match[1])
 
 
@@ -95,7 +95,7 @@ def parse(text: str) -> Inventory:
             if match := _SECTION.fullmatch(line):
                 reader.section(match[1], match[2])
             elif line.startswith("[") and line.endswith("]"):
-                raise ValueError(f"{show(line)}, a section with blanks or other characters")
+                raise PartError(f"{show(line)}, a section with blanks or other characters")
             else:
                 reader.line(line)
         except ValueError as error:
@@ -110,15 +110,13 @@ def parse(text: str) -> Inventory:
 
 def _split_words(line: str) -> list[str]:
     if len(line) > _LONGEST_LINE:
-        raise ValueError(
-            f"{show(line)}, a line of a host with more than {_LONGEST_LINE} characters"
-        )
+        raise PartError(f"{show(line)}, a line of a host with more than {_LONGEST_LINE} characters")
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
-        raise ValueError(f"{show(line)}: {str(error).lower()}") from None
+        raise PartError(f"{show(line)}: {str(error).lower()}") from None
     if not words:
-        raise ValueError(f"{show(line)}, which names no host")
+        raise PartError(f"{show(line)}, which names no host")
     return words
 
 

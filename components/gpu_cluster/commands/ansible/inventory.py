@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any, cast
 
 from gpu_cluster.base.yaml_file import Tagged
+from gpu_rules.faults import PartError
 
 Variables = Mapping[str, Any]
 ALL = "all"
@@ -110,7 +111,7 @@ class Inventory:
                     waiting += above
                     remaining -= 1 + len(above)
             if remaining < 0:
-                raise ValueError(
+                raise PartError(
                     f"hosts in more than {MEMBERSHIPS} groups, counted with those above them"
                 )
         return groups_by_host
@@ -182,11 +183,11 @@ class Builder:
             self._work += 1 + len(variables)
         self._check(self._hosts, "hosts")
         if self._work > WRITTEN_OUT:
-            raise ValueError(f"ranges that stand for more than {WRITTEN_OUT} names and variables")
+            raise PartError(f"ranges that stand for more than {WRITTEN_OUT} names and variables")
 
     def _check(self, entries: Mapping[str, object], subject: str) -> None:
         if len(entries) > self._limit:
-            raise ValueError(f"more than {self._limit} {subject}")
+            raise PartError(f"more than {self._limit} {subject}")
 
     def set(self, host: str, variables: Variables) -> None:
         """Set variables of one host."""
@@ -297,18 +298,18 @@ def expanded(pattern: str, limit: int) -> Iterator[str]:
         ValueError: A range is malformed, or there are too many names.
     """
     if pattern.count("[") > _RANGES:
-        raise ValueError(f"a name with more than {_RANGES} ranges")
+        raise PartError(f"a name with more than {_RANGES} ranges")
     head, bracket, after_bracket = pattern.partition("[")
     if not bracket:
         yield pattern
         return
     inner, closing, tail = after_bracket.partition("]")
     if not closing:
-        raise ValueError("a range without its closing bracket")
+        raise PartError("a range without its closing bracket")
     tails = list(expanded(tail, limit))
     items = _parse_range(inner)
     if len(items) * len(tails) > limit:
-        raise ValueError(f"a range of more than {limit} hosts")
+        raise PartError(f"a range of more than {limit} hosts")
     for item in items:
         for end in tails:
             yield f"{head}{item}{end}"
@@ -333,29 +334,29 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 def _parse_range(inner: str) -> _Numbered | str:
     bounds = inner.split(":")
     if len(bounds) not in (2, 3) or not bounds[1]:
-        raise ValueError("a range that is not begin:end or begin:end:step")
+        raise PartError("a range that is not begin:end or begin:end:step")
     first, last, step = (
         bounds[0] or "0",
         bounds[1],
         int(_check_digits(bounds[2] if bounds[2:] else "1")),
     )
     if step < 1:
-        raise ValueError("a range whose step is 0")
+        raise PartError("a range whose step is 0")
     if len(first) == len(last) == 1 and first in _LETTERS and last in _LETTERS:
         letters = _LETTERS[_LETTERS.index(first) : _LETTERS.index(last) + 1 : step]
         if not letters:
-            raise ValueError("a descending range")
+            raise PartError("a descending range")
         return letters
     padded = first.startswith("0") and len(first) > 1
     if padded and len(first) != len(last):
-        raise ValueError("a range with leading zeros whose ends differ in length")
+        raise PartError("a range with leading zeros whose ends differ in length")
     numbers = range(int(_check_digits(first)), int(_check_digits(last)) + 1, step)
     if not numbers:
-        raise ValueError("a descending range")
+        raise PartError("a descending range")
     return _Numbered(numbers, len(first) if padded else 1)
 
 
 def _check_digits(written: str) -> str:
     if re.fullmatch(r"[0-9]{1,9}", written) is None:
-        raise ValueError("a range with an end that is neither a number nor a letter")
+        raise PartError("a range with an end that is neither a number nor a letter")
     return written

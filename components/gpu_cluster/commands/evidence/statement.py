@@ -23,7 +23,7 @@ from pydantic import (
 from gpu_cluster.base.explain import first_error
 from gpu_cluster.base.model import Model
 from gpu_cluster.settings.nodes.devices import GPU_LIMIT
-from gpu_rules.faults import Fault, FaultError
+from gpu_rules.faults import Fault, FaultError, PartError
 from gpu_rules.printable import printable
 
 M = TypeVar("M", bound=Model)
@@ -213,7 +213,7 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key that occurs twice in one object")
+        raise PartError("a key that occurs twice in one object")
     return found
 
 

@@ -214,7 +214,10 @@ class Forge(ABC):
             yield from items
             if len(items) < PAGE:
                 return
-        raise ForgeError(f"GET {path}: found more than {PAGES * PAGE} entries")
+        raise ForgeError(
+            f"GET {path}: found more than {PAGES * PAGE} entries; "
+            "cure: resolve or delete old comments"
+        )
 
     def read(self, answer: httpx.Response) -> Any:
         """Return the JSON content of a response.

@@ -67,7 +67,9 @@ class GitHub(Forge):
         """
         super().__init__(client)
         if not _REPOSITORY.fullmatch(repository):
-            raise ForgeError(f"repository: found {repository!r}; wanted: owner/name")
+            raise ForgeError(
+                f"repository: found {repository!r}; wanted: owner/name; cure: write it so"
+            )
         self.root, self.number, self.author = f"/repos/{repository}", number, author
 
     def notes(self) -> list[Note]:

@@ -53,7 +53,9 @@ class GitLab(Forge):
         """
         super().__init__(client)
         if not _PROJECT.fullmatch(project):
-            raise ForgeError(f"project: found {project!r}; wanted: a number, or group/name")
+            raise ForgeError(
+                f"project: found {project!r}; wanted: a number, or group/name; cure: write it so"
+            )
         self.project = f"/projects/{quote(project, safe='')}"
         self.root = f"{self.project}/merge_requests/{number}"
 

@@ -31,7 +31,7 @@ from gpu_cluster.inspection.observed_cluster import gpu_nodes
 from gpu_cluster.kubernetes.api import ClusterError, Json
 from gpu_cluster.validation.measurement import Outcome
 from gpu_cluster.validation.tests import KEPT
-from gpu_rules.faults import Fault, FaultError
+from gpu_rules.faults import Fault, FaultError, PartError
 from gpu_rules.printable import printable
 
 FILE = "report-{stack}.html"
@@ -102,7 +102,7 @@ def _document(stack: Stack, change: str) -> Document:
         return previewed(stack)
     document = Document.read(Path(change).read_bytes())
     if document.stack != stack.name:
-        raise ValueError(f"{change}: a document about stack {document.stack}")
+        raise PartError(f"{change}: a document about stack {document.stack}")
     return document
 
 

@@ -90,7 +90,9 @@ def member_seconds(host: DesiredHost) -> int:
 def _init_settings(host: DesiredHost) -> Init:
     init = host.sections.kubernetes_packages.init
     if init is None:
-        raise ValueError("kubernetesPackages.init: found none")
+        raise ValueError(
+            "kubernetesPackages.init: found none; cure: declare it for the first control plane"
+        )
     return init
 
 

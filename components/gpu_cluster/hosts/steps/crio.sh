@@ -66,15 +66,15 @@ merged() {
 
 make_wanted() {
     make_folder "$dropin"
-    mkdir "$scratch/etc" || fail "can't make folders in $scratch"
+    mkdir "$scratch/etc" || fail_file "can't make folders in $scratch"
     # Use the merged configuration, because CRI-O's packages define their runtimes in a drop-in, and
     # nvidia-ctk copies the options of the nvidia runtime from them.
-    cp -- "$scratch/dump" "$scratch/etc/crio.conf" || fail "can't copy $scratch/dump to $scratch/etc"
+    cp -- "$scratch/dump" "$scratch/etc/crio.conf" || fail_file "can't copy $scratch/dump to $scratch/etc"
     set -- --runtime=crio --config-source=file --config="$scratch/etc/crio.conf" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
     ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
-        fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
+        fail_host "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
     # CRI-O uses CDI by default since 1.23. With the cgroup manager cgroupfs, conmon can't run in a
     # systemd slice (crio.conf(5)).
     awk -v cgroup="$(cgroup_manager)" '
@@ -87,16 +87,16 @@ make_wanted() {
         { print }
         /^[[:space:]]*\[crio\.runtime\][[:space:]]*$/ { manager() }
         END { if (!done) { print "\n[crio.runtime]"; manager() } }' "$scratch/etc/99-nvidia.toml" \
-        >"$scratch/drafts$dropin" || fail "can't read what nvidia-ctk wrote"
+        >"$scratch/drafts$dropin" || fail_host "can't read what nvidia-ctk wrote"
     grep -q '^[[:space:]]*\[crio\.runtime\.runtimes\.nvidia\]' "$scratch/drafts$dropin" ||
-        fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
+        fail_host "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 
 # Checks the new drop-in together with the other drop-ins before it is placed. A daemon that does not
 # run as wanted, though its files are right, has not read them since its start.
 check_wanted() {
     mkdir "$scratch/trial" && { [ ! -d "$root$dropins" ] || cp -RL -- "$root$dropins/." "$scratch/trial"; } &&
-        cp -- "$scratch/drafts$dropin" "$scratch/trial" || fail "can't copy $dropins to $scratch"
+        cp -- "$scratch/drafts$dropin" "$scratch/trial" || fail_file "can't copy $dropins to $scratch"
     if merged "$scratch/after" "$scratch/trial"; then
         # shellcheck disable=SC2086 # words, split on purpose
         crio_differs $crio_wanted <"$scratch/after" >"$scratch/others"

@@ -61,7 +61,7 @@ make_wanted() {
     esac
     merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
         normal "$scratch/merged.json" "$scratch/drafts$config" ||
-        fail "can't merge $config: $(tail -n 1 "$scratch/json-error")"
+        fail_host "can't merge $config: $(tail -n 1 "$scratch/json-error")"
     [ "$GC_DOCKER_FORWARD" = leave ] || printf '%s\n' '# gpu-cluster: Docker sets DROP, which stops pods (read at the next boot)' \
         '[Service]' "ExecStartPost=-$(command -v iptables) -w -P FORWARD ACCEPT" >"$scratch/drafts$forward"
 }
@@ -153,7 +153,7 @@ after_start() {
             *" docker "*) continue ;;
         esac
         record members "$name"
-        timeout 60 usermod -aG docker "$name" || fail "$name can't be put into the group docker"
+        timeout 60 usermod -aG docker "$name" || fail_host "$name can't be put into the group docker"
         did "$name in the group docker"
     done
     if [ -f "$state/members" ]; then
@@ -169,7 +169,7 @@ after_start() {
     policy=$(forward_policy)
     [ "$policy" != ACCEPT ] || return 0
     [ -f "$state/forward" ] || printf '%s\n' "$policy" >"$state/forward"
-    timeout 30 iptables -w -P FORWARD ACCEPT || fail "iptables can't set the policy of FORWARD"
+    timeout 30 iptables -w -P FORWARD ACCEPT || fail_host "iptables can't set the policy of FORWARD"
     did "iptables: FORWARD ACCEPT"
 }
 
@@ -222,7 +222,7 @@ smi_in_container() {
     pulled=no
     if ! timeout 60 docker image inspect "$1" >/dev/null 2>&1; then
         pulled=yes
-        timeout 300 docker pull -q "$1" >"$scratch/pull" 2>&1 || fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull")"
+        timeout 300 docker pull -q "$1" >"$scratch/pull" 2>&1 || fail "$1 can't be pulled: $(tail -n 1 ; correct the image or registry.mirror in the stack file"$scratch/pull")"
     fi
     timeout 120 docker run --rm --runtime=nvidia --cap-add SYS_ADMIN --env NVIDIA_VISIBLE_DEVICES=all "$1" nvidia-smi -L >"$scratch/smi" 2>&1
     status=$?

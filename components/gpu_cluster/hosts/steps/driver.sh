@@ -78,7 +78,7 @@ driver_rebuild() {
             # autoinstall).
             bounded "$GC_PACKAGE_RUN_LIMIT" dkms autoinstall -k "$release"
             timeout 10 modinfo -k "$release" "$built" >/dev/null 2>&1 ||
-                fail "the driver can't be built for kernel $release (dkms): $(log_end)"
+                fail_host "the driver can't be built for kernel $release (dkms): $(log_end)"
             did "driver built for kernel $release"
         elif [ "$GC_DRIVER_SOURCE" = runfile ] && [ "$release" = "$(uname -r)" ]; then
             note "the driver was built for another kernel: it is installed again"
@@ -107,7 +107,7 @@ driver_load() {
         did "module nvidia $(driver_loaded)"
     fi
     [ -z "$GC_DRIVER_VERSION" ] || [ "$wanted" = "$GC_DRIVER_VERSION" ] ||
-        fail "found driver $wanted installed; wanted $GC_DRIVER_VERSION; look at dkms status and the packages"
+        fail_act "found driver $wanted installed; wanted $GC_DRIVER_VERSION; look at dkms status and the packages"
 }
 
 # A running daemon does not mean that persistence mode is on: Ubuntu's unit starts the daemon with
@@ -130,8 +130,8 @@ ExecStart=$(echo "$line" | sed 's/ --no-persistence-mode//')
     done
     [ -z "$when" ] || return 0
     persistence_off || return 0
-    bounded 60 nvidia-smi -pm 1 || fail "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end)"
-    ! persistence_off || fail "found the persistence mode off after nvidia-smi -pm 1; wanted it on; look at journalctl -u $persistenced"
+    bounded 60 nvidia-smi -pm 1 || fail_host "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end)"
+    ! persistence_off || fail_act "found the persistence mode off after nvidia-smi -pm 1; wanted it on; look at journalctl -u $persistenced"
     did "persistence mode"
 }
 
@@ -164,7 +164,7 @@ driver_services() {
         # nvidia-modprobe fails without a message (NVIDIA/nvidia-modprobe 610.43.03,
         # nvidia-modprobe.c).
         bounded 60 nvidia-modprobe -u -c 0 ||
-            fail "/dev/nvidia-uvm can't be made by nvidia-modprobe -u -c 0; look at modprobe nvidia-uvm and dmesg"
+            fail_act "/dev/nvidia-uvm can't be made by nvidia-modprobe -u -c 0; look at modprobe nvidia-uvm and dmesg"
         did "/dev/nvidia-uvm"
     fi
 }

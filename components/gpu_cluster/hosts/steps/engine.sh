@@ -112,7 +112,7 @@ pending_file() {
 
 restart_if_pending() {
     [ -f "$state/engine-pending" ] || return 0
-    bounded 300 systemctl restart "$1" || fail "$1 does not start: $(log_end); look at journalctl -u $1"
+    bounded 300 systemctl restart "$1" || fail_act "$1 does not start: $(log_end); look at journalctl -u $1"
     rm -f -- "$state/engine-pending"
     did "unit $1 restarted"
 }
@@ -142,7 +142,7 @@ WantedBy=multi-user.target
     unit_on cri-docker
     restart_if_pending cri-docker
     again 60 0.5 [ -S "$root$adapter_socket" ] ||
-        fail "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
+        fail_act "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
 }
 
 # The checksum of the archive is recorded, because the program does not show which archive it came
@@ -160,6 +160,6 @@ place_adapter() {
     ! systemctl is-active --quiet cri-docker || : >"$state/engine-pending"
     place "$adapter" "$scratch/cri-dockerd/cri-dockerd"
     chmod 755 "$root$adapter" && printf '%s\n' "$GC_ADAPTER_SHA256" >"$state/draft" &&
-        mv -- "$state/draft" "$state/adapter" || fail "can't write $adapter"
+        mv -- "$state/draft" "$state/adapter" || fail_file "can't write $adapter"
     rm -f -- "$runfile"
 }

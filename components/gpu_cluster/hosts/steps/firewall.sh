@@ -70,7 +70,7 @@ open_ports() {
         expect port "$tool" "$port"
         port_open "$tool" "$port" && continue
         record ports "$tool $port"
-        port_change "$tool" add "$port" || fail "$tool can't open $port"
+        port_change "$tool" add "$port" || fail_host "$tool can't open $port"
         did "$tool: $port open"
     done
 }
@@ -90,7 +90,7 @@ port_change() {
 # close_ports KEPT: closes the ports that these scripts opened, except for the KEPT ones.
 close_ports() {
     [ -f "$state/ports" ] || return 0
-    : >"$state/draft" || fail "can't write $state/draft"
+    : >"$state/draft" || fail_file "can't write $state/draft"
     while read -r tool port; do
         case " $1 " in
             *" $port "*)
@@ -112,7 +112,7 @@ close_ports() {
             note "$tool can't close $port"
         fi
     done <"$state/ports"
-    mv -- "$state/draft" "$state/ports" || fail "can't write $state/ports"
+    mv -- "$state/draft" "$state/ports" || fail_file "can't write $state/ports"
 }
 
 firewalls_off() {
@@ -124,13 +124,13 @@ firewalls_off() {
             grep -q '^firewalld ' "$state/firewalls" 2>/dev/null ||
                 record firewalls "firewalld ${active:-inactive} ${enabled:-disabled}"
             timeout 120 systemctl --no-reload disable --now firewalld >/dev/null 2>&1 ||
-                fail "firewalld can't be disabled; look at systemctl status firewalld"
+                fail_act "firewalld can't be disabled; look at systemctl status firewalld"
             did "firewalld off"
         fi
     fi
     if ufw_runs; then
         record firewalls "ufw active enabled"
-        timeout 60 ufw disable >/dev/null || fail "ufw can't be disabled"
+        timeout 60 ufw disable >/dev/null || fail_host "ufw can't be disabled"
         did "ufw off"
     fi
 }

@@ -133,14 +133,14 @@ boot_entry() {
         write_boot_menu
         entry=$(entry_id)
     fi
-    [ -n "$entry" ] || fail "found no boot entry for kernel $GC_KERNEL_RELEASE in $(boot_menu_tool); wanted one; look at /boot"
+    [ -n "$entry" ] || fail_act "found no boot entry for kernel $GC_KERNEL_RELEASE in $(boot_menu_tool); wanted one; look at /boot"
     effect boot_menu default
     effect file "$grub_file"
     awk -v entry="$entry" '
         /^[ \t]*GRUB_DEFAULT=/ { if (!done) print "GRUB_DEFAULT=\"" entry "\""; done = 1; next }
         { print }
         END { if (!done) print "GRUB_DEFAULT=\"" entry "\"" }' "$root$grub_file" >"$scratch/grub" ||
-        fail "can't read $grub_file"
+        fail_file "can't read $grub_file"
     cmp -s -- "$scratch/grub" "$root$grub_file" || : >"$state/boot-menu-pending"
     place "$grub_file" "$scratch/grub"
 }
@@ -200,7 +200,7 @@ write_boot_menu() {
     tool=$(boot_menu_tool) || fail "found no grub-mkconfig or grub2-mkconfig; wanted one; install GRUB's tools"
     rm -f -- "$root${tool#* }.new"
     bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
-        fail "the boot menu can't be written by ${tool%% *}: $(log_end)"
+        fail_host "the boot menu can't be written by ${tool%% *}: $(log_end)"
     # grub-mkconfig leaves a menu with an error as a draft file, and some versions still exit with 0
     # (rhboot/grub2 05a8c872, util/grub-mkconfig.in).
     [ ! -e "$root${tool#* }.new" ] ||
@@ -215,7 +215,7 @@ require_default() {
     default=$(sed -n 's/^[[:space:]]*set default="\(.*\)"[[:space:]]*$/\1/p' "$root$1" |
         grep -v '^[$]{next_entry}$' | tail -n 1)
     [ "$default" = "$entry" ] ||
-        fail "found the default '$default' in the boot menu $1; wanted '$entry', which boots $GC_KERNEL_RELEASE; look at what sets GRUB_DEFAULT in $grub_file.d, and at /etc/grub.d"
+        fail_act "found the default '$default' in the boot menu $1; wanted '$entry', which boots $GC_KERNEL_RELEASE; look at what sets GRUB_DEFAULT in $grub_file.d, and at /etc/grub.d"
 }
 
 # Effects are undone in reverse order. The effect boot_menu is recorded before GRUB's settings file,

@@ -15,7 +15,7 @@ apply_selinux() {
     [ -f "$root$selinux_file" ] && have getenforce || return 0
     awk -v mode="$GC_SELINUX" '/^[ \t]*SELINUX[ \t]*=/ { print "SELINUX=" mode; found = 1; next }
         { print } END { if (!found) print "SELINUX=" mode }' \
-        "$root$selinux_file" >"$scratch/selinux" || fail "can't read $selinux_file"
+        "$root$selinux_file" >"$scratch/selinux" || fail_file "can't read $selinux_file"
     place "$selinux_file" "$scratch/selinux"
     now=$(selinux_mode)
     case $now-$GC_SELINUX in
@@ -23,7 +23,7 @@ apply_selinux() {
         disabled-*)
             # Without labels an enforcing system does not boot (fixfiles(8), onboot).
             [ -e "$root/.autorelabel" ] || { : >"$root/.autorelabel" && did "/.autorelabel"; } ||
-                fail "can't write /.autorelabel"
+                fail_file "can't write /.autorelabel"
             request_reboot "SELinux goes from disabled to $GC_SELINUX"
             ;;
         enforcing-permissive | enforcing-disabled) selinux_set 0 "$now" ;;
@@ -39,7 +39,7 @@ apply_selinux() {
 
 selinux_set() {
     [ -f "$state/selinux" ] || record selinux "$2"
-    timeout 60 setenforce "$1" || fail "setenforce $1 failed; look at ausearch -m avc"
+    timeout 60 setenforce "$1" || fail_act "setenforce $1 failed; look at ausearch -m avc"
     did "SELinux: $2 -> $(selinux_mode)"
 }
 

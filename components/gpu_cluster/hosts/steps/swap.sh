@@ -63,7 +63,7 @@ apply_swap() {
         for name in $swap; do
             record swaps "$name"
         done
-        timeout 300 swapoff -a || fail "swapoff -a failed: is there memory for what is swapped out?"
+        timeout 300 swapoff -a || fail_host "swapoff -a failed: is there memory for what is swapped out?"
         did "swap off: $swap"
         ! grep -qs ' resume=[^ ]' "$root/proc/cmdline" ||
             note "the kernel's command line has resume=: this host can't hibernate any more, as that needs swap"
@@ -75,7 +75,7 @@ apply_swap() {
     done
     if [ -n "$(agents_swap)" ]; then
         sed 's/^\([[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*\)[Yy].*/\1n/' \
-            "$root/etc/waagent.conf" >"$scratch/waagent" || fail "can't read /etc/waagent.conf"
+            "$root/etc/waagent.conf" >"$scratch/waagent" || fail_file "can't read /etc/waagent.conf"
         effect file /etc/waagent.conf
         place /etc/waagent.conf "$scratch/waagent"
     elif recorded file /etc/waagent.conf; then
@@ -99,7 +99,7 @@ mark_fstab() {
     case $? in
         0) place /etc/fstab "$scratch/fstab" ;;
         1) ;; # no line of a swap device
-        *) fail "can't read /etc/fstab" ;;
+        *) fail_file "can't read /etc/fstab" ;;
     esac
 }
 
@@ -112,7 +112,7 @@ mask_unit() {
     effect file "$path"
     keep "$path"
     [ "$(readlink "$root$path")" != /dev/null ] || return 0
-    { rm -f -- "$root$path" && ln -s /dev/null "$root$path"; } || fail "can't mask $path"
+    { rm -f -- "$root$path" && ln -s /dev/null "$root$path"; } || fail_file "can't mask $path"
     did "unit $1 masked"
 }
 

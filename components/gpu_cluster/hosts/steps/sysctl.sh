@@ -98,13 +98,13 @@ sysctl_name() {
 sysctl_set() {
     expect sysctl "$1" "$2"
     ! found_sysctl "$1" "$2" || return 0
-    [ -n "$value" ] || fail "sysctl $1 is not there; is its module loaded?"
+    [ -n "$value" ] || fail "sysctl $1 is not there; declare its module in system.modules"
     old=$(printf '%s\n' "$value" | tr "\t" " ")
     if [ ! -f "$state/sysctl/$1" ]; then
         mkdir -p "$state/sysctl" && printf '%s\n' "$old" >"$state/draft" &&
-            mv -- "$state/draft" "$state/sysctl/$1" || fail "can't write $state/sysctl/$1"
+            mv -- "$state/draft" "$state/sysctl/$1" || fail_file "can't write $state/sysctl/$1"
     fi
-    timeout 10 sysctl -q -w "$1=$2" || fail "sysctl $1 can't be set to $2"
+    timeout 10 sysctl -q -w "$1=$2" || fail "sysctl $1 can't be set to $2; correct system.sysctl in the stack file"
     # One parameter may change others (Linux, Documentation/networking/ip-sysctl.rst, ip_forward),
     # so the listed values are read again.
     sysctl_values=

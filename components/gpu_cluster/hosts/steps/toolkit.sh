@@ -71,7 +71,7 @@ toolkit_rights() {
             }
         }
         { print }
-        END { if (!tables) missing() }' "$settings") || fail "can't read $toolkit_config"
+        END { if (!tables) missing() }' "$settings") || fail_file "can't read $toolkit_config"
     step_file "$toolkit_config" "$text
 "
     settle

@@ -237,10 +237,10 @@ async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) 
     causes = [await refused_daemons(client, namespace) for namespace in sorted(namespaces)]
     if refused := [str(cause) for of_one in causes for cause in of_one]:
         return refused[:CAUSES]
-    return await _unwanted_daemons(client, node, sorted(namespaces))
+    return await unwanted_daemons(client, node, sorted(namespaces))
 
 
-async def _unwanted_daemons(client: Client, name: str, namespaces: Collection[str]) -> list[str]:
+async def unwanted_daemons(client: Client, name: str, namespaces: Collection[str]) -> list[str]:
     """Return why DaemonSets that allocate GPUs want no pod on a node; empty if one wants it.
 
     The DaemonSet controller judges as the scheduler does, and writes no event.

@@ -255,6 +255,7 @@ def foreign_environment(values: Mapping[str, Any], at: Location) -> Iterator[Fau
                         _FOREIGN,
                         "a variable that NVIDIA's plugin reads: this one is read by the plugin of"
                         " Alibaba Cloud's Container Service only",
-                        "remove it, and write deviceIDStrategy: index in the plugin's configuration; "
+                        "remove it, and write deviceIDStrategy: index in the plugin's "
+                        "configuration; "
                         "containers then get indexes, kubelet's checkpoint still keeps UUIDs",
                     )

@@ -8,12 +8,12 @@ main() {
     lock
     token=$(cat "$root/var/lib/gpu-cluster/cluster/token" 2>/dev/null) && [ -f "$root$admin" ] ||
         fail "found no cluster that this stack has made here; wanted one; run \`pulumi up\` again"
-    sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail "can't write $scratch/token.yaml"
+    sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail_file "can't write $scratch/token.yaml"
 $GC_TOKEN
 EOF
     kubeadm_within 60 token delete "${token%%.*}" --kubeconfig "$root$admin"
     kubeadm_within 60 token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
-        --print-join-command || fail "kubeadm token create failed: $(kubeadm_said)"
+        --print-join-command || fail_host "kubeadm token create failed: $(kubeadm_said)"
     hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
     [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
     printf '%s %s\n' "$token" "$hashes"

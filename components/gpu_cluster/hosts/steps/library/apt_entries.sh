@@ -44,14 +44,14 @@ apt_loads() {
     [ ! -e "$scratch/apt-loads" ] && [ ! -e "$root$1" ] && [ -d "$root/etc/apt" ] || return 0
     bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$root/etc/apt/sources.list" \
         -o "Dir::Etc::sourceparts=$root/etc/apt/sources.list.d" ||
-        fail "apt can't read its sources: $(log_end); wanted sources that load; mend the file that apt names"
+        fail_act "apt can't read its sources: $(log_end); wanted sources that load; mend the file that apt names"
     : >"$scratch/apt-loads"
 }
 
 # apt_addresses FILE RESULT: writes the addresses that apt reads because of a file with sources.
 apt_addresses() {
     bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$1" -o Dir::Etc::sourceparts=- ||
-        fail "apt can't read ${1#"$root"}: $(log_end); wanted sources that load; mend that file"
+        fail_host "apt can't read ${1#"$root"}: $(log_end); wanted sources that load; mend that file"
     sed -n "s/^'\\([^']*\\)' .*/\\1/p" "$scratch/log" >"$2"
 }
 
@@ -119,7 +119,7 @@ options_of_entries() {
                 sub(/#.*/, "")
                 if (plain($2) == plain(url) && plain($3) == plain(suite)) entry()
             }
-            END { if (stanzas == "sources") stanza() }' "$file" || fail "can't read $file"
+            END { if (stanzas == "sources") stanza() }' "$file" || fail_file "can't read $file"
     done <"$scratch/entries"
 }
 
@@ -143,7 +143,7 @@ use_entries() {
     entries=$(cat "$scratch/entries")
     if [ -s "$scratch/unverified" ]; then
         read -r file <"$scratch/unverified"
-        fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
+        fail_host "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
     fi
     effect lists "$2"
     mark=$state/repository-$1-entry
@@ -160,11 +160,11 @@ use_entries() {
         apt_lists "$file" || refuse_entries "$1" "$2"
     done
     rm -rf -- "$scratch/lists"
-    printf '%s\n' "$wanted" >"$state/draft" && mv -- "$state/draft" "$mark" || fail "can't write $mark"
+    printf '%s\n' "$wanted" >"$state/draft" && mv -- "$state/draft" "$mark" || fail_file "can't write $mark"
     note "repository $1: the entry in ${file#"$root"} is used"
 }
 
 refuse_entries() {
     # shellcheck disable=SC2086 # a list of files, split on purpose
-    fail "repository $1 ($2), which$(printf ' %s' $entries) has, is refused: $(log_end)"
+    fail "repository $1 ($2), which$(printf ' %s' $entries) has, is refused: $(log_end); correct the repository in the stack file"
 }

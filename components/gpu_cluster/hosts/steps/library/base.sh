@@ -47,6 +47,21 @@ fail() {
     exit 1
 }
 
+# fail_act TEXT: a failure whose cure, at the text's end, is an act on this host.
+fail_act() {
+    fail "$*"
+}
+
+# fail_file TEXT: a failure to read or write a file.
+fail_file() {
+    fail "$*; see the space, the mode and the attributes of that file (df, mount, lsattr), then run \`gpu-cluster up\` again"
+}
+
+# fail_host TEXT: a failure of a program of this host, whose own words are in the text.
+fail_host() {
+    fail "$*; mend on this host what the program reports, then run \`gpu-cluster up\` again"
+}
+
 # problem FOUND WANTED CURE: collects a problem, so that all problems are reported together.
 problem() {
     problems="$problems
@@ -81,12 +96,12 @@ lock() {
     [ -d "$root/run" ] || mkdir -p "$root/run"
     # Anyone who can open the file could hold the lock, so only its owner can.
     (umask 077 && : >>"$root/run/gpu-cluster.lock") && chmod 600 "$root/run/gpu-cluster.lock" ||
-        fail "can't write /run/gpu-cluster.lock"
+        fail_file "can't write /run/gpu-cluster.lock"
     exec 9>"$root/run/gpu-cluster.lock"
     flock -w "$GC_LOCK_LIMIT" 9 ||
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     [ ! -e "$scratch" ] || rm -rf -- "$scratch"
-    (umask 077 && mkdir "$scratch") || fail "can't make $scratch"
+    (umask 077 && mkdir "$scratch") || fail_file "can't make $scratch"
     trap 'rm -rf -- "$scratch"; drop_steps' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
@@ -94,7 +109,7 @@ lock() {
 }
 
 open_state() {
-    [ -d "$state" ] || (umask 077 && mkdir -p "$state") || fail "can't make $state"
+    [ -d "$state" ] || (umask 077 && mkdir -p "$state") || fail_file "can't make $state"
 }
 
 # file_has FILE LINE: returns true if the file exists and has that line.
@@ -108,13 +123,13 @@ file_has() {
 
 # record NAME TEXT: adds a line to a file of the state, unless the file has it.
 record() {
-    file_has "$state/$1" "$2" || printf '%s\n' "$2" >>"$state/$1" || fail "can't write $state/$1"
+    file_has "$state/$1" "$2" || printf '%s\n' "$2" >>"$state/$1" || fail_file "can't write $state/$1"
 }
 
 # keep_text NAME TEXT: writes a file of the state atomically, only if its text differs.
 keep_text() {
     keeps_text "$1" "$2" ||
-        { printf '%s' "$2" >"$state/draft" && mv -- "$state/draft" "$state/$1"; } || fail "can't write $state/$1"
+        { printf '%s' "$2" >"$state/draft" && mv -- "$state/draft" "$state/$1"; } || fail_file "can't write $state/$1"
 }
 
 keeps_text() {
@@ -123,7 +138,7 @@ keeps_text() {
 
 # digest FILE: sets $digest to the SHA-256 of the file.
 digest() {
-    digest=$(sha256sum <"$1") || fail "can't read $1"
+    digest=$(sha256sum <"$1") || fail_file "can't read $1"
     digest=${digest%% *}
 }
 
@@ -137,7 +152,7 @@ has_digest() {
 request_reboot() {
     file=$root/run/gpu-cluster/reboot-required
     ! file_has "$file" "$1" || return 0
-    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail "can't write $file"
+    mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail_file "can't write $file"
     note "reboot needed: $1"
 }
 
@@ -171,7 +186,7 @@ keep_steps() {
 begin_settings() {
     find_settings
     [ -f "$state/settings" ] && ! keeps_text settings "$declaration" || return 0
-    : >"$state/unfinished" || fail "can't write $state/unfinished"
+    : >"$state/unfinished" || fail_file "can't write $state/unfinished"
 }
 
 keep_settings() {

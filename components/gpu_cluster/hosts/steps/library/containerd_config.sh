@@ -36,7 +36,7 @@ find_glob_folder() {
     glob_folder=${config%/*}
     [ "$major" = 1 ] || return 0
     mkdir -p "$scratch/globs/conf.d" && printf 'version = 2\nimports = ["conf.d/*.toml"]\n' >"$scratch/globs/config.toml" &&
-        printf 'version = 2\noom_score = -7\n' >"$scratch/globs/conf.d/glob.toml" || fail "can't write in $scratch"
+        printf 'version = 2\noom_score = -7\n' >"$scratch/globs/conf.d/glob.toml" || fail_file "can't write in $scratch"
     dump "$scratch/globs/config.toml" "$scratch/globs/view"
     grep -Fqx 'oom_score = -7' "$scratch/globs/view" || glob_folder=
 }
@@ -195,10 +195,10 @@ make_root() {
 }
 
 make_texts() {
-    mkdir "$scratch/etc" "$scratch/conf.d" || fail "can't make folders in $scratch"
-    make_root "$scratch/drafts$config" || fail "can't read $config"
+    mkdir "$scratch/etc" "$scratch/conf.d" || fail_file "can't make folders in $scratch"
+    make_root "$scratch/drafts$config" || fail_file "can't read $config"
     view_without || return 0
-    choose_source "$scratch/etc/config.toml" || fail "can't write $scratch/etc/config.toml"
+    choose_source "$scratch/etc/config.toml" || fail_file "can't write $scratch/etc/config.toml"
     set -- --runtime=containerd --config-source=file --config="$scratch/etc/config.toml" \
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
@@ -209,7 +209,7 @@ make_texts() {
         esac
     fi
     ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
-        fail "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
+        fail_host "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
     # containerd 1.7's built-in runc has this option besides its type; an explicit section would
     # lose it.
     builtin=
@@ -243,7 +243,7 @@ make_texts() {
                 if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup
             }
         }' "$scratch/etc/99-nvidia.toml" >"$scratch/drafts$dropin" ||
-        fail "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
+        fail_host "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 
 # trial NAME DROPIN: writes containerd's view of the desired root file, with imports of the drop-ins

@@ -70,7 +70,7 @@ before_files() {
 # data until the daemon runs with the new data. A killed move is continued by the next run.
 move_data() {
     printf '%s %s\n' "$1" "$2" >"$state/draft" && mv -- "$state/draft" "$state/moving" ||
-        fail "can't write $state/moving"
+        fail_file "can't write $state/moving"
     timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
     systemctl is-active --quiet docker && fail "Docker can't be stopped; its data stay in $1"
     [ -d "$root$1" ] && [ ! -f "$state/moved" ] || return 0
@@ -106,7 +106,7 @@ files_back() {
     read -r data_from data_to <"$state/moving"
     timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
     if [ ! -d "$root$data_from" ]; then
-        mv -T -- "$root$data_to" "$root$data_from" || fail "Docker's data can't be moved back from $data_to to $data_from"
+        mv -T -- "$root$data_to" "$root$data_from" || fail_host "Docker's data can't be moved back from $data_to to $data_from"
     else
         remove_data "$data_to"
     fi

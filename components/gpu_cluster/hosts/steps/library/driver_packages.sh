@@ -85,8 +85,8 @@ fetch_driver_packages() {
     if [ "$manager" = apt ] && [ -n "$GC_DRIVER_VERSION" ]; then
         pins=$scratch/preferences
         rm -rf -- "$pins"
-        cp -R -- "$root/etc/apt/preferences.d" "$pins" 2>/dev/null || mkdir "$pins" || fail "can't make $pins"
-        driver_pin >"$pins/gpu-cluster-driver" || fail "can't write in $pins"
+        cp -R -- "$root/etc/apt/preferences.d" "$pins" 2>/dev/null || mkdir "$pins" || fail_file "can't make $pins"
+        driver_pin >"$pins/gpu-cluster-driver" || fail_file "can't write in $pins"
     fi
     # shellcheck disable=SC2086 # a list of words, split on purpose
     fetch_packages $words

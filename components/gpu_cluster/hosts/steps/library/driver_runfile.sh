@@ -44,7 +44,7 @@ driver_unload() {
         bounded 120 systemctl stop "$unit" || {
             reason=$(log_end)
             users_again
-            fail "unit $unit can't be stopped: $reason"
+            fail_host "unit $unit can't be stopped: $reason"
         }
         stopped="$unit $stopped"
     done
@@ -57,7 +57,7 @@ driver_unload() {
         others=$(other_holders)
         [ $# -eq 0 ] || bounded 120 modprobe -a "$@"
         users_again
-        fail "found driver $(driver_loaded) in use${others:+ by $others}; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
+        fail_act "found driver $(driver_loaded) in use${others:+ by $others}; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
     }
     did "module nvidia unloaded for the installer"
     unloaded="$unloaded $users"
@@ -83,9 +83,9 @@ users_back() {
 # it did nothing (NVIDIA/nvidia-installer 590.48.01, backup.c, uninstall_existing_driver), and it
 # removes itself.
 runfile_uninstall() {
-    bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail "$1 failed: $(log_end)"
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail_host "$1 failed: $(log_end)"
     [ ! -e "$1" ] ||
-        fail "found $1 still there after it had run ($(log_end)); wanted no driver of a runfile; look at /var/log/nvidia-uninstall.log"
+        fail_act "found $1 still there after it had run ($(log_end)); wanted no driver of a runfile; look at /var/log/nvidia-uninstall.log"
     undid "driver by $1"
 }
 
@@ -126,7 +126,7 @@ runfile_install() {
     [ -z "$(driver_loaded)" ] || require_no_holders "before driver $GC_DRIVER_VERSION"
     if systemctl is-active --quiet display-manager 2>/dev/null; then
         display_manager=yes
-        bounded 120 systemctl stop display-manager || fail "the display manager can't be stopped: $(log_end)"
+        bounded 120 systemctl stop display-manager || fail_host "the display manager can't be stopped: $(log_end)"
         did "display-manager stopped for the installer"
     fi
     driver_unload
@@ -139,10 +139,10 @@ runfile_install() {
     effect program "$program --silent"
     # shellcheck disable=SC2046 # a list of options, split on purpose
     bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" $(runfile_options) ||
-        fail "the driver's installer failed (its own log is /var/log/nvidia-installer.log$(secure_boot_cure)): $(log_end)"
+        fail_host "the driver's installer failed (its own log is /var/log/nvidia-installer.log$(secure_boot_cure)): $(log_end)"
     did "driver $GC_DRIVER_VERSION by runfile"
     printf '%s\n' "$GC_DRIVER_SHA256" >"$state/draft" && mv -- "$state/draft" "$done_mark" ||
-        fail "can't write $done_mark"
+        fail_file "can't write $done_mark"
     rm -f -- "$root/var/cache/gpu-cluster/$GC_DRIVER_SHA256.run"
     if [ "$display_manager" = yes ]; then
         bounded 120 systemctl start display-manager || note "the display manager does not start: $(log_end)"

@@ -15,7 +15,7 @@ drop_ins_pending=$root/run/gpu-cluster/drop-ins-pending
 drop_in_waits() {
     ! file_has "$drop_ins_pending" "$1" || return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$drop_ins_pending" ||
-        fail "can't write $drop_ins_pending"
+        fail_file "can't write $drop_ins_pending"
 }
 
 # Applies pending drop-ins. A reload of systemd takes the GPUs from running containers that have
@@ -29,10 +29,10 @@ drop_ins_in_force() {
         note "what is declared for the services $units waits for a drained node or the next boot: $why"
         return 0
     fi
-    bounded 60 systemctl daemon-reload || fail "systemd can't read its units again: $(log_end)"
+    bounded 60 systemctl daemon-reload || fail_host "systemd can't read its units again: $(log_end)"
     for unit in $units; do
         systemctl is-active --quiet "$unit" 2>/dev/null || continue
-        bounded 300 systemctl restart "$unit" || fail "unit $unit does not start again: $(log_end)"
+        bounded 300 systemctl restart "$unit" || fail_host "unit $unit does not start again: $(log_end)"
         did "unit $unit restarted with what is declared for it"
     done
     rm -f -- "$drop_ins_pending"

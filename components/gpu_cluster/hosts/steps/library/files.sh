@@ -6,7 +6,7 @@ make_directory() {
     [ -d "$root$1" ] && return 0
     make_directory "${1%/*}"
     record directories "$1"
-    mkdir "$root$1" || fail "can't make the directory $1"
+    mkdir "$root$1" || fail_file "can't make the directory $1"
 }
 
 kept() {
@@ -24,9 +24,9 @@ keep() {
     if [ -e "$root$1" ] || [ -L "$root$1" ]; then
         [ ! -e "$state/draft" ] && [ ! -L "$state/draft" ] || rm -rf -- "$state/draft"
         { [ -d "$state/kept${1%/*}" ] || mkdir -p "$state/kept${1%/*}"; } && cp -a -- "$root$1" "$state/draft" &&
-            mv -- "$state/draft" "$state/kept$1" || fail "can't keep a copy of $1 in $state"
+            mv -- "$state/draft" "$state/kept$1" || fail_file "can't keep a copy of $1 in $state"
     else
-        printf '%s\n' "$1" >>"$state/absent" || fail "can't write $state/absent"
+        printf '%s\n' "$1" >>"$state/absent" || fail_file "can't write $state/absent"
     fi
 }
 
@@ -42,7 +42,7 @@ place() {
         stays "$1"
     else
         begin_draft "$1"
-        cat -- "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+        cat -- "$2" >"$root$1.gpu-cluster-new" || fail_file "can't write $1.gpu-cluster-new"
         put_draft "$1"
     fi
 }
@@ -53,7 +53,7 @@ place_text() {
         stays "$1"
     else
         begin_draft "$1"
-        printf '%s' "$2" >"$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+        printf '%s' "$2" >"$root$1.gpu-cluster-new" || fail_file "can't write $1.gpu-cluster-new"
         put_draft "$1"
     fi
 }
@@ -74,7 +74,7 @@ begin_draft() {
     drop_draft "$1"
     make_directory "${1%/*}"
     keep "$1"
-    [ ! -f "$root$1" ] || cp -pL -- "$root$1" "$root$1.gpu-cluster-new" || fail "can't write $1.gpu-cluster-new"
+    [ ! -f "$root$1" ] || cp -pL -- "$root$1" "$root$1.gpu-cluster-new" || fail_file "can't write $1.gpu-cluster-new"
 }
 
 # put_draft PATH: records the draft before it replaces the file, so that an undo recognizes the
@@ -82,7 +82,7 @@ begin_draft() {
 put_draft() {
     digest "$root$1.gpu-cluster-new"
     record_written "$1"
-    mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't write $1"
+    mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail_file "can't write $1"
     did "$1"
 }
 
@@ -96,7 +96,7 @@ record_written() {
         done <"$state/written"
     fi
     [ "$earlier" = "$digest" ] || printf '%s\n' "$digest  $1" >>"$state/written" ||
-        fail "can't write $state/written"
+        fail_file "can't write $state/written"
 }
 
 # restore PATH: restores the file as it was before the first change. If somebody else has changed
@@ -108,15 +108,15 @@ restore() {
         ! cmp -s -- "$root$1" "$state/kept$1"; then
         replaced=$root/var/lib/gpu-cluster/replaced
         (umask 077 && mkdir -p "$replaced${1%/*}") && cp -a -- "$root$1" "$replaced$1" ||
-            fail "can't save the changed $1"
+            fail_file "can't save the changed $1"
         note "$1 was changed by somebody else; that version is in /var/lib/gpu-cluster/replaced$1"
     fi
     if kept "$1"; then
         cmp -s -- "$root$1" "$state/kept$1" && [ ! -L "$state/kept$1" ] || undid "$1"
         cp -a -- "$state/kept$1" "$root$1.gpu-cluster-new" &&
-            mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail "can't restore $1"
+            mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail_file "can't restore $1"
     elif was_absent "$1" && [ -e "$root$1" ]; then
-        rm -f -- "$root$1" || fail "can't remove $1"
+        rm -f -- "$root$1" || fail_file "can't remove $1"
         undid "$1"
     fi
 }
@@ -139,5 +139,5 @@ release() {
 drop_path() {
     [ -f "$state/$1" ] || return 0
     awk -v path="$2" '{ line = $0; sub(/^[0-9a-f]+  /, "", line) } line != path' \
-        "$state/$1" >"$state/draft" && mv -- "$state/draft" "$state/$1" || fail "can't write $state/$1"
+        "$state/$1" >"$state/draft" && mv -- "$state/draft" "$state/$1" || fail_file "can't write $state/$1"
 }

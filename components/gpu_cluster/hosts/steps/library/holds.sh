@@ -13,7 +13,7 @@ hold_packages() {
         fi
         effect hold "$name"
         if [ "$manager" = apt ]; then
-            bounded 60 apt-mark hold "$name" || fail "$name can't be held: $(log_end)"
+            bounded 60 apt-mark hold "$name" || fail_host "$name can't be held: $(log_end)"
         else
             write_excludes "$name" ""
         fi
@@ -26,7 +26,7 @@ undo_hold() {
     grep -Fqx -e "$1" "$scratch/held" || return 0
     if [ "$manager" = apt ]; then
         await_package_manager
-        bounded 60 apt-mark unhold "$1" || fail "the hold of $1 can't be removed: $(log_end)"
+        bounded 60 apt-mark unhold "$1" || fail_host "the hold of $1 can't be removed: $(log_end)"
     else
         write_excludes "" "$1"
     fi
@@ -68,7 +68,7 @@ write_excludes() {
         }
         { print }
         END { if (!done && add != "") { if (!seen) print "[main]"; ours() } }' \
-        "$scratch/old.conf" >"$scratch/new.conf" || fail "can't read $dnf_conf"
+        "$scratch/old.conf" >"$scratch/new.conf" || fail_file "can't read $dnf_conf"
     place "$dnf_conf" "$scratch/new.conf"
     # The last line of the earlier file may have no end, and the file may have had no section.
     earlier=

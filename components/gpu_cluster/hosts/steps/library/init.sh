@@ -31,7 +31,7 @@ apply() {
     unit_on kubelet
     wait_registered
     # The probe recognizes an applied phase by this file.
-    : >>"$state/written" || fail "can't write $state/written"
+    : >>"$state/written" || fail_file "can't write $state/written"
 }
 
 undo() {
@@ -64,15 +64,15 @@ initialize() {
     remember_folders
     new_token
     effect initialized cluster
-    sed "s/@TOKEN@/$token/" >"$scratch/init.yaml" <<EOF || fail "can't write $scratch/init.yaml"
+    sed "s/@TOKEN@/$token/" >"$scratch/init.yaml" <<EOF || fail_file "can't write $scratch/init.yaml"
 $GC_INIT
 EOF
     bounded 60 kubeadm config validate --config "$scratch/init.yaml" ||
-        fail "kubeadm refuses the configuration: $(kubeadm_said)"
+        fail "kubeadm refuses the configuration: $(kubeadm_said); correct kubernetesPackages.init in the stack file"
     kubeadm_within "$GC_MEMBER_LIMIT" init --config "$scratch/init.yaml" ||
-        fail "kubeadm init failed: $(kubeadm_said)"
+        fail_host "kubeadm init failed: $(kubeadm_said)"
     without_version >"$state/draft" && mv -- "$state/draft" "$state/configuration" &&
-        : >"$state/complete" || fail "can't write $state/complete"
+        : >"$state/complete" || fail_file "can't write $state/complete"
     did "initialized the cluster at $GC_JOIN_ENDPOINT"
 }
 
@@ -90,7 +90,7 @@ same_configuration() {
 new_token() {
     token=$(od -An -v -t x1 -N 11 /dev/urandom | tr -d ' \n' | sed 's/^....../&./')
     (umask 077 && printf '%s\n' "$token" >"$state/draft") && mv -- "$state/draft" "$state/token" ||
-        fail "can't write $state/token"
+        fail_file "can't write $state/token"
 }
 
 # Records which folders exist before kubeadm and the engine create them, because nothing else
@@ -107,7 +107,7 @@ remember_folders() {
         [ -d "$root$folder" ] || record directories "$folder"
     done
     [ -f "$state/cni" ] || {
-        cni_files >"$state/draft" && mv -- "$state/draft" "$state/cni" || fail "can't write $state/cni"
+        cni_files >"$state/draft" && mv -- "$state/draft" "$state/cni" || fail_file "can't write $state/cni"
     }
 }
 

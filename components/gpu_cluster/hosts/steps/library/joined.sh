@@ -9,11 +9,11 @@ kubernetes_join() {
     fi
     # Only root can read the scratch folder, which is in memory and is deleted when this script
     # ends.
-    printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail "can't write $scratch/join.yaml"
+    printf '%s' "$GC_JOIN" >"$scratch/join.yaml" || fail_file "can't write $scratch/join.yaml"
     effect joined cluster
     kubeadm_within "$GC_JOIN_LIMIT" join --config "$scratch/join.yaml" || {
         rm -f -- "$scratch/join.yaml"
-        fail "kubeadm join failed: $(kubeadm_said)"
+        fail_host "kubeadm join failed: $(kubeadm_said)"
     }
     rm -f -- "$scratch/join.yaml"
     did "joined the cluster at $GC_JOIN_ENDPOINT"
@@ -23,7 +23,7 @@ kubernetes_join() {
 # v1.34 cmd/kubeadm/app/features/features.go, NodeLocalCRISocket) and the next step labels it.
 wait_registered() {
     again 60 1 bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE" ||
-        fail "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
+        fail_act "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
 }
 
 # Removes a host that these scripts joined from its cluster, with the kubelet's identity and static
@@ -47,7 +47,7 @@ forget_network() { :; }
 # Runs kubeadm reset with the engine's socket, because kubeadm refuses to choose between two.
 reset_node() {
     bounded 300 kubeadm reset --force ${GC_CRI_SOCKET:+--cri-socket "$GC_CRI_SOCKET"} ||
-        fail "kubeadm reset failed: $(kubeadm_said)"
+        fail_host "kubeadm reset failed: $(kubeadm_said)"
 }
 
 # kubeadm_within SECONDS ARGUMENT...: runs kubeadm without the host's proxy, because it connects to

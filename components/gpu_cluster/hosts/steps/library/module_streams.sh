@@ -11,7 +11,7 @@ enable_stream() {
     [ -z "$mine" ] || effect stream "$1 $mine"
     [ "$had" != "$2" ] || return 0
     awk -v module="$1" -v stream="$2" '$1 == module && $2 == stream { found = 1 } END { exit !found }' "$scratch/log" ||
-        fail "module $1: found the streams $(awk -v module="$1" '$1 == module { print $2 }' "$scratch/log" | paste -s -d ' ' -); wanted $2; declare a repository that has it, or another driver.version"
+        fail_host "module $1: found the streams $(awk -v module="$1" '$1 == module { print $2 }' "$scratch/log" | paste -s -d ' ' -); wanted $2; declare a repository that has it, or another driver.version"
     [ -n "$mine" ] || effect stream "$1 ${had:--}"
     keep "/etc/dnf/modules.d/$1.module"
     switch_stream "$1" "$2"
@@ -35,9 +35,9 @@ enabled_stream() {
 # otherwise.
 switch_stream() {
     await_package_manager
-    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module reset "$1" || fail "module $1 can't be reset: $(log_end)"
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module reset "$1" || fail_host "module $1 can't be reset: $(log_end)"
     [ "$2" = - ] || bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module enable "$1:$2" ||
-        fail "stream $1:$2 can't be enabled: $(log_end)"
+        fail_host "stream $1:$2 can't be enabled: $(log_end)"
 }
 
 undo_stream() {

@@ -143,7 +143,7 @@ install_packages() {
         set_exact $missing
         if [ ! -f "$state/before-$step" ]; then
             cp -- "$scratch/installed" "$state/draft" && mv -- "$state/draft" "$state/before-$step" ||
-                fail "can't write $state/before-$step"
+                fail_file "can't write $state/before-$step"
         fi
         # shellcheck disable=SC2086 # a list of words, split on purpose
         install_exact $exact
@@ -160,7 +160,7 @@ install_packages() {
     for word in "$@"; do
         name=${word%%=*} version=${word#"$name"}
         found=$(matching "$name" "${version#=}" "$scratch/installed")
-        [ -n "$found" ] || fail "package $word is not installed after its installation"
+        [ -n "$found" ] || fail_host "package $word is not installed after its installation"
         # Without a declared version, upgrades of the system may move the package; so they may move
         # the packages in `moving`.
         case ${moving-} in *" $name "*) version= ;; esac

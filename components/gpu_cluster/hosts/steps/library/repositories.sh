@@ -65,7 +65,7 @@ fetch_keys() {
     for address in $2; do
         sum=${sums%% *} sums=${sums#* }
         cached=$state/keys/$sum
-        [ -f "$cached" ] || download "$address" "$sum" "$cached" || fail "the key of repository $1 can't be had"
+        [ -f "$cached" ] || download "$address" "$sum" "$cached" || fail "the key of repository $1 can't be had; correct the repository's key in the stack file"
         key="$key$(cat "$cached")
 "
     done
@@ -99,7 +99,7 @@ apt_repository() {
     { apt_lists "$root$source_file" && bounded 60 apt-get indextargets; } || {
         why=$(log_end)
         forget "$source_file" # A source that fails would stop apt for every user of the host.
-        fail "repository $1 ($2) is refused: $why"
+        fail "repository $1 ($2) is refused: $why; correct the repository in the stack file"
     }
     rm -f -- "$pending"
 }
@@ -148,7 +148,7 @@ sslverify=1
         --setopt=skip_if_unavailable=0 --setopt=retries=2 --setopt=timeout=30 makecache --refresh || {
         why=$(log_end)
         forget "$source_file"
-        fail "repository $1 ($2) is refused: $why"
+        fail "repository $1 ($2) is refused: $why; correct the repository in the stack file"
     }
     rm -f -- "$pending"
 }
@@ -161,7 +161,7 @@ dnf_key() {
         return 0
     fi
     rpm -qa 'gpg-pubkey*' | sort >"$scratch/keys"
-    bounded 60 rpmkeys --import "$root$1" || fail "$1 isn't a key that rpm can read: $(log_end)"
+    bounded 60 rpmkeys --import "$root$1" || fail "$1 isn't a key that rpm can read: $(log_end); correct the repository's key in the stack file"
     for new in $(rpm -qa 'gpg-pubkey*' | sort | grep -Fvx -f "$scratch/keys"); do
         effect key "$new $1"
         did "rpm key $new"
@@ -170,6 +170,6 @@ dnf_key() {
 
 undo_key() {
     rpm -q "${1% *}" >/dev/null 2>&1 || return 0
-    bounded 60 rpm -e "${1% *}" || fail "rpm key ${1% *} can't be removed: $(log_end)"
+    bounded 60 rpm -e "${1% *}" || fail_host "rpm key ${1% *} can't be removed: $(log_end)"
     undid "rpm key ${1% *}"
 }

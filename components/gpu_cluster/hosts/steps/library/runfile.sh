@@ -6,12 +6,12 @@
 have_runfile() {
     cache=$root/var/cache/gpu-cluster
     runfile=$cache/$2.run
-    (umask 077 && mkdir -p "$cache") && chmod 700 "$cache" || fail "can't make /var/cache/gpu-cluster"
+    (umask 077 && mkdir -p "$cache") && chmod 700 "$cache" || fail_file "can't make /var/cache/gpu-cluster"
     if [ ! -f "$runfile" ] || ! has_digest "$runfile" "$2"; then
         rm -f -- "$runfile"
         "$3" first_location "$1" "$2"
     fi
-    [ -f "$runfile" ] || fail "the $1's installer is at none of its locations"
+    [ -f "$runfile" ] || fail "the $1's installer is at none of its locations; correct the locations of the runfile in the stack file"
 }
 
 # first_location WHAT SHA256 LOCATION: gets the file from a location, unless an earlier location had
@@ -26,12 +26,12 @@ first_location() {
             }
             # Copy the file before hashing, because anyone who can write the declared path could
             # change it afterwards.
-            (umask 077 && cp -- "$root$3" "$runfile.part") || fail "can't write $runfile.part"
+            (umask 077 && cp -- "$root$3" "$runfile.part") || fail_file "can't write $runfile.part"
             has_digest "$runfile.part" "$2" || {
                 rm -f -- "$runfile.part"
                 fail "$3: found sha256 $digest; wanted $2; it was not run; correct the sum or the file"
             }
-            mv -- "$runfile.part" "$runfile" || fail "can't write $runfile"
+            mv -- "$runfile.part" "$runfile" || fail_file "can't write $runfile"
             ;;
         *) download "$3" "$2" "$runfile" || : ;;
     esac
@@ -41,7 +41,7 @@ undo_program() {
     [ "$GC_REMOVE_PACKAGES" = true ] || return 0
     [ -x "$root${1%% *}" ] || return 0
     # shellcheck disable=SC2086 # a program and its options
-    bounded "$GC_PACKAGE_RUN_LIMIT" "$root"$1 || fail "$1 failed: $(log_end)"
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$root"$1 || fail_host "$1 failed: $(log_end)"
     if [ -e "$root${1%% *}" ]; then
         note "${1%% *} ended well and is still there, and maybe what it came with: $(log_end)"
     else

@@ -98,7 +98,7 @@ after() {
 
 # make_folder PATH: creates the folder for the draft of PATH.
 make_folder() {
-    mkdir -p "$scratch/drafts${1%/*}" || fail "can't make folders in $scratch"
+    mkdir -p "$scratch/drafts${1%/*}" || fail_file "can't make folders in $scratch"
 }
 
 differs() {
@@ -115,11 +115,11 @@ differs() {
 remember_service() {
     : >>"$state/written" # The probe recognizes an applied phase by this file.
     [ ! -f "$state/service" ] || return 0
-    printf '%s\n' "$unit" >"$state/engine" || fail "can't write $state/engine"
+    printf '%s\n' "$unit" >"$state/engine" || fail_file "can't write $state/engine"
     active=$(systemctl is-active "$unit" 2>/dev/null)
     enabled=$(systemctl is-enabled "$unit" 2>/dev/null)
     printf '%s\n' "${active:-unknown} ${enabled:-unknown}" >"$state/draft" &&
-        mv -- "$state/draft" "$state/service" || fail "can't write $state/service"
+        mv -- "$state/draft" "$state/service" || fail_file "can't write $state/service"
 }
 
 # Records the action that the daemon needs (reload or restart): the stronger of the action that an
@@ -128,7 +128,7 @@ mark_pending() {
     if [ "$action" = none ] || file_has "$state/pending" restart; then
         return 0
     fi
-    printf '%s\n' "$action" >"$state/pending" || fail "can't write $state/pending"
+    printf '%s\n' "$action" >"$state/pending" || fail_file "can't write $state/pending"
 }
 
 # Restores the files of an earlier run, in which the unit named another configuration file.
@@ -152,13 +152,13 @@ put_in_place() {
     needed_action
     if [ ! -d "$state/previous" ]; then
         [ ! -e "$state/draft" ] || rm -rf -- "$state/draft"
-        mkdir "$state/draft" || fail "can't write in $state"
+        mkdir "$state/draft" || fail_file "can't write in $state"
         for file in $files; do
             [ -f "$root$file" ] || continue
             mkdir -p "$state/draft${file%/*}" && cp -a -- "$root$file" "$state/draft$file" ||
-                fail "can't keep a copy of $file in $state"
+                fail_file "can't keep a copy of $file in $state"
         done
-        mv -- "$state/draft" "$state/previous" || fail "can't write $state/previous"
+        mv -- "$state/draft" "$state/previous" || fail_file "can't write $state/previous"
     fi
     mark_pending
     for file in $files; do
@@ -188,7 +188,7 @@ put_back() {
 service_on() {
     # In the first run, remember_service has just read this state.
     if [ "${enabled-}" != enabled ] && ! systemctl is-enabled --quiet "$unit"; then
-        timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail "$unit can't be enabled"
+        timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail_host "$unit can't be enabled"
         did "$unit enabled"
     fi
     pending=
@@ -203,7 +203,7 @@ service_on() {
             ;;
         restart) ;;
         *)
-            judge_applied || fail "$unit runs without a working nvidia runtime: $(why)"
+            judge_applied || fail_host "$unit runs without a working nvidia runtime: $(why)"
             service_settled
             return 0
             ;;
@@ -213,12 +213,12 @@ service_on() {
         return 0
     fi
     [ -d "$state/previous" ] ||
-        fail "$unit does not start: $(why); look at journalctl -u $unit"
+        fail_act "$unit does not start: $(why); look at journalctl -u $unit"
     put_back
     reason=$(why)
-    restart_unit || fail "$unit starts neither with the new configuration nor with the old one, which is back: $reason; look at journalctl -u $unit"
+    restart_unit || fail_act "$unit starts neither with the new configuration nor with the old one, which is back: $reason; look at journalctl -u $unit"
     rm -rf -- "$state/pending" "$state/previous"
-    fail "$unit did not start with the new configuration, so the old one is back: $reason; look at journalctl -u $unit"
+    fail_act "$unit did not start with the new configuration, so the old one is back: $reason; look at journalctl -u $unit"
 }
 
 service_settled() {
@@ -246,7 +246,7 @@ service_back() {
         systemctl is-active --quiet "$unit" && timeout 120 systemctl stop "$unit" &&
             undid "$unit stopped"
     elif [ "$again" = yes ]; then
-        restart_unit || fail "$unit does not start with its earlier configuration: $(why)"
+        restart_unit || fail_host "$unit does not start with its earlier configuration: $(why)"
         undid "$unit restarted"
     fi
     if [ "$enabled" = disabled ] && systemctl is-enabled --quiet "$unit"; then
@@ -261,5 +261,5 @@ service_back() {
 check_gpus() {
     [ -n "$GC_CHECK_IMAGE" ] && [ -r "$root/proc/driver/nvidia/version" ] || return 0
     smi_in_container "$GC_CHECK_IMAGE" && grep -q '^GPU 0' "$scratch/smi" ||
-        fail "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); look at nvidia-smi on the host and at $files"
+        fail_host "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); look at nvidia-smi on the host and at $files"
 }

@@ -26,13 +26,13 @@ upgrade_control_plane() {
     install_packages "kubeadm=$upgrade_version"
     restore_manifests
     await_api_server
-    : >"$state/upgrading" || fail "can't write $state/upgrading"
+    : >"$state/upgrading" || fail_file "can't write $state/upgrading"
     kubeadm_within "$GC_UPGRADE_LIMIT" upgrade apply "v$upgrade_version" --yes \
         ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} \
         ${GC_UPGRADE_SKIPPED:+"--skip-phases=$GC_UPGRADE_SKIPPED"} || {
         upgrade_said=$(kubeadm_said)
         restore_manifests
-        fail "kubeadm upgrade apply v$upgrade_version failed: $upgrade_said"
+        fail_host "kubeadm upgrade apply v$upgrade_version failed: $upgrade_said"
     }
     rm -f -- "$state/upgrading"
     did "upgraded the control plane${serving:+ from $serving} to $upgrade_version by kubeadm"
@@ -69,7 +69,7 @@ restore_manifests() {
         [ -n "${newest_backup-}" ] || continue
         cp -p -- "$newest_backup" "$root/etc/kubernetes/$name.yaml" &&
             mv -- "$root/etc/kubernetes/$name.yaml" "$root$static_pods/$name.yaml" ||
-            fail "can't restore $static_pods/$name.yaml from $newest_backup"
+            fail_file "can't restore $static_pods/$name.yaml from $newest_backup"
         newest_backup=
         did "restored $static_pods/$name.yaml, which a kubeadm that was killed had taken away"
     done
@@ -77,7 +77,7 @@ restore_manifests() {
 
 await_api_server() {
     again 150 2 bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/admin.conf" get --raw /readyz ||
-        fail "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
+        fail_act "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
 }
 
 # Updates the kubelet's configuration to the cluster's version, before the kubelet's package is
@@ -87,13 +87,13 @@ upgrade_node() {
     list_installed "$scratch/installed"
     set_missing "kubelet=$upgrade_version"
     [ -n "$missing" ] || return 0
-    : >"$state/kubelet-waits" || fail "can't write $state/kubelet-waits"
+    : >"$state/kubelet-waits" || fail_file "can't write $state/kubelet-waits"
     [ "${GC_UPGRADE-}" = node ] || return 0
     install_packages "kubeadm=$upgrade_version"
     [ -d "$root/etc/kubernetes/tmp" ] || record directories /etc/kubernetes/tmp
     kubeadm_within "$GC_UPGRADE_NODE_LIMIT" upgrade node \
         ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} ||
-        fail "kubeadm upgrade node failed: $(kubeadm_said)"
+        fail_host "kubeadm upgrade node failed: $(kubeadm_said)"
     did "upgraded kubelet's configuration to $upgrade_version by kubeadm"
 }
 
@@ -103,8 +103,8 @@ restart_kubelet() {
     [ -f "$state/kubelet-waits" ] || return 0
     units=kubelet
     containers_at_risk >/dev/null || bounded 60 systemctl daemon-reload ||
-        fail "systemd can't read its units again: $(log_end)"
-    bounded 300 systemctl restart kubelet || fail "unit kubelet does not start again: $(log_end)"
+        fail_host "systemd can't read its units again: $(log_end)"
+    bounded 300 systemctl restart kubelet || fail_host "unit kubelet does not start again: $(log_end)"
     [ -z "${GC_UPGRADE-}" ] || await_kubelet
     rm -f -- "$state/kubelet-waits"
     did "unit kubelet restarted"
@@ -114,7 +114,7 @@ restart_kubelet() {
 # has ended.
 await_kubelet() {
     again 60 2 kubelet_is_new ||
-        fail "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
+        fail_act "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
 }
 
 kubelet_is_new() {
