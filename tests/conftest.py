@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from gpu_cluster_lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
+from tests.proofs.advice import count as advice
 from tests.proofs.clusters import count as clusters
 from tests.proofs.logins import count as logins
 from tests.proofs.versions import count as versions
@@ -85,6 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in OF_MAKE:
         os.environ.pop(name, None)
     config.pluginmanager.register(promises.Count())
+    config.pluginmanager.register(advice.counting())
     config.pluginmanager.register(clusters.counting())
     config.pluginmanager.register(logins.counting())
     config.pluginmanager.register(versions.counting())

@@ -131,6 +131,11 @@ def of_module(name: str, text: str) -> Iterator[ErrorText]:
         name: Path of the module, relative to the project.
         text: Source text of the module.
     """
+    yield from (made for _, made in calls_of_module(name, text))
+
+
+def calls_of_module(name: str, text: str) -> Iterator[tuple[ast.Call, ErrorText]]:
+    """Yield each call of a Python module that makes an error text, with the text."""
     tree = ast.parse(text)
     constants = _assigned(ast.Module([n for n in tree.body if isinstance(n, ast.Assign)], []))
     constants |= {
@@ -149,7 +154,7 @@ def of_module(name: str, text: str) -> Iterator[ErrorText]:
         calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call)]
         for call in sorted(calls, key=lambda call: (call.lineno, call.col_offset)):
             if (made := _of_call(name, call, known)) is not None:
-                yield made
+                yield call, made
 
 
 def of_script(name: str, text: str) -> Iterator[ErrorText]:

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from tests import error_texts
-from tests.error_texts import ErrorText, of_module, of_script
+from tests.error_texts import ErrorText, Mark, of_module, of_script
 
 
 @pytest.mark.promise("Each error text of the program has an anchor on the page of error texts.")
@@ -27,7 +27,9 @@ def check(name):
     raise ClusterError(f"node {name}: found no such node")
 """
     assert list(of_module("components/x.py", text)) == [
-        ErrorText("components/x.py", "found no pool …; wanted: a declared pool", "add it"),
+        ErrorText(
+            "components/x.py", "found no pool …; wanted: a declared pool", "add it", Mark.CURE
+        ),
         ErrorText("components/x.py", "node …: found no such node"),
     ]
 
@@ -38,7 +40,7 @@ def test_a_scripts_texts_are_found_without_its_variables() -> None:
     # fail "a comment"
     """
     assert list(of_script("components/x.sh", text)) == [
-        ErrorText("components/x.sh", "found … in use (…); end … first, or `umount` it")
+        ErrorText("components/x.sh", "found … in use (…)", "end … first, or `umount` it", Mark.CURE)
     ]
 
 

@@ -11,6 +11,12 @@ from types import MappingProxyType
 
 PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
+        # This proof selects from these files the tests with the pytest marker `advice`.
+        "advice": (
+            "tests/proofs/advice",
+            "tests/proofs/world/causes",
+            "tests/proofs/real/test_causes.py",
+        ),
         # The file that runs longest comes first, so that the parallel test processes end at about
         # the same time.
         "attacks": ("tests/proofs/attacks/test_canaries.py", "tests/proofs/attacks"),

@@ -166,6 +166,8 @@ def _takes_field(field: FieldInfo | None, value: object) -> bool:
         adapter.validate_python(value, by_alias=True, by_name=False)
     except ValidationError:
         return False
+    except AttributeError:
+        return True  # A validator that reads the field's siblings, which aren't known here.
     return True
 
 

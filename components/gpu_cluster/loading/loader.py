@@ -61,13 +61,13 @@ def load(document: Mapping[str, Any]) -> Cluster:
     if excess := list(_check_list_lengths(document)):
         # Nothing else is checked: other checks need time and memory for each name.
         raise ConfigError(excess)
-    document = with_derived_defaults(document)
+    written, document = document, with_derived_defaults(document)
     faults = list(in_addresses(document))
     settings = None
     try:
         settings = ClusterSettings.model_validate(document, by_alias=True, by_name=False)
     except ValidationError as error:
-        faults += explain_all(ClusterSettings, error.errors(include_url=False), document)
+        faults += explain_all(ClusterSettings, error.errors(include_url=False), written)
     valid_sections = _parse_valid_sections(document) if settings is None else sections_of(settings)
     faults += validate(valid_sections)
     if settings is None or faults:

@@ -377,3 +377,8 @@ def test_a_key_is_renamed_only_if_the_right_key_takes_its_value() -> None:
 def test_no_cure_writes_a_value_that_is_refused_again(sections: dict[str, Any], cure: str) -> None:
     (problem,) = refused(document(**{"hosts": [], **sections}))
     assert problem.cure == cure
+
+
+def test_a_misspelled_key_whose_field_reads_its_siblings_is_answered() -> None:
+    (problem,) = refused(document(devicePlugin={"versionx": "0.20.0"}))
+    assert problem.cure == 'rename it to "version"'

@@ -133,33 +133,32 @@ def faulty(document: Json) -> Iterator[tuple[str, Json]]:
             yield f"{name} elsewhere", {**document, name: "x"}
 
 
-def values() -> Iterator[tuple[str, Json]]:
+def values(chart: str) -> Iterator[tuple[str, Json]]:
     """Yield documents with Helm values: each path as it is, misspelled, misplaced, wrapped.
 
     Faults are derived from values that load, or that a setting decides: what is wrong in two ways
     gets two faults, one after the other.
     """
-    for chart, (platform, section) in SECTIONS.items():
-        table = value_table.table(chart, f"{value_table.SERIES[chart][-1]}.0")
-        stack = partial(_with_value, platform, section)
-        for path, entry in table.values.items():
-            samples = [one for one in _samples(path, entry.type) if _is_right(stack(path, one))]
-            head, _, last = path.rpartition(".")
-            for number, sample in enumerate(samples):
-                yield f"{chart} {path} {number}", stack(path, sample)
-                yield f"{chart} {path} {number} misspelled", stack(f"{path}x", sample)
-                if entry.setting is None:
-                    yield f"{chart} {path} {number} wrapped", stack(f"umbrella.{path}", sample)
-                if head:
-                    yield f"{chart} {path} {number} at the top", stack(last, sample)
-            for number, wrong in enumerate(WRONG if samples else ()):
-                if not isinstance(wrong, str) or (not entry.setting and "text" not in entry.type):
-                    yield f"{chart} {path} value {number}", stack(path, wrong)
-        for path, dead in table.dead.items():
-            for number, sample in enumerate(_moved_samples(table, dead.instead)):
-                yield f"{chart} {path} dead {number}", stack(path, sample)
-        for path in table.later:
-            yield f"{chart} {path} later", stack(path, True)
+    table = value_table.table(chart, f"{value_table.SERIES[chart][-1]}.0")
+    stack = partial(_with_value, *SECTIONS[chart])
+    for path, entry in table.values.items():
+        samples = [one for one in _samples(path, entry.type) if _is_right(stack(path, one))]
+        head, _, last = path.rpartition(".")
+        for number, sample in enumerate(samples):
+            yield f"{chart} {path} {number}", stack(path, sample)
+            yield f"{chart} {path} {number} misspelled", stack(f"{path}x", sample)
+            if entry.setting is None:
+                yield f"{chart} {path} {number} wrapped", stack(f"umbrella.{path}", sample)
+            if head:
+                yield f"{chart} {path} {number} at the top", stack(last, sample)
+        for number, wrong in enumerate(WRONG if samples else ()):
+            if not isinstance(wrong, str) or (not entry.setting and "text" not in entry.type):
+                yield f"{chart} {path} value {number}", stack(path, wrong)
+    for path, dead in table.dead.items():
+        for number, sample in enumerate(_moved_samples(table, dead.instead)):
+            yield f"{chart} {path} dead {number}", stack(path, sample)
+    for path in table.later:
+        yield f"{chart} {path} later", stack(path, True)
 
 
 def _with_value(platform: str, section: str, path: str, value: Any) -> Json:

@@ -137,6 +137,13 @@ def _edit(document: Any, at: Location, cure: str, found: Any) -> bool:
         return _put(document, at, yaml.safe_load(match[1]))
     if match := re.fullmatch(r"(?:put it in quotes: )(\".*\")", cure):
         return _put(document, at, yaml.safe_load(match[1]))
+    if match := re.fullmatch(r"(?:write )?([A-Za-z][\w.]+): (\w+)(?: in dra\.extraValues)?", cure):
+        inside = "extraValues" in at and at[-2] == "featureGates"
+        place = (*at[:-1], match[1]) if inside else (at[0], "extraValues", *match[1].split("."))
+        if "extraValues" in at or cure.endswith("extraValues"):
+            place = place if at[0] != "driver" else ("dra", "extraValues", *match[1].split("."))
+            return _put(document, place, yaml.safe_load(match[2]))
+        return False
     if match := re.fullmatch(r"rename (\w+) to (\w+)", cure):
         old = _resolve(document, at, match[1])
         return _put(document, (*old[:-1], match[2]), _pop(document, old))

@@ -296,7 +296,8 @@ def names(kind: Kind, says: str) -> Callable[[Answer], bool]:
 
 def counted(name: str) -> Any:
     """Return the name of a cause as a parameter that the summary line counts."""
-    return pytest.param(name, marks=pytest.mark.clusters("kubelet", name))
+    marks = [pytest.mark.clusters("kubelet", name), pytest.mark.advice("real", name)]
+    return pytest.param(name, marks=marks)
 
 
 @pytest.mark.promise("`gpu-cluster why` names the cause that a real kubelet reports for a pod.")
@@ -328,6 +329,7 @@ def released(lab: Lab, name: str) -> None:
 
 
 @pytest.mark.clusters("kubelet", "eviction")
+@pytest.mark.advice("real", "eviction")
 def test_an_eviction_is_named(lab: Lab) -> None:
     for node in NODES:
         name = held(lab, "evicted", pod(""), node)
@@ -338,6 +340,7 @@ def test_an_eviction_is_named(lab: Lab) -> None:
 
 
 @pytest.mark.clusters("kubelet", "preemption by the scheduler")
+@pytest.mark.advice("real", "preemption by the scheduler")
 def test_a_preemption_by_the_scheduler_is_named(lab: Lab) -> None:
     for node in (REAL[0], SIMULATED[1]):
         name = held(lab, "lower", asking(GPUS), node)
@@ -351,6 +354,7 @@ def test_a_preemption_by_the_scheduler_is_named(lab: Lab) -> None:
 
 
 @pytest.mark.clusters("kubelet", "preemption by the kubelet")
+@pytest.mark.advice("real", "preemption by the kubelet")
 def test_a_preemption_by_the_kubelet_is_named(lab: Lab) -> None:
     total = int(lab.node(REAL[0])["status"]["allocatable"]["cpu"])
     resources = {"resources": {"requests": {"cpu": f"{total * 1000 - 500}m"}}}
@@ -367,6 +371,7 @@ def test_a_preemption_by_the_kubelet_is_named(lab: Lab) -> None:
 
 
 @pytest.mark.clusters("kubelet", "quota")
+@pytest.mark.advice("real", "quota")
 def test_a_quota_that_refuses_a_pod_is_named(lab: Lab) -> None:
     lab.request("POST", "/api/v1/namespaces", {"metadata": {"name": QUOTED}})
     hard = {"metadata": {"name": "gpus"}, "spec": {"hard": {f"requests.{GPU}": "0"}}}
@@ -388,6 +393,7 @@ def test_a_quota_that_refuses_a_pod_is_named(lab: Lab) -> None:
 
 
 @pytest.mark.clusters("kubelet", "node")
+@pytest.mark.advice("real", "node")
 def test_a_node_that_is_not_ready_is_named(lab: Lab) -> None:
     """The kubelet of a node whose container engine is down starts no pod.
 
@@ -405,6 +411,7 @@ def test_a_node_that_is_not_ready_is_named(lab: Lab) -> None:
 
 
 @pytest.mark.clusters("kubelet", "memory pressure")
+@pytest.mark.advice("real", "memory pressure")
 def test_an_eviction_by_the_kubelet_is_named(lab: Lab) -> None:
     """A kubelet that starts with too little memory ends the pods that it has started before.
 

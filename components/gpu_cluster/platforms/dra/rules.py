@@ -73,7 +73,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             "imexNodes with platform dra",
             "no IMEX on hosts: a ComputeDomain starts its own (NVIDIA GPU Operator documentation, "
             '"NVIDIA DRA Driver", prerequisites)',
-            "take imexNodes out, or write resources.computeDomains.imex.mode: hostManaged in "
+            "remove imexNodes, or write resources.computeDomains.imex.mode: hostManaged in "
             "dra.extraValues",
         )
 

@@ -252,7 +252,7 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
             (*level.place("runtime", "toolkit"), "source"),
             "package with platform gpu-manager",
             "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
-            "take runtime.toolkit out",
+            "remove runtime.toolkit",
         )
     for cuda_fault in _newer_cuda("driver.version", (driver and driver.version) or ""):
         if cuda_fault.severity is FaultSeverity.ERROR:

@@ -125,6 +125,6 @@ class RuntimeSettings(Model):
             raise refuse(
                 f"install with engine {engine.value} {'and' if adapter else 'without'} criDockerd",
                 "criDockerd with engine docker only: kubelet has not spoken to Docker since 1.24",
-                "take criDockerd out" if adapter else "add criDockerd: {locations: […], sha256: …}",
+                "remove criDockerd" if adapter else "add criDockerd: {locations: […], sha256: …}",
             )
         return self

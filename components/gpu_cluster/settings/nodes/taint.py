@@ -21,7 +21,7 @@ def _taint_key(text: str) -> str:
         raise refuse(
             show(text),
             "a key outside node.kubernetes.io/, whose taints the node controller sets and clears",
-            "use your own prefix, such as example.com/",
+            "write a key such as example.com/reserved",
         )
     return text
 
@@ -119,7 +119,7 @@ class Toleration(Model):
             raise refuse(
                 f"operator Exists with value {show(self.value)}",
                 "no value: Exists tolerates every value",
-                "remove the value",
+                "remove value",
             )
         return self
 

@@ -30,7 +30,9 @@ def lacking(patterns: tuple[str, ...], text: str) -> list[str]:
     "`gpu-cluster why` names the words of the scheduler, the kubelet, the runtime or the pod's own "
     "log first, and no cure of it makes the same pod fail again."
 )
-@pytest.mark.parametrize("name", rows())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.advice("cause", name)) for name in rows()]
+)
 def test_the_cause_of_a_public_report_is_true_and_its_cure_can_be_followed(name: str) -> None:
     row = rows()[name]
     cause = explained(row)

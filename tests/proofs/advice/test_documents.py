@@ -1,0 +1,108 @@
+"""Each cure of a stack file's fault is followed: the fault is gone, and no new one comes.
+
+The faults are derived from files that load and from the tables of Helm values, or are those of
+files that other tests load. `open.tsv` lists the cures that no test can follow yet, with the reason
+of each group; a row of docs/reference/errors.md with such a cure doesn't count as followed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.proofs.advice import documents, harvest
+from tests.proofs.advice.follow import faults_of, follow
+from tests.proofs.advice.origins import Origins
+
+OPEN = Path(__file__).parent / "open.tsv"
+OTHER_TESTS = ("loading", "settings", "charts", "platforms", "hosts", "validation")
+"""Folders of `tests/components` whose tests load files with faults."""
+FOLLOWED = 6
+"""Maximum number of faults of one file whose cures are followed."""
+Record = Callable[[str, object], None]
+Named = Iterable[tuple[str, Any]]
+
+
+def open_cures() -> set[tuple[str, str]]:
+    """Return the beginnings of what is wanted and of the cure, for cures that nobody followed."""
+    lines = OPEN.read_text(encoding="utf-8").splitlines()
+    rows = [line.split("\t") for line in lines if line and not line.startswith("#")]
+    return {(wanted, cure) for wanted, cure in rows}
+
+
+def check(named: Named, record: Record) -> None:
+    """Follow the cures of documents; count the row of each, and fail for an unlisted cure."""
+    unlisted, known = [], open_cures()
+    rows: dict[str, bool] = {}
+    for name, document in named:
+        origins = Origins()
+        before = origins.watch(lambda given=document: faults_of(given))
+        for fault in before[:FOLLOWED]:
+            reason = follow(document, fault, before)
+            row = origins.row_of(fault)
+            if row:
+                rows[row] = rows.get(row, True) and not reason
+            key = (fault.wanted[:60], fault.cure[:100])
+            if reason and key not in known:
+                unlisted.append(f"{name}: {fault}\n  {reason}\t{key}")
+    for row, is_followed in rows.items():
+        record("advice", ("cure", row, is_followed))
+    assert not unlisted, "\n".join(unlisted[:20])
+
+
+@pytest.mark.promise("A cure of a stack file's fault removes the fault and brings no new one.")
+@pytest.mark.advice("several")
+def test_cures_of_files_with_faults_are_followed(record_property: Record) -> None:
+    files = ((path.stem, documents.committed(path)) for path in documents.COMMITTED)
+    check([(name, each) for name, each in files if each is not None], record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.advice("several")
+@pytest.mark.parametrize("name", documents.whole_documents())
+def test_cures_of_derived_faults_are_followed(name: str, record_property: Record) -> None:
+    document = documents.whole_documents()[name]
+    assert faults_of(document) == ()
+    check(documents.faulty(document), record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.promise("A cure of a Helm value removes the fault and brings no new one.")
+@pytest.mark.advice("several")
+@pytest.mark.parametrize("chart", documents.SECTIONS)
+def test_cures_of_helm_values_are_followed(chart: str, record_property: Record) -> None:
+    check(documents.values(chart), record_property)
+
+
+@pytest.mark.slow
+@pytest.mark.advice("several")
+def test_cures_of_faults_of_other_tests_are_followed(
+    tmp_path: Path, record_property: Record
+) -> None:
+    file = tmp_path / "harvest"
+    folders = [f"tests/components/{folder}" for folder in OTHER_TESTS]
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.proofs.advice.harvest",
+        "-m",
+        "not full",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "pytest", *options, *folders],
+        env={**os.environ, harvest.FILE: str(file)},
+        check=False,
+        capture_output=True,
+    )
+    found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    assert len(found) > 200
+    check([(f"document {number}", each) for number, each in enumerate(found)], record_property)
