@@ -179,6 +179,7 @@ def test_a_fabric_manager_that_serves_the_switches_is_no_fault() -> None:
     [
         ("no-cgroups", "nvidia-container-cli.no-cgroups=false"),
         ("root /run/nvidia/driver", "nvidia-container-cli.root=/"),
+        ("ldconfig /run/nvidia/driver/sbin/ldconfig", "nvidia-container-cli.ldconfig=@/sbin/"),
         ("operator-toolkit", "/usr/local/nvidia/toolkit"),
         ("runfile libnvidia-compute-570", "nvidia-uninstall"),
         ("vfio-pci 0000:17:00.0", "vfio-pci.ids"),
@@ -188,6 +189,16 @@ def test_a_fabric_manager_that_serves_the_switches_is_no_fault() -> None:
 def test_what_other_installers_left_is_named(leftover: str, words: str) -> None:
     (fault,) = found(replace(GOOD, leftovers=(leftover,)))
     assert words in str(fault)
+
+
+@pytest.mark.promise(
+    "A GPU for virtual machines (vfio-pci) is a fault only if fewer GPUs than declared are left."
+)
+def test_a_gpu_of_virtual_machines_is_a_fault_only_if_fewer_than_declared_are_left() -> None:
+    facts = replace(GOOD, gpus=GPUS, leftovers=("vfio-pci 0000:17:00.0",))
+    for declared, number in ((len(GPUS), 1), (len(GPUS) - 1, 0)):
+        faults = validate_driver(replace(host(), gpus=declared), facts)
+        assert sum("vfio-pci" in str(fault) for fault in faults) == number
 
 
 def test_leftovers_without_effect_are_no_fault() -> None:

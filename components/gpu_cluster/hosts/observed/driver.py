@@ -251,6 +251,12 @@ def _kept_out(host: DesiredHost, kind: str, file: str) -> Fault:
     )
 
 
+def _has_enough_gpus(host: DesiredHost, facts: HostFacts) -> bool:
+    """Return True if a host has the declared GPUs without those that virtual machines use."""
+    bound = sum(line.startswith("vfio-pci ") for line in facts.leftovers)
+    return host.gpus is not None and len(gpus(facts)) - bound >= host.gpus
+
+
 def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     in_container, writes_runtime = host.sections.driver.in_container, host.configures_runtime
     config = "/etc/nvidia-container-runtime/config.toml"
@@ -272,6 +278,14 @@ def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 "`nvidia-ctk config --in-place --set nvidia-container-cli.root=/`",
                 FaultSeverity.ERROR,
             )
+        elif kind == "ldconfig" and not in_container and facts.runtime_mode != "cdi":
+            yield _host_fault(
+                host,
+                f'ldconfig = "@{detail}" in {config}, of a driver container',
+                "the host's own ldconfig: containers don't start without it",
+                "`nvidia-ctk config --in-place --set nvidia-container-cli.ldconfig=@/sbin/ldconfig`",
+                FaultSeverity.ERROR,
+            )
         elif kind == "operator-toolkit" and writes_runtime and not in_container:
             yield _host_fault(
                 host,
@@ -281,13 +295,13 @@ def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 "unless an operator still runs here",
                 FaultSeverity.WARNING,
             )
-        elif kind == "vfio-pci" and not in_container:
+        elif kind == "vfio-pci" and not in_container and not _has_enough_gpus(host, facts):
             yield _host_fault(
                 host,
                 f"GPU {detail} bound to vfio-pci, for virtual machines",
                 "NVIDIA's driver: containers don't get this GPU",
                 "take its ID out of vfio-pci.ids (command line of the kernel, /etc/modprobe.d) and "
-                "reboot the host, or leave the GPU out of gpusPerNode",
+                "reboot the host, or lower gpusPerNode to the GPUs that NVIDIA's driver has",
                 FaultSeverity.ERROR,
             )
         elif kind in ("kept-out", "not-at-boot") and not in_container:

@@ -181,11 +181,11 @@ ask() {
     GOGC=off GOMAXPROCS=1 timeout "$@"
 }
 
-# Reads the NVIDIA container runtime's configuration: its mode, and two settings of
+# Reads the NVIDIA container runtime's configuration: its mode, and three settings of
 # nvidia-container-cli (NVIDIA/nvidia-container-toolkit, internal/config/cli.go): the folder below
-# which it looks for the driver, and whether it leaves out the devices' cgroups.
+# which it looks for the driver, its program ldconfig, and whether it leaves out the devices' cgroups.
 runtime_config() {
-    runtime_mode='' driver_root='' no_cgroups=''
+    runtime_mode='' driver_root='' cli_ldconfig='' no_cgroups=''
     [ -r "$root/etc/nvidia-container-runtime/config.toml" ] || return 0
     table=
     while IFS='= ' read -r name value _; do
@@ -194,6 +194,7 @@ runtime_config() {
             *-'['*) table=${name%"$return"} ;;
             '[nvidia-container-runtime]-mode') runtime_mode=$value ;;
             '[nvidia-container-cli]-root') driver_root=$value ;;
+            '[nvidia-container-cli]-ldconfig') cli_ldconfig=${value#@} ;;
             '[nvidia-container-cli]-no-cgroups') [ "$value" != true ] || no_cgroups=yes ;;
         esac
     done <"$root/etc/nvidia-container-runtime/config.toml"
@@ -243,6 +244,10 @@ fabric() {
 leftovers() {
     [ -z "$no_cgroups" ] || say leftover no-cgroups
     [ -z "$driver_root" ] || [ "$driver_root" = / ] || say leftover "root $driver_root"
+    # A driver container's own ldconfig is gone with it. A path without @ is inside the container.
+    case $cli_ldconfig in
+        /run/nvidia/driver/*) say leftover "ldconfig $cli_ldconfig" ;;
+    esac
     [ ! -e "$root/usr/local/nvidia/toolkit/nvidia-container-runtime" ] || say leftover operator-toolkit
     ! command -v nvidia-uninstall >/dev/null 2>&1 || say leftover "runfile $(driver_package)"
 }
