@@ -279,11 +279,14 @@ def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
                 FaultSeverity.ERROR,
             )
         elif kind == "ldconfig" and not in_container and facts.runtime_mode != "cdi":
+            # The toolkit takes ldconfig.real where there is one (NVIDIA/nvidia-container-toolkit,
+            # internal/config/config.go, NormalizeLDConfigPath).
             yield _host_fault(
                 host,
                 f'ldconfig = "@{detail}" in {config}, of a driver container',
                 "the host's own ldconfig: containers don't start without it",
-                "`nvidia-ctk config --in-place --set nvidia-container-cli.ldconfig=@/sbin/ldconfig`",
+                "`nvidia-ctk config --in-place --set "
+                "nvidia-container-cli.ldconfig=@/sbin/ldconfig`",
                 FaultSeverity.ERROR,
             )
         elif kind == "operator-toolkit" and writes_runtime and not in_container:

@@ -147,7 +147,7 @@ smi_in_container() {
         dump "$root$config" "$scratch/registries"
         hosts=$(sed -n 's/.*registry\.config_path = "\([^:"]\{1,\}\).*/\1/p' "$scratch/registries" | head -n 1)
         timeout 300 "$ctr" ${socket:+--address "$socket"} -n gpu-cluster images pull ${hosts:+--hosts-dir "$hosts"} "$1" >"$scratch/pull" 2>&1 ||
-            fail "$1 can't be pulled: $(tail -n 1 ; correct the image or registry.mirror in the stack file"$scratch/pull")"
+            fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull"); correct the image or registry.mirror in the stack file"
     fi
     timeout 120 "$ctr" ${socket:+--address "$socket"} -n gpu-cluster run --rm --runc-binary="$GC_RUNTIME_PATH" \
         --cap-add CAP_SYS_ADMIN --env NVIDIA_VISIBLE_DEVICES=all "$1" "gpu-cluster-$$" nvidia-smi -L >"$scratch/smi" 2>&1

@@ -222,7 +222,7 @@ smi_in_container() {
     pulled=no
     if ! timeout 60 docker image inspect "$1" >/dev/null 2>&1; then
         pulled=yes
-        timeout 300 docker pull -q "$1" >"$scratch/pull" 2>&1 || fail "$1 can't be pulled: $(tail -n 1 ; correct the image or registry.mirror in the stack file"$scratch/pull")"
+        timeout 300 docker pull -q "$1" >"$scratch/pull" 2>&1 || fail "$1 can't be pulled: $(tail -n 1 "$scratch/pull"); correct the image or registry.mirror in the stack file"
     fi
     timeout 120 docker run --rm --runtime=nvidia --cap-add SYS_ADMIN --env NVIDIA_VISIBLE_DEVICES=all "$1" nvidia-smi -L >"$scratch/smi" 2>&1
     status=$?

@@ -51,7 +51,7 @@ apt_loads() {
 # apt_addresses FILE RESULT: writes the addresses that apt reads because of a file with sources.
 apt_addresses() {
     bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$1" -o Dir::Etc::sourceparts=- ||
-        fail_host "apt can't read ${1#"$root"}: $(log_end); wanted sources that load; mend that file"
+        fail "apt can't read ${1#"$root"}: $(log_end); wanted sources that load; mend that file"
     sed -n "s/^'\\([^']*\\)' .*/\\1/p" "$scratch/log" >"$2"
 }
 
@@ -143,7 +143,7 @@ use_entries() {
     entries=$(cat "$scratch/entries")
     if [ -s "$scratch/unverified" ]; then
         read -r file <"$scratch/unverified"
-        fail_host "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
+        fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
     fi
     effect lists "$2"
     mark=$state/repository-$1-entry

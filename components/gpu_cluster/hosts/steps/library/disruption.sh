@@ -8,7 +8,7 @@ require_rollout() {
     ! keeps_text disrupts "$GC_DISRUPTS
 " || return 0
     [ -n "${GC_ROLLOUT-}" ] ||
-        fail_host "found a change of $(echo "$GC_DISRUPTS" | cut -d ' ' -f 1 | paste -s -d ' ' -) outside of a rollout; wanted a drained node; run \`pulumi up\` with the inspection of hosts and cluster on (GPU_CLUSTER_INSPECTION=all)"
+        fail "found a change of $(echo "$GC_DISRUPTS" | cut -d ' ' -f 1 | paste -s -d ' ' -) outside of a rollout; wanted a drained node; run \`pulumi up\` with the inspection of hosts and cluster on (GPU_CLUSTER_INSPECTION=all)"
     keep_text disrupts "unfinished
 "
 }

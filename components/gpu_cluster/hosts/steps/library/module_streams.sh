@@ -11,7 +11,7 @@ enable_stream() {
     [ -z "$mine" ] || effect stream "$1 $mine"
     [ "$had" != "$2" ] || return 0
     awk -v module="$1" -v stream="$2" '$1 == module && $2 == stream { found = 1 } END { exit !found }' "$scratch/log" ||
-        fail_host "module $1: found the streams $(awk -v module="$1" '$1 == module { print $2 }' "$scratch/log" | paste -s -d ' ' -); wanted $2; declare a repository that has it, or another driver.version"
+        fail "module $1: found the streams $(awk -v module="$1" '$1 == module { print $2 }' "$scratch/log" | paste -s -d ' ' -); wanted $2; declare a repository that has it, or another driver.version"
     [ -n "$mine" ] || effect stream "$1 ${had:--}"
     keep "/etc/dnf/modules.d/$1.module"
     switch_stream "$1" "$2"

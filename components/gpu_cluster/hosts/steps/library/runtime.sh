@@ -261,5 +261,5 @@ service_back() {
 check_gpus() {
     [ -n "$GC_CHECK_IMAGE" ] && [ -r "$root/proc/driver/nvidia/version" ] || return 0
     smi_in_container "$GC_CHECK_IMAGE" && grep -q '^GPU 0' "$scratch/smi" ||
-        fail_host "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); look at nvidia-smi on the host and at $files"
+        fail "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); look at nvidia-smi on the host and at $files"
 }
