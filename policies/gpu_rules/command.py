@@ -25,8 +25,9 @@ from .faults import Fault, InputError
 from .kube.names import is_dns_label
 from .printable import printable
 from .reference import described
-from .rules import RULES, Context
-from .rules.registry import items
+from .rules import RULES, Context, Rule
+from .rules.links import link
+from .rules.registry import GROUPS, items
 from .rules.unknown import mapping
 from .version import VERSION
 
@@ -116,6 +117,9 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     arguments.add_to(check)
     listed = commands.add_parser("list", help="list all rules with their severities")
+    listed.add_argument(
+        "--output", choices=["text", "json"], default="text", help="format (default: text)"
+    )
     arguments.add_config_to(listed)
     settings = commands.add_parser(
         "settings",
@@ -168,6 +172,10 @@ def _add_export_to(parser: argparse.ArgumentParser) -> None:
 
 def _output_text(options: argparse.Namespace, context: Context) -> str:
     match options.command:
+        case "list" if options.output == "json":
+            return (
+                json.dumps([_described(rule, context) for rule in RULES.values()], indent=1) + "\n"
+            )
         case "list":
             return "".join(
                 f"{rule.id}  {rule.severity_in(context):<9}  {rule.title}\n"
@@ -181,6 +189,21 @@ def _output_text(options: argparse.Namespace, context: Context) -> str:
                 return "".join(f"{line}\n" for line in lines)
             comment = "".join(f"# {line}\n" for line in lines)
             return comment + _export_text(options.target, options.mode, options.exclude, context)
+
+
+def _described(rule: Rule, context: Context) -> dict[str, object]:
+    """Return what a program may want to know of a rule."""
+    return {
+        "id": rule.id,
+        "group": GROUPS.get(rule.id, "own"),
+        "title": rule.title,
+        "severity": str(rule.severity_in(context)),
+        "needs": sorted(map(str, rule.needs)),
+        "isOn": all(need.known(context) for need in rule.needs),
+        "reason": rule.why,
+        "source": rule.source,
+        "link": link(rule.id),
+    }
 
 
 def _explain_rule(id_: str) -> str:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import yaml
 
+from . import kinds
 from .admission import TARGETS, Target
+from .kube.vendor_resources import VENDORS
 from .parameters import PROPERTIES, context_by
 from .rules import (
     EXAMPLES,
@@ -21,8 +23,6 @@ from .rules import (
     TWINS,
     Context,
     Need,
-    NodeTaint,
-    PoolFacts,
     Rule,
     Violation,
     evaluate,
@@ -35,7 +35,6 @@ from .rules.twin import NoTwin, Scope, Twin
 from .settings_file import complete
 
 PAGE = Path(__file__).parents[2] / "docs" / "rules.md"
-_KNOWN = Context(pools=(PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu", "present"),)),))
 
 
 def context_for(example: Example) -> Context:
@@ -44,7 +43,7 @@ def context_for(example: Example) -> Context:
     They are the example's settings and a pool with 8 GPUs per node. The pool has the taint
     `nvidia.com/gpu`, as GPU nodes have by default.
     """
-    return context_by(example.settings, _KNOWN)
+    return context_by(example.settings, kinds.FACTS)
 
 
 def violations(manifest: Mapping[str, object], context: Context) -> list[Violation]:
@@ -274,6 +273,29 @@ admission. No target judges these:
 | --- | --- | --- |
 {exports}
 
+## Kinds
+
+Pods are found in objects of every kind by their fields. This table is the result of judging each
+rule's example in the place where the kind has its pods. Rules without a cure in an object that
+another object completes, such as a TrainingRuntime, don't speak there. Rules about Helm releases
+judge Pulumi's Release and Chart, Flux' HelmRelease, Argo CD's Application, a kustomization's
+helmCharts, values files of the GPU Operator, ClusterPolicy and NVIDIADriver alike. Rules that need
+settings are listed as with these settings.
+
+{kinds.table()}
+
+## Vendors
+
+Resources of GPUs that the rules judge, besides NVIDIA's, and resources of accelerators that they
+only know by name: a pod that requests such a resource is listed as not judged.
+
+{_vendors()}
+
+## Two levels
+
+Some rules are pairs, because the two levels have different conditions, and an exemption from one
+must not lift the other: {_PAIRS}.
+
 ## Rules
 
 {sections}"""
@@ -286,6 +308,34 @@ def _reasons_list() -> str:
         if isinstance(twin, NoTwin):
             rules.setdefault(twin.reason, []).append(f"[{id_}](#{anchor(id_)})")
     return "\n".join(f"- {', '.join(ids)}: {reason}" for reason, ids in rules.items())
+
+
+_PAIRS = (
+    "[GPU036](#gpu036) refuses paths of pods with GPUs or near them, [GPU078](#gpu078) advises on "
+    "the device folders of node agents; [GPU022](#gpu022) is about pods that request GPUs, "
+    "[GPU079](#gpu079) about those that only run near them and needs pools; [GPU026](#gpu026) "
+    "judges one Deployment without pools, [GPU039](#gpu039) its update against the free GPUs of "
+    "the pools; [GPU028](#gpu028) holds a cap that the site has set, [GPU007](#gpu007) what a node "
+    "has"
+)
+"""Why rules that speak of one matter with two levels are two rules."""
+
+
+def _vendors() -> str:
+    """Return the table of the vendors' resources."""
+    rows = [
+        "| vendor | judged as GPUs | DeviceClasses | known, not judged | source |",
+        "|" + " --- |" * 5,
+    ]
+    for vendor in VENDORS:
+        judged = ", ".join(f"`{name}`" for name in (*vendor.devices, *vendor.parts)) or "-"
+        classes = ", ".join(f"`{name}`" for name in vendor.classes) or "-"
+        pattern = vendor.unjudged.replace("|", "\\|")
+        known = f"`{pattern}`: {vendor.why}" if vendor.unjudged else "-"
+        rows.append(
+            f"| {vendor.name} | {judged} | {classes} | {known} | {vendor.source}, {vendor.read} |"
+        )
+    return "\n".join(rows)
 
 
 def _export(target: Target) -> str:

@@ -33,9 +33,12 @@ _TEXTS: Final = frozenset(
     }
 )
 """Fields whose texts kustomize never reads as the name of a file."""
-_REMOTE: Final = re.compile(r"(?:^|=)\s*(https?:\S*)", re.IGNORECASE)
-"""A name that kustomize downloads (sigs.k8s.io/kustomize api/internal/loader/fileloader.go, Load,
-and api/loader, IsRemoteFile). No proxy keeps a Go program from an address on this machine.
+_REMOTE: Final = re.compile(
+    r"(?:^|=)\s*((?:https?:|git::|ssh:|file:|git@|github\.com[/:])\S*)", re.IGNORECASE
+)
+"""A name that kustomize downloads or clones (sigs.k8s.io/kustomize/api v0.21.1
+internal/loader/fileloader.go, Load; loader, IsRemoteFile; internal/git/repospec.go, extractScheme
+and extractHost). No proxy keeps a Go program from an address on this machine.
 """
 _URL: Final = re.compile(r"(https?:\S*)", re.IGNORECASE)
 _ORIGIN: Final = "config.kubernetes.io/origin"

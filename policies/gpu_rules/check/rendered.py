@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from ..faults import InputError
-from ..rules.unknown import at, mapping, text
+from ..rules.unknown import at, mapping, sequence, text
 from . import chart, kustomization
 from .document import Source
 from .files import STDIN, Name, read
 from .kustomization import Kustomization
-from .parse import documents
+from .parse import SIZE_LIMIT, documents
 from .problem import Problem, Unjudged
+from .progress import Progress
 from .stream import StreamPart, decode, split
 from .template import PATCH, line_with_gpus
 from .tool import NotRendered
@@ -47,19 +49,22 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
     waiting = _roots(listed)
     seen = {one.folder for one in waiting}
     while waiting:
-        one = waiting.pop(0)
-        try:
-            yield from _built(one, render)
-        except NotRendered as error:
-            name = kustomization.file_of(one.folder) or one.folder
-            yield Unjudged(_shown(name), kustomization.KIND, reason=f"not rendered: {error}")
-            patches |= one.patches
-            below = [kustomization.read(folder) for folder in one.below]
-            waiting += [inner for inner in below if inner and inner.folder not in seen]
-            seen |= {inner.folder for inner in below if inner}
-        else:
+        failed: list[Kustomization] = []
+        for one, result in _build_all(waiting, render):
+            if isinstance(result, str):
+                name = kustomization.file_of(one.folder) or one.folder
+                yield Unjudged(_shown(name), kustomization.KIND, reason=f"not rendered: {result}")
+                patches |= one.patches
+                failed.append(one)
+                continue
+            yield from result
             for inner in kustomization.with_all_below(one):
                 built |= inner.resources | inner.patches | inner.settings
+        # What a kustomization that cannot be built includes is built by itself.
+        below = [kustomization.read(folder) for one in failed for folder in one.below]
+        unseen = {inner.folder: inner for inner in below if inner and inner.folder not in seen}
+        waiting = list(unseen.values())
+        seen |= unseen.keys()
     for file in listed:
         if os.path.basename(file.real) in kustomization.NAMES:
             yield from _releases(file)
@@ -125,9 +130,33 @@ def _of_chart(folder: str, render: bool) -> Iterator[Entry]:
         yield Unjudged(_shown(folder), "chart that a chart needs", reason=reason)
 
 
-def _built(one: Kustomization, render: bool) -> Iterator[Source]:
+def _build_all(
+    kustomizations: Sequence[Kustomization], render: bool
+) -> Iterator[tuple[Kustomization, list[Source] | str]]:
+    """Build kustomizations on all processor cores, and yield the documents or the fault of each."""
     if not render:
-        raise NotRendered("--no-render was given")
+        yield from ((one, "--no-render was given") for one in kustomizations)
+        return
+    workers = min(len(os.sched_getaffinity(0)), len(kustomizations))
+    with ExitStack() as stack:
+        results: Iterable[list[Source] | str] = map(_build, kustomizations)
+        if workers > 1:
+            results = stack.enter_context(ProcessPoolExecutor(workers)).map(_build, kustomizations)
+        progress = Progress(len(kustomizations), "kustomizations built")
+        for one, result in zip(kustomizations, results, strict=True):
+            progress.advance()
+            yield one, result
+
+
+def _build(one: Kustomization) -> list[Source] | str:
+    """Return the documents of a kustomization, or the reason why it is not rendered."""
+    try:
+        return list(_built(one))
+    except NotRendered as error:
+        return str(error)
+
+
+def _built(one: Kustomization) -> Iterator[Source]:
     name = f"kustomization {_shown(one.folder)}"
     for number, (file, manifest) in enumerate(kustomization.build(one), 1):
         origin = _origin(file, text(manifest.get("kind")), text(at(manifest, "metadata", "name")))
@@ -145,13 +174,62 @@ def _releases(name: Name) -> Iterator[Source]:
             with suppress(InputError):
                 for value in map(mapping, documents(entry.part.text)):
                     manifest = {**_KUSTOMIZATION, **value}
-                    if mapping(manifest).get(_CHARTS):
+                    if charts := sequence(manifest.get(_CHARTS)):
+                        folder = os.path.dirname(name.real)
+                        manifest[_CHARTS] = [
+                            _with_files(mapping(chart), folder) for chart in charts
+                        ]
                         yield replace(
                             entry,
                             part=_part(entry.part.number, manifest),
                             rendered=f"kustomization {_shown(os.path.dirname(name.real))}",
                             origin=entry.part,
                         )
+
+
+def _with_files(chart: Mapping[str, object], folder: str) -> dict[str, object]:
+    """Return a chart of a kustomization, with the values of its files in `valuesInline`.
+
+    Inline values take precedence over those of `valuesFile`, unless `valuesMerge` says otherwise,
+    and `additionalValuesFiles` over both (sigs.k8s.io/kustomize/api v0.21.1
+    internal/builtins/HelmChartInflationGenerator.go). As kustomize does, only files below the
+    kustomization are read.
+    """
+    inline = mapping(chart.get("valuesInline"))
+    layers = [_values_in(folder, text(chart.get("valuesFile"))), inline]
+    match chart.get("valuesMerge"):
+        case "merge":
+            layers.reverse()
+        case "replace" if inline:
+            layers = [inline]
+    additional = map(text, sequence(chart.get("additionalValuesFiles")))
+    layers += [_values_in(folder, file) for file in additional]
+    merged: dict[str, object] = {}
+    for layer in layers:
+        merged = _merged(merged, layer)
+    return {**chart, "valuesInline": merged} if merged else dict(chart)
+
+
+def _values_in(folder: str, file: str) -> Mapping[str, object]:
+    """Return the values in a file below a folder; empty if there is none or it can't be read."""
+    path = os.path.realpath(os.path.join(folder, file))
+    if not file or not path.startswith(os.path.realpath(folder) + os.sep):
+        return {}
+    try:
+        with open(path, "rb") as opened:
+            found = documents(decode(opened.read(SIZE_LIMIT + 1)))
+    except (OSError, InputError):
+        return {}
+    return mapping(found[0]) if found else {}
+
+
+def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
+    """Return two levels of Helm values as one: the second takes precedence, key by key."""
+    both: dict[str, object] = {**below, **above}
+    for key in below.keys() & above.keys():
+        if isinstance(below[key], Mapping) and isinstance(above[key], Mapping):
+            both[key] = _merged(mapping(below[key]), mapping(above[key]))
+    return both
 
 
 def _part(number: int, manifest: Mapping[str, object]) -> StreamPart:

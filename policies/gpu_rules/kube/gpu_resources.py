@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from .vendor_resources import VENDORS
+
 GPU: Final = "nvidia.com/gpu"
 GPU_SHARED: Final = "nvidia.com/gpu.shared"
 VCUDA_CORE: Final = "tencent.com/vcuda-core"
@@ -17,26 +19,21 @@ HAMI_CORES: Final = "nvidia.com/gpucores"
 HAMI_PERCENTAGE: Final = "nvidia.com/gpumem-percentage"
 MIG: Final = "nvidia.com/mig-"
 
-# Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, HAMi pkg/device, AMD and Intel
-# device plugins, kubeflow/arena pkg/serving (Alibaba Cloud), volcano-sh/volcano
-# pkg/scheduler/api/well_known_labels.go, Project-HAMi/volcano-vgpu-device-plugin doc/config.md,
-# grgalex/nvshare README, the agents of Tencent Cloud's qGPU and of AWS's virtual GPUs,
-# koordinator-sh/koordinator apis/extension.
-_AMD_FORMS = ("spx", "dpx", "tpx", "qpx", "cpx")
+# Sources: NVIDIA k8s-device-plugin, TKEStack gpu-manager pkg/types, kubeflow/arena pkg/serving
+# (Alibaba Cloud), volcano-sh/volcano pkg/scheduler/api/well_known_labels.go,
+# Project-HAMi/volcano-vgpu-device-plugin doc/config.md, grgalex/nvshare README, the agents of
+# Tencent Cloud's qGPU and of AWS's virtual GPUs, koordinator-sh/koordinator apis/extension. Those
+# of the other vendors are in `vendor_resources`.
 _OTHER_DEVICES = frozenset(
     {
-        *("amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe", "gpu.intel.com/dxg"),
-        *("birentech.com/gpu", "metax-tech.com/gpu", "metax-tech.com/sgpu", "mthreads.com/vgpu"),
-        *(f"iluvatar.ai/{model}-vgpu" for model in ("BI-V100", "BI-V150", "MR-V100", "MR-V50")),
+        *(name for vendor in VENDORS for name in vendor.devices),
         *("aliyun.com/gpu-count", "k8s.amazonaws.com/vgpu", "koordinator.sh/gpu.shared"),
-        # Partitions of AMD's GPUs, if they are advertised by compute and memory partition:
-        # ROCm/k8s-device-plugin docs/user-guide/configuration.md.
-        *(f"amd.com/{form}_nps{memory}" for form in _AMD_FORMS for memory in (1, 2, 4, 8)),
         *("nvshare.com/gpu", "volcano.sh/gpu-number", "volcano.sh/vgpu-number"),
     }
 )
 _OTHER_PARTS = frozenset(
     {
+        *(name for vendor in VENDORS for name in vendor.parts),
         *("aliyun.com/gpu-mem", "aliyun.com/gpu-core.percentage", "volcano.sh/gpu-memory"),
         *(f"volcano.sh/vgpu-{part}" for part in ("memory", "memory-percentage", "cores")),
         *(f"tke.cloud.tencent.com/qgpu-{part}" for part in ("core", "memory")),

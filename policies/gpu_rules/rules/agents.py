@@ -8,6 +8,8 @@ from typing import Final
 from ..context import Context
 from . import cel
 from .gpus import gpus_of
+from .pod_claims import gpu_claims
+from .pod_request import requests_gpu_resources
 from .pod_spec import Pod
 from .rule import Subject
 from .unknown import at, sequence, text
@@ -25,6 +27,21 @@ def of_daemon_set(subject: Subject, context: Context) -> bool:
 def is_agent(subject: Subject, context: Context) -> bool:
     """Return whether an object is a node agent: a DaemonSet or its pod without GPU requests."""
     return of_daemon_set(subject, context) and not gpus_of(subject, context).may_have
+
+
+def only_watches(subject: Subject, context: Context) -> bool:
+    """Return whether an object is a node agent whose GPUs are all those of other claims.
+
+    Such an agent, for example an exporter of metrics, claims devices with adminAccess and takes no
+    GPU for itself.
+    """
+    pod = subject.pod
+    return (
+        pod is not None
+        and of_daemon_set(subject, context)
+        and not requests_gpu_resources(pod, context)
+        and all(claim.shared for claim in gpu_claims(subject, context))
+    )
 
 
 def writable(pod: Pod) -> Iterator[str]:

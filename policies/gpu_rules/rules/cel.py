@@ -1,7 +1,7 @@
 """Builders of CEL expressions that several rules share. Arguments and results are CEL source text.
 
-The expressions need Kubernetes 1.33: optional types and quantities are older, and two-variable
-comprehensions were added in 1.32, so they can be used from the next version on (k8s.io/apiserver
+The expressions are promised for Kubernetes 1.34 and later: 1.34.4 is the oldest version on which
+they were run. By the source they need 1.33, for two-variable comprehensions (k8s.io/apiserver
 v0.34.4 pkg/cel/environment/base.go).
 """
 
@@ -103,6 +103,18 @@ def asks_for(condition: str, container: str = "c") -> str:
         f"({limited}.exists(n, {condition} && {alone}) || "
         f"{requested}.exists(n, {condition} && {positive(f'{requested}[n]')}))"
     )
+
+
+def asked_names(condition: str, container: str = "c") -> str:
+    """Return CEL for the list of a container's resources of more than 0 that meet a condition.
+
+    Args:
+        condition: CEL that selects a resource by its name `n`.
+        container: CEL of the container.
+    """
+    limited, requested = limits(container), requests(container)
+    meets = f"({condition}) && {positive(effective('n', container))}"
+    return f"({limited}.filter(n, {meets}) + {requested}.filter(n, !(n in {limited}) && {meets}))"
 
 
 def amount(quantity: str) -> str:

@@ -28,11 +28,12 @@ class RuleError(FaultError):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A rule with its CEL twin for admission and its example."""
+    """A rule with its CEL twin for admission, its example and its topic."""
 
     rule: Rule
     twin: Twin | NoTwin
     example: Example
+    group: str
 
 
 def find(folders: Sequence[str], package: str) -> tuple[Entry, ...]:
@@ -73,7 +74,8 @@ def read(module: ModuleType) -> Entry:
         raise _module_error(
             module.__name__, "a twin about pods without signs", "signs=(Sign(…), …)"
         )
-    return Entry(rule, twin, _module_part(module, "EXAMPLE", Example, "an Example"))
+    group = (module.__package__ or "").rpartition(".")[2]
+    return Entry(rule, twin, _module_part(module, "EXAMPLE", Example, "an Example"), group)
 
 
 def _module_part(module: ModuleType, name: str, kind: _Kind, wanted: str) -> Any:

@@ -126,7 +126,8 @@ def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
 def _of_kustomization(manifest: Mapping[str, object]) -> Iterator[ChartRelease]:
     """Yield the `helmCharts` of a kustomization: kubernetes-sigs/kustomize api/types HelmChart.
 
-    A chart without `repo` is a folder below `helmGlobals.chartHome`.
+    A chart without `repo` is a folder below `helmGlobals.chartHome`. Who reads the kustomization
+    also puts the values of its files into `valuesInline`.
     """
     for index, chart in enumerate(sequence(manifest.get("helmCharts"))):
         path = f"helmCharts[{index}]"
@@ -135,7 +136,7 @@ def _of_kustomization(manifest: Mapping[str, object]) -> Iterator[ChartRelease]:
             version=_known_text(at(chart, "version")),
             local=at(chart, "repo") in (None, ""),
             values=mapping(at(chart, "valuesInline")),
-            values_path=f"{path}.valuesInline",
+            values_path=f"{path}.{'valuesFile' if at(chart, 'valuesFile') else 'valuesInline'}",
             version_path=f"{path}.version",
         )
 

@@ -22,6 +22,8 @@ _ENTRIES: Final = find([str(Path(__file__).parent)], __name__.rpartition(".")[0]
 RULES: Final[dict[str, Rule]] = {entry.rule.id: entry.rule for entry in _ENTRIES}
 TWINS: Final[dict[str, Twin | NoTwin]] = {entry.rule.id: entry.twin for entry in _ENTRIES}
 EXAMPLES: Final[dict[str, Example]] = {entry.rule.id: entry.example for entry in _ENTRIES}
+GROUPS: Final[dict[str, str]] = {entry.rule.id: entry.group for entry in _ENTRIES}
+"""The topic of each rule of this package."""
 
 
 def add_rules(folder: Path) -> None:
@@ -80,8 +82,7 @@ def evaluate_objects(
     return [
         dataclasses.replace(violation, path=place + violation.path)
         for place, subjects in objects
-        for subject in subjects
-        for violation in _judge_subject(subject, context, partial)
+        for violation in _judge_object(subjects, context, partial)
     ]
 
 
@@ -127,6 +128,19 @@ def items(manifest: Mapping[str, object]) -> Iterator[tuple[str, Mapping[str, ob
             for index, item in enumerate(sequence(current.get("items")))
         ]
         waiting += reversed(inner)
+
+
+def _judge_object(
+    subjects: Sequence[Subject], context: Context, partial: bool
+) -> Iterator[Violation]:
+    """Yield the violations of an object, each once, because its pods share fields."""
+    seen: set[tuple[str, ...]] = set()
+    for subject in subjects:
+        for each in _judge_subject(subject, context, partial):
+            key = (each.rule.id, each.container, each.path, each.found, each.wanted)
+            if key not in seen:
+                seen.add(key)
+                yield each
 
 
 def _judge_subject(subject: Subject, context: Context, partial: bool) -> Iterator[Violation]:

@@ -32,7 +32,7 @@ NVIDIA/doca-platform advertise under nvidia.com, too.
 """
 OTHER_DEVICES: Final = (
     "(^|[-.0-9])(channels?|cpus?|dpdk|dranet|fpgas?|hca|hostdev|ib|imex|infiniband|mlnx|net|"
-    "networks?|nics?|qat|rdma|roce|storage|tpus?|vfs?)([-.0-9]|$)"
+    "netdevs?|networks?|nics?|qat|rdma|roce|storage|tpus?|vfs?)([-.0-9]|$)"
 )
 """Pattern of the names of claims and DeviceClasses for devices of other kinds, unless the name
 speaks of GPUs too.

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ..context import Context, Severity
 from ..faults import worded
+from ..kube.gpu_resources import (
+    HAMI_CORES,
+    HAMI_MEMORY,
+    HAMI_PERCENTAGE,
+    VCUDA_CORE,
+    VCUDA_MEMORY,
+)
 from . import custom
 from .pod_spec import Pod, find_pod
 from .unknown import UNKNOWN, at, holds_unknown, mapping, sequence, text
@@ -20,6 +27,8 @@ class Need(StrEnum):
     PLUGIN = "the device plugin's configuration"
     RUNTIME = "the container runtime's default"
     CAPS = "the caps of the pack's settings"
+    GPU_MANAGER = "gpu-manager as platform, or its resources in resourceNames"
+    HAMI = "HAMi as platform, or its resources in resourceNames"
 
     def known(self, context: Context) -> bool:
         """Return whether the fact is known for a cluster."""
@@ -32,6 +41,15 @@ class Need(StrEnum):
                 return context.runtime_class is not None
             case Need.CAPS:
                 return (context.max_gpus_per_container, context.max_gpus_per_pod) != (None, None)
+            case Need.GPU_MANAGER:
+                return _uses("gpu-manager", {VCUDA_CORE, VCUDA_MEMORY}, context)
+            case Need.HAMI:
+                return _uses("hami", {HAMI_MEMORY, HAMI_CORES, HAMI_PERCENTAGE}, context)
+
+
+def _uses(product: str, resources: Set[str], context: Context) -> bool:
+    """Return whether a cluster uses a product, by platform or by its resources."""
+    return context.platform == product or not resources.isdisjoint(context.resource_names)
 
 
 class Declared(StrEnum):

@@ -9,6 +9,7 @@ from typing import Final
 
 from ..context import Context
 from ..kube.names import is_extended_resource
+from ..kube.vendor_resources import vendor_of
 from . import custom
 from .pod_spec import Container
 from .resource_names import NETWORK, is_gpu, meant, sounds_like_gpu
@@ -18,13 +19,6 @@ from .unknown import at, mapping, text
 _DEVICE_CLASS: Final = "device-class"
 """Suffix of annotations for which a controller adds a claim to pods: kserve/kserve
 pkg/constants, exp-dra-device-class.
-"""
-_ACCELERATORS: Final = re.compile(
-    r"habana\.ai/|huawei\.com/ascend|cambricon\.com/|hygon\.com/|enflame\.com/|iluvatar\.(com|ai)/|"
-    r"metax-tech\.com/|mthreads\.com/|google\.com/tpu"
-)
-"""Pattern of the resources of further vendors' accelerators: Project-HAMi/HAMi
-charts/hami/values.yaml, opea-project/GenAIExamples (habana.ai/gaudi), AI-Hypercomputer/tpu-recipes.
 """
 
 
@@ -59,11 +53,20 @@ def unread(subjects: Sequence[Subject], context: Context) -> Iterator[Unread]:
         for container in subject.pod.resource_containers if subject.pod else ():
             unknown_names |= _unknown_names(container, context)
     for path, name in unknown_names.items():
-        yield Unread(
-            path,
-            f"{name[:80]} may be a GPU of a vendor that the rules don't know; if it is one, add "
-            "the name to resourceNames",
+        yield Unread(path, _reason(name))
+
+
+def _reason(name: str) -> str:
+    """Return why no rule judges a resource, and what to do."""
+    if vendor := vendor_of(name):
+        return (
+            f"{name[:80]} is a resource of {vendor.name} that the rules don't judge "
+            f"({vendor.why}); to judge it like a GPU, add the name to resourceNames"
         )
+    return (
+        f"{name[:80]} may be a GPU of a vendor that the rules don't know; if it is one, add the "
+        "name to resourceNames"
+    )
 
 
 def _unknown_names(container: Container, context: Context) -> dict[str, str]:
@@ -83,7 +86,7 @@ def _may_be_a_gpu(name: str, context: Context) -> bool:
     local = name.rpartition("/")[2].lower()
     return (
         is_extended_resource(name)
-        and (sounds_like_gpu(name) or _ACCELERATORS.match(name.lower()) is not None)
+        and (sounds_like_gpu(name) or vendor_of(name) is not None)
         and not is_gpu(name, context)
         and meant(name, context) is None
         and ("gpu" in local or re.search(NETWORK, local) is None)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from gpu_rules.admission import Enforcement, grants, manifests
-from gpu_rules.kube.gpu_resources import BY_CLASS
+from gpu_rules.kube.gpu_resources import BY_CLASS, HAMI_MEMORY, VCUDA_CORE
 from gpu_rules.rules import (
     RULES,
     Context,
@@ -50,6 +50,7 @@ _OPEN = PoolFacts(
 EVERYTHING = Context(
     pools=_POOLS,
     platform="device-plugin",
+    resource_names=frozenset({VCUDA_CORE, HAMI_MEMORY}),
     plugin=PluginFacts(sharing=Sharing.TIME_SLICING, replicas=2),
     runtime_class="",
     runtime_classes=frozenset({"kata"}),

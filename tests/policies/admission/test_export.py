@@ -217,14 +217,14 @@ def test_what_only_the_api_server_can_judge_stays_its_policy(target: str) -> Non
 def test_the_mode_and_the_levels_of_the_settings_are_exported(
     mode: str, mandatory: str, advisory: str
 ) -> None:
-    levels = Context(severities={"GPU005": Severity.ADVISORY, "GPU006": Severity.OFF})
+    levels = Context(severities={"GPU016": Severity.ADVISORY, "GPU017": Severity.OFF})
     named = {item["metadata"]["name"]: item for item in of("gatekeeper", levels, mode)}
     for severity, action in (("mandatory", mandatory), ("advisory", advisory)):
         spec = named[f"gpu-rules-pods-{severity}"]["spec"]
         assert spec["enforcementAction"] == action
-    assert "GPU005" in cel(named["gpurulespodsadvisory"])
-    assert "GPU005" not in cel(named["gpurulespodsmandatory"])
-    assert "GPU006" not in judged(list(named.values()))
+    assert "GPU016" in cel(named["gpurulespodsadvisory"])
+    assert "GPU016" not in cel(named["gpurulespodsmandatory"])
+    assert "GPU017" not in judged(list(named.values()))
     for item in of("kyverno", levels, mode):
         severity = item["metadata"]["name"].rpartition("-")[2]
         if "nodes" not in item["metadata"]["name"]:

@@ -45,7 +45,7 @@ def test_most_rules_about_objects_are_held_at_admission() -> None:
 
 def test_rules_that_lack_what_they_need_are_left_out() -> None:
     assert "variables.GPU007" not in text(Context())
-    assert "variables.GPU005" in text(Context())
+    assert "variables.GPU016" in text(Context())
 
 
 def test_each_rule_about_pods_has_its_signs() -> None:
@@ -98,14 +98,14 @@ def test_pods_need_no_second_look_only_where_gpus_are_whole(
 
 
 def test_a_rule_that_is_off_is_left_out_and_a_lowered_one_only_warns() -> None:
-    severities = {"GPU005": Severity.OFF, "GPU006": Severity.ADVISORY}
+    severities = {"GPU016": Severity.OFF, "GPU017": Severity.ADVISORY}
     made = manifests(dataclasses.replace(EVERYTHING, severities=severities), WARN)
     policies = {
         policy["metadata"]["name"]: str(policy) for policy in made if "variables" in str(policy)
     }
-    assert not any("variables.GPU005" in policy for policy in policies.values())
-    assert "variables.GPU006" in policies["gpu-rules-pods-advisory"]
-    assert "variables.GPU006" not in policies["gpu-rules-pods-mandatory"]
+    assert not any("variables.GPU016" in policy for policy in policies.values())
+    assert "variables.GPU017" in policies["gpu-rules-pods-advisory"]
+    assert "variables.GPU017" not in policies["gpu-rules-pods-mandatory"]
 
 
 def test_every_variable_is_defined_before_it_is_used_and_used() -> None:

@@ -120,6 +120,18 @@ def test_sarif_links_each_rule_to_its_section(
     assert links()[0] == f"{page.as_uri()}#gpu001"
 
 
+def test_sarif_gives_rules_their_group_and_those_of_isolation_a_severity(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n"
+        "  - {name: c, image: 'a:1', securityContext: {privileged: true}, "
+        "resources: {limits: {nvidia.com/gpu: 1}}}\n"
+    )
+    (run,) = json.loads(check("bad.yaml", "--format", "sarif", rules=()).output)["runs"]
+    properties = {each["id"]: each["properties"] for each in run["tool"]["driver"]["rules"]}
+    assert properties["GPU022"] == {"tags": ["isolation", "security"], "security-severity": "8.0"}
+    assert properties["GPU050"] == {"tags": ["workloads"]}
+
+
 def test_sarif_describes_each_rule_and_place(folder: Path) -> None:
     (run,) = json.loads(check(".", "--format", "sarif").output)["runs"]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["GPU001", "GPU023"]

@@ -12,6 +12,7 @@ import pytest
 from gpu_rules.check.parse import documents
 from gpu_rules.command import VERSION, main
 from gpu_rules.rules import RULES
+from gpu_rules.rules.rule import Need
 from tests.policies.check.running import ROOT
 from tests.policies.check.samples import BAD
 
@@ -46,6 +47,20 @@ def test_list_names_every_rule_with_the_level_of_the_settings(
         lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == list(RULES)
         assert lines[0].split()[1] == "off"
+
+
+def test_list_has_a_form_for_programs_with_groups_and_needs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["list", "--output", "json"]) == 0
+    listed = {each["id"]: each for each in json.loads(capsys.readouterr().out)}
+    assert list(listed) == list(RULES)
+    assert listed["GPU022"]["group"] == "isolation"
+    assert listed["GPU005"]["needs"] == [str(Need.GPU_MANAGER)]
+    assert not listed["GPU005"]["isOn"]
+    (folder / FILE).write_text("platform: gpu-manager")
+    assert main(["list", "--output", "json"]) == 0
+    assert {each["id"]: each["isOn"] for each in json.loads(capsys.readouterr().out)}["GPU005"]
 
 
 @pytest.mark.promise("A copy of this repository has the command gpu-rules as python -m gpu_rules.")

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.check import kustomization
+from gpu_rules.check import files, kustomization, progress, rendered
+from gpu_rules.check.document import Source
+from gpu_rules.check.ignored import IgnoredPaths
+from gpu_rules.check.problem import Unjudged
 from gpu_rules.check.tool import NotRendered
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
@@ -79,6 +82,65 @@ def test_a_kustomization_downloads_nothing(
     with pytest.raises(NotRendered, match=r"remote parts, which are not downloaded: (?i:http):"):
         kustomization.build(one)
     assert seen == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://github.com/argoproj/argo-cd//manifests/crds?ref=v3.0.0",
+        "github.com/argoproj/argo-cd/manifests/crds?ref=v3.0.0",
+        "git@github.com:argoproj/argo-cd.git//manifests/crds",
+        "ssh://git@example.com/argo-cd.git",
+        "git::https://example.com/argo-cd.git",
+    ],
+)
+def test_a_remote_base_is_named_by_its_address(address: str, tmp_path: Path) -> None:
+    (tmp_path / "kustomization.yaml").write_text(json.dumps({"resources": [address]}))
+    one = kustomization.read(str(tmp_path))
+    assert one is not None
+    with pytest.raises(NotRendered) as fault:
+        kustomization.build(one)
+    assert str(fault.value) == f"it has remote parts, which are not downloaded: {address}"
+
+
+class _Clock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_long_work_says_how_far_it_is_and_short_work_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = _Clock()
+    monkeypatch.setattr("gpu_rules.check.progress.time", clock)
+    count = progress.Progress(229, "kustomizations built")
+    for _ in range(20):
+        count.advance()
+    assert capsys.readouterr().err == ""
+    clock.now += progress.EVERY
+    count.advance()
+    assert capsys.readouterr().err == "21 of 229 kustomizations built\n"
+
+
+def test_many_kustomizations_are_built_in_parallel_and_yielded_in_order(tmp_path: Path) -> None:
+    for number in range(12):
+        folder = tmp_path / f"k{number:02}"
+        folder.mkdir()
+        (folder / "pod.yaml").write_text(POD)
+        own = {"resources": ["pod.yaml"], "nameSuffix": f"-{number:02}"}
+        if number == 7:
+            own["resources"] = ["missing.yaml"]
+        (folder / "kustomization.yaml").write_text(json.dumps(own))
+    entries = list(rendered.sources(files.find([str(tmp_path)], IgnoredPaths()), render=True))
+    built = [each for each in entries if isinstance(each, Source) and each.rendered]
+    names = [json.loads(each.part.text)["metadata"]["name"] for each in built]
+    assert [name[-2:] for name in names] == [f"{n:02}" for n in range(12) if n != 7]
+    (left,) = [each for each in entries if isinstance(each, Unjudged)]
+    assert "k07" in left.file
 
 
 def test_an_address_in_a_text_is_no_download(tmp_path: Path) -> None:

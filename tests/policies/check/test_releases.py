@@ -47,6 +47,48 @@ def test_the_charts_of_a_kustomization_are_judged(head: str, tmp_path: Path) -> 
     ]
 
 
+CHART = "helmCharts:\n  - name: gpu-operator\n    repo: https://example.com\n    version: v26.7.0\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "found"),
+    [
+        ("valuesFile: v.yaml", {"GPU053", "GPU054", "GPU055"}),
+        (
+            "valuesFile: v.yaml\n    valuesInline: {toolkit: {version: v1.20.2}}",
+            {"GPU053", "GPU055"},
+        ),
+        (
+            "valuesFile: v.yaml\n    valuesMerge: merge\n"
+            "    valuesInline: {toolkit: {version: v1.20.2}}",
+            {"GPU053", "GPU054", "GPU055"},
+        ),
+        ("valuesFile: v.yaml\n    valuesMerge: replace\n    valuesInline: {a: 1}", set()),
+        (
+            "valuesFile: good.yaml\n    additionalValuesFiles: [v.yaml]",
+            {"GPU053", "GPU054", "GPU055"},
+        ),
+        ("valuesFile: ../v.yaml", set()),
+        ("valuesFile: none.yaml", set()),
+    ],
+)
+def test_the_values_files_of_a_kustomizations_chart_are_judged(
+    fields: str, found: set[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "base"
+    folder.mkdir()
+    (folder / "kustomization.yaml").write_text(f"{CHART}    {fields}\n")
+    for place in (folder, tmp_path):
+        (place / "v.yaml").write_text(VALUES)
+    (folder / "good.yaml").write_text("toolkit: {version: v1.20.2}\n")
+    rules = {rule for rule, line, path in broken(str(folder / "kustomization.yaml"))}
+    assert rules == found
+    assert all(
+        path.startswith("helmCharts[0].values")
+        for _, _, path in broken(str(folder / "kustomization.yaml"))
+    )
+
+
 def test_several_files_with_values_of_one_release_are_no_several_plugins(tmp_path: Path) -> None:
     for name in ("values.yaml", "values-prod.yaml"):
         (tmp_path / name).write_text(VALUES)

@@ -13,7 +13,9 @@ TAINT = NodeTaint(GPU, "present")
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 PRIVILEGED = {"securityContext": {"privileged": True}}
 POOL = PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}, nodes=2)
-CONTEXT = Context(pools=(POOL,))
+PRODUCTS = frozenset({CORE, "nvidia.com/gpumem"})
+"""Resources that ask for the rules about gpu-manager and HAMi."""
+CONTEXT = Context(pools=(POOL,), resource_names=PRODUCTS)
 PRACTICE = {"GPU048", "GPU049", "GPU050", "GPU051", "GPU060"}
 """Ids of advisory rules that the short test manifests break, so the helpers leave them out."""
 

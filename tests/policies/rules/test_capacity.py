@@ -359,13 +359,13 @@ BLOCKS: list[tuple[str, dict[str, Any], int | None, bool]] = [
     ("limits", "device", "fits"), [r[1:] for r in BLOCKS], ids=[r[0] for r in BLOCKS]
 )
 def test_memory_of_a_part(limits: dict[str, Any], device: int | None, fits: bool) -> None:
-    context = Context(pools=(replace(POOL, gpu_memory_mib=device),))
+    context = replace(CONTEXT, pools=(replace(POOL, gpu_memory_mib=device),))
     result = paths("GPU046", pod(container(limits)), context)
     assert result == ([] if fits else [f"spec.containers[0].resources.limits[{MEMORY}]"])
 
 
 def test_memory_of_a_part_behind_a_container_without_parts() -> None:
-    context = Context(pools=(replace(POOL, gpu_memory_mib=40960),))
+    context = replace(CONTEXT, pools=(replace(POOL, gpu_memory_mib=40960),))
     manifest = pod(gpus(), container({CORE: 50, MEMORY: 161}))
     wanted = [f"spec.containers[1].resources.limits[{MEMORY}]"]
     assert paths("GPU046", manifest, context) == wanted
@@ -374,6 +374,6 @@ def test_memory_of_a_part_behind_a_container_without_parts() -> None:
 def test_one_pool_of_unknown_memory_leaves_the_answer_open() -> None:
     manifest = pod(container({CORE: 50, MEMORY: 500}))
     pools = (replace(POOL, gpu_memory_mib=256), POOL)
-    assert paths("GPU046", manifest, Context(pools=pools)) == []
+    assert paths("GPU046", manifest, replace(CONTEXT, pools=pools)) == []
     pools = (replace(POOL, gpu_memory_mib=256), replace(POOL, gpu_memory_mib=512 * 256))
-    assert paths("GPU046", manifest, Context(pools=pools)) == []
+    assert paths("GPU046", manifest, replace(CONTEXT, pools=pools)) == []

@@ -228,6 +228,33 @@ def test_a_daemon_set_that_sees_gpus_of_others_holds_none() -> None:
     assert "GPU024" in ids(daemon_set("gpus"))
 
 
+def privileged_levels(*shown: Any, context: Context | None = None) -> list[str]:
+    """Return the severities of GPU022 for a privileged DaemonSet with a claim."""
+    agent = daemon_set("gpus")
+    agent["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [*shown, agent]}
+    found = evaluate(listed, context or Context())
+    return [str(each.severity) for each in found if each.rule.id == "GPU022"]
+
+
+def test_an_agent_that_only_sees_gpus_of_others_may_be_privileged_until_a_cluster_is_declared() -> (
+    None
+):
+    watched = {"deviceClassName": "gpu.nvidia.com", "adminAccess": True}
+    held = {"deviceClassName": "gpu.nvidia.com"}
+    assert privileged_levels(template("gpus", watched, namespace="team")) == ["advisory"]
+    assert privileged_levels(template("gpus", watched, held, namespace="team")) == ["mandatory"]
+    assert privileged_levels() == ["mandatory"]
+    shown = template("gpus", watched, namespace="team")
+    assert privileged_levels(shown, context=CONTEXT) == ["mandatory"]
+
+
+def test_a_class_of_network_devices_gives_no_gpus() -> None:
+    shown = template("two-netdev", {"deviceClassName": "netdev.google.com"}, namespace="team")
+    bad = {"container": {"securityContext": {"privileged": True}}}
+    assert "GPU022" not in ids(shown, pod("two-netdev", **bad))
+
+
 def test_a_claim_of_an_api_that_is_gone_is_known_by_its_name_alone() -> None:
     old = {
         "apiVersion": "resource.k8s.io/v1alpha2",

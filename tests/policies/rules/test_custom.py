@@ -169,7 +169,7 @@ def test_a_placeholder_in_a_patch_is_a_value_that_is_not_known() -> None:
     spec = PATCHED % "'{{inputs.parameters.gpus}}'"
     workflow = custom("Workflow", "argoproj.io/v1alpha1", spec)
     found = {violation.rule.id for violation in evaluate(workflow, CONTEXT)}
-    assert found == {"GPU050", "GPU051"}
+    assert found == {"GPU048", "GPU050", "GPU051"}
     assert list(unread(workflow)) == []
 
 

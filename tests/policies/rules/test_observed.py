@@ -11,7 +11,7 @@ import pytest
 from gpu_rules.rules import Context, NodeTaint, PoolFacts, evaluate
 
 POOL = PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu"),), nodes=1, node_names=frozenset({"g1"}))
-CONTEXT = Context(pools=(POOL,))
+CONTEXT = Context(pools=(POOL,), resource_names=frozenset({"tencent.com/vcuda-core"}))
 OBSERVED = replace(CONTEXT, observed=True)
 
 

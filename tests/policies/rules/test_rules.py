@@ -13,6 +13,7 @@ from gpu_rules import reference
 from gpu_rules.rules import EXAMPLES, RULES, UNKNOWN, Context, NodeTaint, PoolFacts, Rule, Severity
 from gpu_rules.rules.links import anchor
 from gpu_rules.rules.pod_spec import resource_list
+from tests.policies.rules.cases import PRODUCTS
 from tests.policies.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
@@ -22,7 +23,7 @@ POOLS = (
     PoolFacts("a100", 8, (TAINT,), {"gpu": "a100"}),
     PoolFacts("t4", 2, (TAINT,), {"gpu": "t4"}),
 )
-CONTEXT = Context(pools=POOLS)
+CONTEXT = Context(pools=POOLS, resource_names=PRODUCTS)
 TOLERATION = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
 
 

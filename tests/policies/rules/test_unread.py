@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import pytest
 
+from gpu_rules.kube.vendor_resources import VENDORS, Vendor
 from gpu_rules.rules import Context, Subject, evaluate
+from gpu_rules.rules.resource_names import of_gpus
 from gpu_rules.rules.unread import unread
 from tests.policies.rules.cases import container, pod, resource, workload
 
@@ -110,16 +113,36 @@ def test_only_whole_devices_count_for_the_maximum(name: str, several: bool) -> N
         "cambricon.com/mlu.smlu.vmemory",
         "hygon.com/dcunum",
         "enflame.com/gcu",
-        "iluvatar.com/gpu",
-        "iluvatar.ai/BI-V100.vMem",
-        "metax-tech.com/vmemory",
-        "mthreads.com/sgpu-memory",
         "google.com/tpu",
         "intel.com/gpu",
+        "gpu.intel.com/i915_monitoring",
+        "aws.amazon.com/neuron",
+        "kunlunxin.com/vxpu",
+        "vastaitech.com/va",
+        "metax-tech.com/what-is-new",
     ],
 )
 def test_accelerators_of_other_vendors_are_listed_as_not_checked(name: str) -> None:
     assert listed(pod(container({name: 1}))) == [f"spec.containers[0].resources.limits[{name}]"]
+
+
+@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.name)
+def test_each_name_of_a_vendor_is_judged_or_listed_as_not_judged(vendor: Vendor) -> None:
+    assert vendor.source
+    assert date.fromisoformat(vendor.read)
+    for name in (*vendor.devices, *vendor.parts):
+        assert listed(pod(container({name: 1}))) == []
+        manifest = pod(container({name: 1}, securityContext={"privileged": True}))
+        assert "GPU022" in broken(manifest), f"{name} is no GPU"
+    assert vendor.devices or vendor.unjudged
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [(name, name != "tpu.google.com") for vendor in VENDORS for name in vendor.classes],
+)
+def test_classes_of_vendors_are_of_gpus_but_for_tpus(name: str, counts: bool) -> None:
+    assert of_gpus(name, Context()) is counts
 
 
 @pytest.mark.parametrize("name", ["amd.com/cpx_nps4", "amd.com/spx_nps1"])

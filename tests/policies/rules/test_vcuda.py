@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
-from gpu_rules.rules import RULES, UNKNOWN, Severity
+from gpu_rules.kube.gpu_resources import BY_CLASS, HAMI_CORES, HAMI_MEMORY
+from gpu_rules.rules import RULES, UNKNOWN, Context, Severity, evaluate
 from tests.policies.rules.cases import (
     CONTEXT,
     CORE,
@@ -124,6 +124,27 @@ def test_a_pod_for_another_platform_stops_a_preview() -> None:
     assert RULES["GPU015"].severity is Severity.MANDATORY
 
 
+@pytest.mark.promise("Rules about one product are off unless the settings say that it is used.")
+@pytest.mark.parametrize(
+    ("rule", "limits", "platform", "resource"),
+    [
+        ("GPU005", {CORE: 150}, "gpu-manager", CORE),
+        ("GPU006", {CORE: 50}, "gpu-manager", MEMORY),
+        ("GPU080", {GPU: 1, HAMI_MEMORY: "3Gi"}, "hami", HAMI_CORES),
+    ],
+)
+def test_rules_about_a_product_are_off_unless_it_is_used(
+    rule: str, limits: Any, platform: str, resource: str
+) -> None:
+    def is_found(context: Context) -> bool:
+        return rule in {each.rule.id for each in evaluate(pod(container(limits)), context)}
+
+    assert not is_found(Context())
+    assert not is_found(Context(platform="gpu-operator"))
+    assert is_found(Context(platform=platform))
+    assert is_found(Context(resource_names=frozenset({resource})))
+
+
 @pytest.mark.parametrize(
     ("platform", "limits", "known", "refused"),
     [
@@ -149,6 +170,19 @@ def test_a_pod_for_another_platform_stops_a_preview() -> None:
         ("device-plugin", {GPU: 1, HAMI_MEMORY: 3000}, (), True),
         ("gpu-operator", {GPU: 1, HAMI_CORES: 30}, (), True),
         ("of one's own", {GPU: 1, CORE: 100}, (), False),
+        ("device-plugin", {"amd.com/gpu": 1}, (), True),
+        ("device-plugin", {"amd.com/gpu": 1}, ("amd.com/gpu",), False),
+        ("device-plugin", {"gpu.intel.com/i915": 1}, (), True),
+        ("device-plugin", {"aliyun.com/gpu-mem": 1}, (), True),
+        ("device-plugin", {"volcano.sh/vgpu-number": 1}, (), True),
+        ("device-plugin", {"nvidia.com/pgpu": 1}, (), True),
+        ("gpu-operator", {"nvidia.com/pgpu": 1}, (), False),
+        ("device-plugin", {"nvidia.com/mig-1g.10gb": 1}, (), False),
+        ("dra", {"nvidia.com/mig-1g.10gb": 1}, (), True),
+        ("device-plugin", {f"{BY_CLASS}gpu.nvidia.com": 1}, (), True),
+        ("device-plugin", {f"{BY_CLASS}gpu.nvidia.com": 1}, ("gpu.nvidia.com",), False),
+        ("dra", {f"{BY_CLASS}gpu.nvidia.com": 1}, (), False),
+        ("device-plugin", {"google.com/tpu": 1}, (), False),
     ],
 )
 def test_what_a_platform_advertises(platform: Any, limits: Any, known: Any, refused: bool) -> None:

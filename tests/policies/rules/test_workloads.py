@@ -22,6 +22,7 @@ from tests.policies.rules.cases import (
     paths,
     pod,
     resource,
+    spec,
     workload,
 )
 from tests.policies.rules.messages import judge
@@ -40,6 +41,107 @@ JOBS: list[tuple[str, Any, list[str]]] = [
     ("eleven tries", workload("Job", gpus(), **SECONDS, backoffLimit=11), ["spec.backoffLimit"]),
     ("unknown tries", workload("Job", gpus(), **SECONDS, backoffLimit=UNKNOWN), []),
 ]
+
+
+def job(api: str, kind: str, job_spec: Any) -> Any:
+    """Return a job of another program."""
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": "train"}, "spec": job_spec}
+
+
+TEMPLATE = {"spec": spec(gpus())}
+VOLCANO, KUBEFLOW, ARGO = "batch.volcano.sh/v1alpha1", "kubeflow.org/v1", "argoproj.io/v1alpha1"
+
+
+def torch(policy: Any, **fields: Any) -> Any:
+    replicas = {"Worker": {"replicas": 2, "template": TEMPLATE}}
+    return job(
+        KUBEFLOW, "PyTorchJob", {"pytorchReplicaSpecs": replicas, "runPolicy": policy, **fields}
+    )
+
+
+def ray(**fields: Any) -> Any:
+    workers = {"workerGroupSpecs": [{"replicas": 1, "template": TEMPLATE}]}
+    return job("ray.io/v1", "RayJob", {"rayClusterSpec": workers, **fields})
+
+
+def job_set(inner: Any, **fields: Any) -> Any:
+    jobs = [{"name": "a", "template": {"spec": {"template": TEMPLATE, **inner}}}]
+    return job("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs, **fields})
+
+
+def argo(template: Any = None, **fields: Any) -> Any:
+    step = {"name": "a", "container": gpus(), **(template or {})}
+    return job(ARGO, "Workflow", {"templates": [step], **fields})
+
+
+def volcano(task: Any, **fields: Any) -> Any:
+    return job(VOLCANO, "Job", {"tasks": [{"template": TEMPLATE, **task}], **fields})
+
+
+OTHER_JOBS: list[tuple[str, Any, list[str]]] = [
+    ("Kubeflow", torch({}), ["spec.runPolicy.activeDeadlineSeconds"]),
+    ("Kubeflow, ended", torch(SECONDS), []),
+    ("Kubeflow, tries", torch({**SECONDS, "backoffLimit": 100}), ["spec.runPolicy.backoffLimit"]),
+    ("Kubeflow before runPolicy", torch({}, **SECONDS, backoffLimit=11), ["spec.backoffLimit"]),
+    ("Ray", ray(), ["spec.activeDeadlineSeconds"]),
+    ("Ray, ended", ray(**SECONDS), []),
+    ("Ray, tries", ray(**SECONDS, backoffLimit=11), ["spec.backoffLimit"]),
+    (
+        "JobSet",
+        job_set({}),
+        ["spec.replicatedJobs[0].template.spec.template.spec.activeDeadlineSeconds"],
+    ),
+    ("JobSet, ended", job_set(SECONDS), []),
+    (
+        "JobSet, tries",
+        job_set({**SECONDS, "backoffLimit": 11}),
+        ["spec.replicatedJobs[0].template.spec.backoffLimit"],
+    ),
+    (
+        "JobSet, starts",
+        job_set(SECONDS, failurePolicy={"maxRestarts": 11}),
+        ["spec.failurePolicy.maxRestarts"],
+    ),
+    ("Volcano", volcano({}), ["spec.tasks[0].template.spec.activeDeadlineSeconds"]),
+    (
+        "Volcano, tries",
+        volcano({"template": {"spec": {**spec(gpus()), **SECONDS}}}, maxRetry=100),
+        ["spec.maxRetry"],
+    ),
+    ("Volcano, ten", volcano({"template": {"spec": {**spec(gpus()), **SECONDS}}}, maxRetry=10), []),
+    ("Argo", argo(), ["spec.activeDeadlineSeconds"]),
+    ("Argo, ended", argo(**SECONDS), []),
+    ("Argo, a step that ends", argo(SECONDS), []),
+    (
+        "Argo, tries",
+        argo({**SECONDS, "retryStrategy": {"limit": "11"}}),
+        ["spec.templates[0].retryStrategy.limit"],
+    ),
+    ("Argo, few", argo({**SECONDS, "retryStrategy": {"limit": "10"}}), []),
+    (
+        "a server",
+        job(
+            "leaderworkerset.x-k8s.io/v1",
+            "LeaderWorkerSet",
+            {"leaderWorkerTemplate": {"workerTemplate": TEMPLATE}},
+        ),
+        [],
+    ),
+]
+
+
+def test_a_deadline_that_all_pods_of_a_job_lack_is_found_once() -> None:
+    replicas = {role: {"template": TEMPLATE} for role in ("Launcher", "Worker")}
+    found = judge(job(KUBEFLOW, "MPIJob", {"mpiReplicaSpecs": replicas}), CONTEXT)
+    paths_found = [each.path for each in found if each.rule.id == "GPU048"]
+    assert paths_found == ["spec.runPolicy.activeDeadlineSeconds"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"), [r[1:] for r in OTHER_JOBS], ids=[r[0] for r in OTHER_JOBS]
+)
+def test_jobs_of_other_programs_end(manifest: Any, wanted: list[str]) -> None:
+    assert paths("GPU048", manifest) == wanted
 
 
 @pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in JOBS], ids=[r[0] for r in JOBS])

@@ -15,12 +15,17 @@ from urllib.parse import quote
 
 from ...rules import RULES, Rule, Severity
 from ...rules.links import link
+from ...rules.registry import GROUPS
 from ..files import STDIN_NAME
 from ..problem import Problem, Unjudged
 from ..report import VIOLATIONS, Report
 from ..result import Found
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_HIGH, _MEDIUM = "8.0", "5.0"
+"""Severities of the levels high (7.0 to 8.9) and medium (4.0 to 6.9): GitHub's documentation, SARIF
+support for code scanning, reportingDescriptor object.
+"""
 _LEVELS = {Severity.MANDATORY: "error", Severity.ADVISORY: "warning"}
 
 
@@ -56,7 +61,17 @@ def _rule(rule: Rule) -> dict[str, Any]:
         "fullDescription": {"text": rule.why},
         "help": {"text": f"{rule.why}\n\nSource: {rule.source}."},
         "defaultConfiguration": {"level": _LEVELS.get(rule.severity, "none")},
+        "properties": _properties(rule),
     }
+
+
+def _properties(rule: Rule) -> dict[str, Any]:
+    """Return tags, and a severity for the rules that keep pods apart, which code scanning shows."""
+    group = GROUPS.get(rule.id, "own")
+    if group != "isolation":
+        return {"tags": [group]}
+    severity = _HIGH if rule.severity is Severity.MANDATORY else _MEDIUM
+    return {"tags": [group, "security"], "security-severity": severity}
 
 
 def _result(violation: Found, index: int) -> dict[str, Any]:

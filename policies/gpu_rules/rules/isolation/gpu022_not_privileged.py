@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
 from ...context import Context, Severity
 from .. import cel
-from ..each import each_container
+from ..agents import only_watches
+from ..each import each_pod, named
 from ..example import POD, Example, edited
 from ..gpus import gpus_of
-from ..pod_spec import Container
+from ..pod_spec import Container, Pod
 from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
@@ -38,7 +40,14 @@ def _may_use_gpus(subject: Subject, context: Context) -> bool:
     return subject.is_workload(context) and gpus_of(subject, context).may_have
 
 
-def _not_privileged(container: Container, _: Context) -> Iterator[Finding]:
+def _check_privileged(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    is_agent = only_watches(subject, context)
+    for container in pod.containers:
+        for finding in named(container, _not_privileged(container)):
+            yield replace(finding, is_opinion=finding.is_opinion or is_agent)
+
+
+def _not_privileged(container: Container) -> Iterator[Finding]:
     yield from privileged(container, "requests GPUs", "false")
     added = sequence(at(container.spec, "securityContext", "capabilities", "add"))
     for index, capability in enumerate(added):
@@ -57,8 +66,9 @@ RULE = Rule(
     id="GPU022",
     title="A pod that requests GPUs has no privileged containers",
     severity=Severity.MANDATORY,
-    check=each_container(_not_privileged, when=_may_use_gpus),
-    opinions="capabilities that give no files, memory or devices of others, such as NET_ADMIN",
+    check=each_pod(_check_privileged, when=_may_use_gpus),
+    opinions="capabilities that give no files, memory or devices of others, such as NET_ADMIN, and "
+    "for DaemonSets that only see the GPUs of other claims (adminAccess)",
     why="A privileged container sees every device of the node, whatever it requests. A "
     "container with a capability such as SYS_ADMIN, SYS_MODULE or SYS_PTRACE can get the devices "
     "by the kernel or by another process. So containers may add only the capabilities of the Pod "

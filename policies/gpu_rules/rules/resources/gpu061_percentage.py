@@ -10,7 +10,7 @@ from .. import cel
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 
@@ -36,6 +36,7 @@ RULE = Rule(
     "100; without the webhook, HAMi's scheduler treats it as 100.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go validateMemoryPercentage, "
     "GenerateResourceRequests",
+    needs=frozenset({Need.HAMI}),
 )
 
 TWIN = pods(
@@ -49,4 +50,5 @@ TWIN = pods(
 EXAMPLE = Example.edited(
     edited(POD, ("nvidia.com/gpu: 1", "nvidia.com/gpu: 1, nvidia.com/gpumem-percentage: 50")),
     ("nvidia.com/gpumem-percentage: 50", "nvidia.com/gpumem-percentage: 150"),
+    settings={"platform": "hami"},
 )

@@ -11,7 +11,7 @@ from .. import cel
 from ..each import each_container
 from ..example import Example, pod
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 
@@ -41,6 +41,7 @@ RULE = Rule(
     why="HAMi's gpucores are hundredths of a GPU, so more than 100 fit no device. gpumem is a "
     "number of MiB: for HAMi, 3Gi is 3,221,225,472 MiB, which it treats as no request.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go GenerateResourceRequests, Fit",
+    needs=frozenset({Need.HAMI}),
 )
 
 TWIN = pods(
@@ -54,4 +55,5 @@ TWIN = pods(
 EXAMPLE = Example.edited(
     pod(limits="nvidia.com/gpu: 1, nvidia.com/gpucores: 50, nvidia.com/gpumem: 3000"),
     ("nvidia.com/gpucores: 50, nvidia.com/gpumem: 3000", "nvidia.com/gpumem: 3Gi"),
+    settings={"platform": "hami"},
 )

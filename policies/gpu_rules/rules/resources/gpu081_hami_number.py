@@ -11,7 +11,7 @@ from .. import cel
 from ..each import each_container
 from ..example import Example, pod
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 
@@ -39,6 +39,7 @@ RULE = Rule(
     "that no manifest, no configured maximum and no quota shows it.",
     source="Project-HAMi HAMi 4707fb02 pkg/device/nvidia/device.go mutateContainerResource",
     whole=True,
+    needs=frozenset({Need.HAMI}),
 )
 
 TWIN = pods(
@@ -52,4 +53,5 @@ TWIN = pods(
 EXAMPLE = Example.edited(
     pod(limits="nvidia.com/gpu: 1, nvidia.com/gpucores: 50"),
     ("nvidia.com/gpu: 1, ", ""),
+    settings={"platform": "hami"},
 )

@@ -10,7 +10,7 @@ from .. import cel
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -44,6 +44,7 @@ RULE = Rule(
     "one GPU or several whole GPUs. The API server and the scheduler accept 150, and then "
     "the kubelet ends the pod with UnexpectedAdmissionError.",
     source=_ALLOCATOR,
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 TWIN = pods(

@@ -10,7 +10,7 @@ from .. import cel
 from ..each import each_container
 from ..example import POD, Example, edited
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -43,6 +43,7 @@ RULE = Rule(
     "error.",
     source="tkestack gpu-manager pkg/server/vmemory.go Allocate",
     whole=True,
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 TWIN = pods(

@@ -11,7 +11,7 @@ from .. import cel
 from ..each import STARTING, each_container
 from ..example import Example, pod
 from ..pod_spec import Container
-from ..rule import Finding, Rule
+from ..rule import Finding, Need, Rule
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -37,6 +37,7 @@ RULE = Rule(
     why="gpu-manager searches only the pod's app containers. An init container or sidecar that "
     "requests vcuda resources fails with `candidate pod not found`.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go Allocate",
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 TWIN = pods(

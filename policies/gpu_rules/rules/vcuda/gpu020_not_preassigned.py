@@ -9,7 +9,7 @@ from ..each import each_pod
 from ..example import POD, Example, edited
 from ..observed import SYSTEM_ANNOTATIONS
 from ..pod_spec import Pod
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Need, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
 from ..twin import pods
 from ..unknown import mapping
@@ -34,6 +34,7 @@ RULE = Rule(
     why="gpu-admission rejects a pod that already has its annotations: `had been predicated`. A "
     "copy of a running pod has them.",
     source="tkestack gpu-admission pkg/predicate/gpu_predicate.go",
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 TWIN = pods(

@@ -10,7 +10,7 @@ from .. import cel
 from ..each import each_pod
 from ..example import POD, Example
 from ..pod_spec import Pod
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Need, Rule, Subject
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -39,6 +39,7 @@ RULE = Rule(
     why="NVIDIA's device plugin and gpu-manager assign the same devices /dev/nvidiaN, and "
     "neither knows what the other has assigned.",
     source="tkestack gpu-manager pkg/services/allocator; NVIDIA k8s-device-plugin internal/rm",
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 _NVIDIA = cel.asks_for('n.startsWith("nvidia.com/")')
@@ -55,4 +56,5 @@ TWIN = pods(
 EXAMPLE = Example.edited(
     POD,
     ("nvidia.com/gpu: 1", "nvidia.com/gpu: 1, tencent.com/vcuda-core: 100"),
+    settings={"resourceNames": ["tencent.com/vcuda-core"]},
 )

@@ -10,7 +10,7 @@ from .. import cel
 from ..each import each_pod
 from ..example import Example, edited, pod
 from ..pod_spec import Pod
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Need, Rule, Subject
 from ..signs import TENCENT_ANNOTATIONS
 from ..twin import pods
 from ..unknown import UNKNOWN, at, text
@@ -37,6 +37,7 @@ RULE = Rule(
     check=each_pod(_limit_annotation),
     why="Annotations are text; the API server rejects a bare number.",
     source="tkestack gpu-manager README, pkg/types/types.go VCoreLimitAnnotation",
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 _LIMIT_KEY = cel.text("tencent.com/vcuda-core-limit")

@@ -12,7 +12,7 @@ from ..example import POD, Example, edited
 from ..placement.room import CORES
 from ..pod_spec import Container, Pod
 from ..pools import candidate_pools
-from ..rule import Finding, Rule, Subject
+from ..rule import Finding, Need, Rule, Subject
 from ..signs import NAMES
 from ..twin import pods
 from .asked import (
@@ -62,6 +62,7 @@ RULE = Rule(
     "bytes.",
     source="tkestack gpu-manager pkg/services/allocator/nvidia/allocator.go allocateOne, "
     "pkg/types/types.go MemoryBlockSize",
+    needs=frozenset({Need.GPU_MANAGER}),
 )
 
 _POOL_BLOCKS = 'variables.facts[p + ".blocks"]'

@@ -1,56 +1,106 @@
-"""Rule GPU048: a GPU Job should have a deadline and few retries."""
+"""Rule GPU048: a GPU job should have a deadline and few retries."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
 
 from ...context import Context, Severity
 from .. import cel
-from ..each import each_object, each_pod
+from ..each import each_pod
 from ..example import Example
 from ..pod_request import requests_gpus
 from ..pod_spec import Pod
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
-from ..unknown import at, number
+from ..unknown import at, number, sequence
 
-_JOBS = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}
-
-_MOST_RETRIES = 10
+_MOST_RETRIES: Final = 10
+_OF_ITS_POD: Final = ""
+"""Place of a deadline that only the pods of a job can have."""
+_PLACES: Final[Mapping[tuple[str, str], str]] = {
+    ("batch", "Job"): "spec",
+    ("batch", "CronJob"): "spec.jobTemplate.spec",
+    # volcano-sh/apis pkg/apis/batch/v1alpha1 JobSpec has no deadline.
+    ("batch.volcano.sh", "Job"): _OF_ITS_POD,
+    # kubeflow/training-operator pkg/apis/kubeflow.org/v1 RunPolicy, of all its kinds of jobs.
+    **{
+        ("kubeflow.org", f"{kind}Job"): "spec.runPolicy"
+        for kind in ("JAX", "MPI", "MX", "Paddle", "PyTorch", "TF", "XGBoost")
+    },
+    # ray-project/kuberay ray-operator/apis/ray/v1 RayJobSpec.
+    ("ray.io", "RayJob"): "spec",
+    # kubernetes-sigs/jobset api/jobset/v1alpha2: the jobs in it have the deadline.
+    ("jobset.x-k8s.io", "JobSet"): _OF_ITS_POD,
+    # argoproj/argo-workflows pkg/apis/workflow/v1alpha1 WorkflowSpec and Template.
+    ("argoproj.io", "Workflow"): "spec",
+    ("argoproj.io", "CronWorkflow"): "spec.workflowSpec",
+}
+"""Where the deadline of a job stands, by group and kind. A LeaderWorkerSet has none: it serves."""
+_DEADLINES: Final = (("activeDeadlineSeconds",), ("runPolicy", "activeDeadlineSeconds"))
+_RETRIES: Final = (
+    *(("backoffLimit",), ("runPolicy", "backoffLimit"), ("maxRetry",)),
+    *(("retryStrategy", "limit"), ("failurePolicy", "maxRestarts")),
+)
+"""Fields of the mappings around a pod: Kubernetes, Kubeflow, Volcano, Argo Workflows, JobSet."""
+_STEP: Final = re.compile(r"([^.\[]+)|\[([0-9]+)]")
 
 
 def _check_deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    place = _JOBS[subject.kind]
-    if pod.copies is not None or not requests_gpus(subject, context):
+    place = _PLACES.get((subject.group_version.rpartition("/")[0], subject.kind))
+    if place is None or not requests_gpus(subject, context):
         return
-    job = at(subject.manifest, *place)
-    key = "activeDeadlineSeconds"
-    if at(job, key) is None and pod.spec.get(key) is None:
+    around = list(_around(subject.manifest, pod.spec_path))
+    deadlines = (at(value, *field) for _, value in around for field in _DEADLINES)
+    if all(deadline is None for deadline in (*deadlines, pod.spec.get("activeDeadlineSeconds"))):
         yield Finding(
-            path=".".join((*place, key)),
+            path=f"{place or pod.spec_path}.activeDeadlineSeconds",
             found="none",
             wanted="a number of seconds",
             cure="Set a deadline: without it, a process that hangs occupies its GPUs until "
             "somebody ends it.",
         )
-    retries = number(at(job, "backoffLimit"))
-    if retries is not None and retries > _MOST_RETRIES:
-        yield Finding(
-            path=".".join((*place, "backoffLimit")),
-            found=str(retries),
-            wanted=f"at most {_MOST_RETRIES}",
-            cure="Lower it (default: 6): a failing program occupies its GPUs again for each retry.",
+    for path, value in around:
+        for field in _RETRIES:
+            retries = _count(at(value, *field))
+            if retries is not None and retries > _MOST_RETRIES:
+                yield Finding(
+                    path=".".join((path, *field)),
+                    found=str(retries),
+                    wanted=f"at most {_MOST_RETRIES}",
+                    cure="Lower it: a failing program occupies its GPUs again for each retry.",
+                )
+
+
+def _around(manifest: Mapping[str, object], path: str) -> Iterator[tuple[str, object]]:
+    """Yield each value on the way to a path in a manifest, with its path, the outermost first."""
+    value: object = manifest
+    for step in _STEP.finditer(path):
+        value = (
+            at(value, step[1]) if step[1] else dict(enumerate(sequence(value))).get(int(step[2]))
         )
+        yield path[: step.end()], value
+
+
+def _count(value: object) -> int | float | None:
+    """Return a number of retries, which Argo Workflows also takes as text."""
+    return int(value) if isinstance(value, str) and value.isdigit() else number(value)
 
 
 RULE = Rule(
     id="GPU048",
-    title="A GPU Job has a deadline and few retries",
+    title="A GPU job has a deadline and few retries",
     severity=Severity.ADVISORY,
-    check=each_object(each_pod(_check_deadline), *_JOBS),
-    why="A Job without activeDeadlineSeconds occupies its GPUs for as long as its process "
-    "hangs. With a high backoffLimit, it occupies them again after every failure.",
-    source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice",
+    check=each_pod(_check_deadline),
+    why="A job without activeDeadlineSeconds occupies its GPUs for as long as its process "
+    "hangs. With a high backoffLimit, it occupies them again after every failure. The rule reads "
+    "Jobs and CronJobs, and the jobs of Volcano, Kubeflow, Ray, JobSet and Argo Workflows. A "
+    "LeaderWorkerSet serves, so it has no end.",
+    source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice; "
+    "volcano-sh/apis pkg/apis/batch/v1alpha1; kubeflow/training-operator pkg/apis/kubeflow.org/v1; "
+    "ray-project/kuberay ray-operator/apis/ray/v1; kubernetes-sigs/jobset api/jobset/v1alpha2; "
+    "argoproj/argo-workflows pkg/apis/workflow/v1alpha1",
     whole=True,
 )
 

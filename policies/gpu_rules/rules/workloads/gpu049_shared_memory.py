@@ -135,10 +135,11 @@ _DEVICE_COUNT = f"{cel.device_names('c')}.map(n, {cel.requested('c', 'n')}).sum(
 # Training jobs also mount the node's /dev/shm as a host path. Its size is half of the node's
 # memory, so it counts as a memory volume.
 _FITS = (
-    "(!has(v.emptyDir.sizeLimit) || !isQuantity(string(v.emptyDir.sizeLimit)) || "
-    f"({cel.size('string(v.emptyDir.sizeLimit)')} >= {cel.size(cel.text(_LEAST))} && "
+    "(!has(dyn(v.emptyDir).sizeLimit) || !isQuantity(string(dyn(v.emptyDir).sizeLimit)) || "
+    f"({cel.size('string(dyn(v.emptyDir).sizeLimit)')} >= {cel.size(cel.text(_LEAST))} && "
     f'!("memory" in {cel.LIMITS} && '
-    f"""{cel.size("string(v.emptyDir.sizeLimit)")} > {cel.size(f'{cel.LIMITS}["memory"]')})))"""
+    f"{cel.size('string(dyn(v.emptyDir).sizeLimit)')} > "
+    f"""{cel.size(f'{cel.LIMITS}["memory"]')})))"""
 )
 _MEMORY_VOLUMES = (
     f'variables.volumes.filter(v, (v.?emptyDir.?medium.orValue("") == "Memory" && {_FITS}) || '
@@ -154,7 +155,7 @@ _SIGN = Sign(
     f'{cel.LIMITS}[{cel.text(GPU)}] != "1" && !('
     f'c.?volumeMounts{cel.OR_LIST}.exists(m, m.mountPath == "/dev/shm" && '
     f'{VOLUMES}.exists(v, v.name == m.name && v.?emptyDir.?medium.orValue("") == "Memory" && '
-    "!has(v.emptyDir.sizeLimit))))",
+    "!has(dyn(v.emptyDir).sizeLimit))))",
     On.GPU_CONTAINER,
 )
 

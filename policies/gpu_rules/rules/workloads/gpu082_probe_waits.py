@@ -22,8 +22,9 @@ _DEFAULTS: Final = {"initialDelaySeconds": 0, "periodSeconds": 10, "failureThres
 
 
 def _check_servers(subject: Subject, context: Context) -> Iterator[Finding]:
-    # A notebook of Kubeflow serves its page at once and loads no model before.
-    if subject.kind != "Notebook":
+    # A notebook of Kubeflow serves its page at once and loads no model before. A DaemonSet is an
+    # agent of the nodes, such as an exporter of metrics, and no server of a model.
+    if subject.kind not in ("Notebook", "DaemonSet"):
         yield from _CHECK(subject, context)
 
 
@@ -67,7 +68,8 @@ _SECONDS = (
 _SIGN = Sign("has(c.livenessProbe) && !has(c.startupProbe)", On.GPU_CONTAINER)
 
 TWIN = pods(
-    cel.each_container(
+    'dyn(object).kind == "DaemonSet" ? [] : '
+    + cel.each_container(
         f"has(c.livenessProbe) && !has(c.startupProbe) && {_SECONDS} < {_LEAST}",
         '"a liveness probe that leaves no time to load a model"',
         "variables.gpuContainers",
