@@ -55,13 +55,23 @@ WAITS = ("tell",)
 """Functions that print what a run waits for or has done: nobody has to act."""
 STAGED = ("failure",)
 """Methods whose arguments are stage, found and cure."""
-UNNAMED = ("AssertionError", "NotImplementedError", "TypeError", "LookupError", "EOFError")
+UNNAMED = (
+    "AssertionError",
+    "AttributeError",
+    "NotImplementedError",
+    "TypeError",
+    "LookupError",
+    "EOFError",
+)
 """Exceptions that no user sees, because a caller handles them or they are faults of the program."""
 OPEN = "…"
 OUTSIDE_FAILS = frozenset({"fail_act", "fail_file", "fail_host"})
 """Functions of the scripts whose cures are acts on the host."""
 _COMMAND = r"\$\((?:[^()]|\([^()]*\))*\)"
-_FAIL = re.compile(rf'^[^#\n]*?\b(fail(?:_\w+)?) "((?:[^"\\$]|\\.|\$(?!\()|{_COMMAND})*)"', re.M)
+_NAME = r"\$\{[^}]*\}"
+_FAIL = re.compile(
+    rf'^[^#\n]*?\b(fail(?:_\w+)?) "((?:[^"\\$]|\\.|{_NAME}|\$(?![({{])|{_COMMAND})*)"', re.M
+)
 HEAD = """\
 # Error texts
 

@@ -18,7 +18,7 @@ import pulumi_policy.policy as sdk
 from pulumi_policy import PolicyConfigSchema
 from pulumi_policy.secret import Secret, _DictSecretsProxy, _ListSecretsProxy
 
-from .faults import ConfigError
+from .faults import ConfigError, PartError
 from .parameters import PROPERTIES, RULE_FOLDER, context_by
 from .rules import Context
 from .rules.discovery import RuleError
@@ -138,4 +138,4 @@ def _stack_context(document: str) -> Context:
     try:
         return _readers[0](document)
     except ConfigError as error:
-        raise ValueError(f"{STACK_KEY} cannot be used:\n{error}") from None
+        raise PartError(f"{STACK_KEY} cannot be used:\n{error}") from None

@@ -640,7 +640,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         ValueError: The object has more than `MOST_KEYS` keys.
     """
     if len(pairs) > MOST_KEYS:
-        raise ValueError(f"an object with {len(pairs)} keys; wanted at most {MOST_KEYS}")
+        raise PartError(f"an object with {len(pairs)} keys; wanted at most {MOST_KEYS}")
     return dict(pairs)
 
 

@@ -49,5 +49,5 @@ def download(request: urllib.request.Request, seconds: float, most: int) -> byte
             if len(content) > most:
                 raise PartError(f"more than {most} bytes")
             if time.monotonic() > latest:
-                raise TimeoutError(f"no end in {LONGEST:.0f} s")
+                raise PartError(f"no end in {LONGEST:.0f} s")
     return bytes(content)
