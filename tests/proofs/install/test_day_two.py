@@ -251,7 +251,7 @@ def host_files(root: Path) -> dict[str, bytes]:
 def test_the_backups_of_a_host_come_back_and_its_files_are_restored(
     site: Site, tmp_path: Path
 ) -> None:
-    """Also runs the verbs for hosts: host-keys, probe-key, forget, and those of previews in CI."""
+    """Also runs the verbs host-keys and forget, and those of previews in CI."""
     (port,) = free_ports(1)
     file = site.folder / "Pulumi.hosted.yaml"
     unknown = HOSTED.format(port=port)
