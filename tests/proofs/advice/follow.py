@@ -82,7 +82,7 @@ def edits(document: Any, fault: Fault) -> Iterator[Any]:
     for alternative in re.split(r", or (?:also )?| or (?=move |write |remove |add )", first):
         for choice in _choices(alternative.strip()):
             edited = copy.deepcopy(document)
-            if _edit(edited, fault.location, choice, fault.found.strip(chr(34))):
+            if _performed(edited, fault.location, choice, fault.found.strip(chr(34))):
                 yield edited
 
 
@@ -91,6 +91,14 @@ def _choices(cure: str) -> list[str]:
     if re.match(r"write true or false\b", cure):
         return ["write true", "write false"]
     return [cure]
+
+
+def _performed(document: Any, at: Location, cure: str, found: Any) -> bool:
+    """Perform one instruction; return False if its form is unknown, as with words for a value."""
+    try:
+        return _edit(document, at, cure, found)
+    except yaml.YAMLError:
+        return False
 
 
 def _edit(document: Any, at: Location, cure: str, found: Any) -> bool:
