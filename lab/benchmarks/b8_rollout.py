@@ -29,6 +29,7 @@ from gpu_cluster.desired.rollout import (
 from gpu_cluster.kubernetes.api import Client, ClusterError, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.loading.loader import load
+from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.rollout.rollout import RolloutRun
 from gpu_cluster.rollout.waves import in_waves
 from gpu_cluster.settings.hosts.host import Role
@@ -169,7 +170,7 @@ async def pods(client: Client, names: list[str]) -> None:
 async def watch(client: Client, seen: list[int]) -> None:
     """Append the current number of unschedulable nodes to `seen`, four times a second."""
     while True:
-        nodes = await client.list("nodes")
+        nodes = await list_nodes(client)
         seen.append(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
         await asyncio.sleep(0.25)
 

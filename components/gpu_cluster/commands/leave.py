@@ -33,6 +33,7 @@ from gpu_cluster.desired.pool import DesiredScheduling
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.rollout import DesiredMigLayouts
 from gpu_cluster.kubernetes.api import connect
+from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.platforms.base import RUNTIME_CLASS
 from gpu_cluster.platforms.requests import Expected, HelmRelease
 from gpu_cluster.settings.nodes.node_range import expand
@@ -115,7 +116,7 @@ async def require_ready(context: str, handed_over: Handed) -> None:
         FaultError: An interrupted run left a change of a node unfinished.
     """
     async with connect(context) as client:
-        if faults := leave.unready(await client.list("nodes"), handed_over):
+        if faults := leave.unready(await list_nodes(client), handed_over):
             raise FaultError(*faults)
 
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused
+from gpu_cluster.nodes.gpu_holders import FINISHED
 from gpu_cluster.nodes.inspect import CORDONED
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable, shortened
@@ -60,7 +61,7 @@ def to_evict(pods: list[Json]) -> list[Json]:
     return [
         pod
         for pod in pods
-        if pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        if pod.get("status", {}).get("phase") not in FINISHED
         and "kubernetes.io/config.mirror" not in pod["metadata"].get("annotations", {})
         and (owner_of(pod) or {}).get("kind") != "DaemonSet"
     ]

@@ -20,6 +20,7 @@ from gpu_rules.printable import printable, shortened
 T = TypeVar("T")
 
 FINISHED = ("Succeeded", "Failed")
+"""Phases of a pod whose containers have all ended (Kubernetes API, PodStatus, `phase`)."""
 SINGLE = 20
 """Maximum number of nodes whose pods are listed by one request per node.
 

@@ -20,7 +20,7 @@ from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.kubernetes.api import APPLY, Client, ClusterError, Json, Refused, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.nodes import applied, startup_taint
-from gpu_cluster.nodes.inspect import managed_by, node_name, pool_members
+from gpu_cluster.nodes.inspect import list_nodes, managed_by, node_name, pool_members
 from gpu_cluster.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from gpu_cluster.program import main
 from gpu_rules.faults import Fault
@@ -201,7 +201,7 @@ async def apply(pool: PoolScheduling) -> Json:
     """
     manager = pool.manager
     async with connect(pool.context) as client:
-        nodes = await client.list("nodes")
+        nodes = await list_nodes(client)
         members = pool_members(nodes, pool)
         names = {node["metadata"]["name"] for node in members}
         nodes_to_release = [
@@ -211,7 +211,7 @@ async def apply(pool: PoolScheduling) -> Json:
             # Set taints before labels, because pods may be scheduled as soon as the labels exist.
             fresh = [n for n in members if not managed_by(n, manager)]
             await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
-            members = pool_members(await client.list("nodes"), pool) if fresh else members
+            members = pool_members(await list_nodes(client), pool) if fresh else members
         changed = await gather(lambda node: _settle_node(client, node, pool), members)
         await gather(lambda node: _let_go(client, node, pool), nodes_to_release)
     return {"nodes": len(members), "changed": sum(changed), "released": len(nodes_to_release)}
@@ -235,7 +235,7 @@ async def release(pool: PoolScheduling) -> Json:
     Nodes in maintenance are not changed.
     """
     async with connect(pool.context) as client:
-        ours = _nodes_of_manager(await client.list("nodes"), pool)
+        ours = _nodes_of_manager(await list_nodes(client), pool)
         await gather(lambda node: _let_go(client, node, pool), ours)
     return {"released": len(ours)}
 

@@ -21,6 +21,7 @@ from gpu_cluster.desired.pool import Members
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused, connect
 from gpu_cluster.kubernetes.labels import LABELS
 from gpu_cluster.kubernetes.managers import OWNER
+from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.platforms.validate_cluster import shared_namespace, taken_namespace
 from gpu_cluster.release import runtime_class
 from gpu_cluster.release.helm_record import decode_release, secrets_of, settle
@@ -166,7 +167,7 @@ def _pool_node_names(nodes: Sequence[Json], pools: Sequence[Members]) -> set[str
 
 async def _others_gone(client: Client, name: str, other_platforms: Others) -> None:
     """Wait until other platforms' pods are gone; two platforms would allocate a GPU twice."""
-    nodes = _pool_node_names(await client.list("nodes"), other_platforms.pools)
+    nodes = _pool_node_names(await list_nodes(client), other_platforms.pools)
     await _own_servers_gone(client, other_platforms.selectors, nodes)
 
     async def left() -> list[str]:

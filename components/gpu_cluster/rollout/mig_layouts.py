@@ -18,7 +18,7 @@ from gpu_cluster.kubernetes.api import APPLY, Client, ClusterError, Json, connec
 from gpu_cluster.kubernetes.gather import CONCURRENCY
 from gpu_cluster.kubernetes.resources import MIG_LABEL, MIG_STATE
 from gpu_cluster.nodes import drain
-from gpu_cluster.nodes.inspect import pool_members
+from gpu_cluster.nodes.inspect import list_nodes, pool_members
 from gpu_cluster.program import main
 from gpu_cluster.rollout import mig_targets
 from gpu_cluster.rollout.inspect import left_alone, views
@@ -213,7 +213,7 @@ class MigLayoutsRun:
 
     async def validate(self, name: str) -> None:
         """Run a CUDA kernel on each GPU, if the cluster has what validation pods need."""
-        nodes = await self.client.list("nodes")
+        nodes = await list_nodes(self.client)
         for pool in self.request.pools:
             if name not in {node["metadata"]["name"] for node in pool_members(nodes, pool)}:
                 continue
@@ -232,7 +232,7 @@ async def apply(request: MigLayoutsRequest) -> Json:
     """
     rollout = request.rollout
     async with connect(rollout.context) as client:
-        nodes = await client.list("nodes")
+        nodes = await list_nodes(client)
         differing = mig_targets.differences(nodes, request.layouts)
         node_views = await views(client, list(differing), rollout.consent) if differing else {}
         left_alone = {name: view.left for name, view in node_views.items() if view.left}

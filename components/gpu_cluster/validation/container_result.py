@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.nodes.gpu_holders import FINISHED
 from gpu_cluster.validation.pod import CONTAINER, SHARE
 from gpu_rules.printable import printable
 
@@ -62,7 +63,7 @@ def statuses(pod: Json) -> list[Json]:
 
 def has_ended(pod: Json) -> bool:
     """Return whether all validation containers have ended; ignore injected sidecars."""
-    if pod["status"].get("phase") in ("Succeeded", "Failed"):
+    if pod["status"].get("phase") in FINISHED:
         return True
     ours = [
         container for container in pod["spec"]["containers"] if _OURS.fullmatch(container["name"])

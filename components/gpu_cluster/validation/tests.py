@@ -18,7 +18,7 @@ from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused, conn
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.nodes import gpu_holders
 from gpu_cluster.nodes.causes.cause import SHOWN
-from gpu_cluster.nodes.inspect import pool_members, with_devices
+from gpu_cluster.nodes.inspect import list_nodes, pool_members, with_devices
 from gpu_cluster.nodes.record import now
 from gpu_cluster.program import main
 from gpu_cluster.requests import previous
@@ -117,7 +117,7 @@ class Trial:
             pod = await self.client.find(f"{self._pods}/{self._pod}")
             if pod is None or pod["metadata"].get("deletionTimestamp"):
                 return self._skipped("its pod was removed: something more important came")
-            if pod["status"].get("phase") in ("Succeeded", "Failed"):
+            if pod["status"].get("phase") in gpu_holders.FINISHED:
                 return await self._judge(pod)
             self.waits = waiting.reason(pod, measurement.CONTAINER)
             await asyncio.sleep(INTERVAL)
@@ -193,7 +193,7 @@ async def _report_waits(
 async def _run_test(client: Client, request: Measuring, test: MeasuredTest) -> list[Outcome]:
     """Run one test on all selected nodes in parallel; each node has its own GPUs."""
     nodes = await with_devices(
-        client, await client.list("nodes"), [pool.resources for pool in request.pools]
+        client, await list_nodes(client), [pool.resources for pool in request.pools]
     )
     trials = [
         Trial(client, request, test, pool, node)

@@ -20,7 +20,7 @@ from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.nodes import applied, record, startup_taint
 from gpu_cluster.nodes.causes.read import refused_jobs
-from gpu_cluster.nodes.inspect import pool_members, shortfall, with_devices
+from gpu_cluster.nodes.inspect import list_nodes, pool_members, shortfall, with_devices
 from gpu_cluster.program import main
 from gpu_cluster.validation import xid
 from gpu_cluster.validation.job import JOBS, ObservedJob, job_name, observed
@@ -73,7 +73,7 @@ class _Run:
     async def nodes(self) -> list[Json]:
         """Return the pool's nodes as they are now."""
         nodes = await with_devices(
-            self.client, await self.client.list("nodes"), [self.pool.resources]
+            self.client, await list_nodes(self.client), [self.pool.resources]
         )
         return pool_members(nodes, self.pool)
 
@@ -268,7 +268,7 @@ async def _forget_others(
     Args:
         stays: Function that returns whether a node keeps its record.
     """
-    for node in await client.list("nodes"):
+    for node in await list_nodes(client):
         validation = record.decode(node)
         if validation is None or validation.manager != pool.manager or stays(node):
             continue

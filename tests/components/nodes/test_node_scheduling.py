@@ -71,9 +71,9 @@ class Fake:
                 if not kept and not any(key in other.get(part, {}) for other in others):
                     del self.node["metadata"][part.removeprefix("f:")][name]
 
-    async def list(self, url: str) -> list[Json]:
+    async def pages(self, url: str) -> AsyncIterator[list[Json]]:
         assert url == "nodes"
-        return [copy.deepcopy(self.node)]
+        yield [copy.deepcopy(self.node)]
 
     def _apply(self, metadata: Json, manager: str, force: str) -> None:
         fields = self.node["metadata"]["managedFields"]

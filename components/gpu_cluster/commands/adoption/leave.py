@@ -18,7 +18,7 @@ from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.labels import LABELS, MANAGER
 from gpu_cluster.nodes import record, startup_taint
 from gpu_cluster.nodes.applied import every
-from gpu_cluster.nodes.inspect import CORDONED
+from gpu_cluster.nodes.inspect import CORDONED, list_nodes
 from gpu_cluster.platforms.requests import Expected, HelmRelease
 from gpu_cluster.release.helm_record import MERGE, NOTED, secrets_of
 from gpu_cluster.release.objects import Kinds
@@ -117,7 +117,7 @@ async def leave_nodes(client: Client, handed: Handed) -> list[str]:
         ClusterError: The API server refused a change, or other clients changed a node at each
         attempt.
     """
-    nodes = [node for node in await client.list("nodes") if is_handed(node, handed)]
+    nodes = [node for node in await list_nodes(client) if is_handed(node, handed)]
 
     async def leave(node: Json) -> str:
         name = str(node["metadata"]["name"])
