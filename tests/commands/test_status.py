@@ -17,6 +17,7 @@ from gpu_cluster.inspection.extent import EXTENT
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE
 from gpu_cluster.validation import xid
 from tests.components.change.world import World, base, desired_of
+from tests.fixtures.kubeconfigs import kubeconfig
 
 
 def document(world: World, declared: dict[str, Any] | None = None, *missing: str) -> Document:
@@ -154,14 +155,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u"}}],
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    (tmp_path / "kubeconfig").write_text(kubeconfig(f"http://127.0.0.1:{port}", context="here"))
     declared = {**base(), "kubernetes": {"context": "here"}}
     file = tmp_path / "Pulumi.here.yaml"
     file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": declared}}))

@@ -11,7 +11,6 @@ from typing import Any
 
 import pulumi
 import pytest
-import yaml
 
 from gpu_cluster import hooks
 from gpu_cluster.cluster import GpuCluster, GpuClusterArgs, GpuDevicePlugin, GpuValidation
@@ -27,6 +26,7 @@ from gpu_cluster.settings.hosts.driver import DriverSettings
 from gpu_cluster.settings.nodes.pool import Pool
 from gpu_cluster.settings.valid_sections import ValidSections
 from gpu_rules.faults import Fault
+from tests.fixtures import kubeconfigs
 from tests.fixtures.clusters import cluster
 from tests.mocks import Recorded, Recorder, declare, without_secrets
 
@@ -36,15 +36,7 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 
 def kubeconfig(context: str = "test", token: str = CANARY) -> str:
     """Return a kubeconfig with one context."""
-    return yaml.safe_dump(
-        {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": context, "context": {"cluster": "c", "user": "u"}}],
-        }
-    )
+    return kubeconfigs.kubeconfig(context=context, token=token)
 
 
 def build(

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,12 +24,13 @@ from gpu_cluster_lab.toolchain.pins import PINS
 from gpu_cluster_lab.toolchain.progress import Steps
 from gpu_cluster_lab.toolchain.releases import Asset, Downloads, ReleaseError, asset, published
 from gpu_cluster_lab.toolchain.resolve import Toolchain
+from tests.fixtures.http_servers import QuietHandler
 
 LINUX = Platform("linux", "amd64")
 BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"
 
 
-class Files(BaseHTTPRequestHandler):
+class Files(QuietHandler):
     """HTTP handler that serves the server's `files`.
 
     For names in `short` and `stuck` it sends only half of the content. For a name in `stuck` it
@@ -51,9 +52,6 @@ class Files(BaseHTTPRequestHandler):
         if self.path in server.stuck:
             self.wfile.flush()
             server.let_go.wait(30)
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Discard the HTTP server's access log."""
 
 
 class FileServer(ThreadingHTTPServer):

@@ -13,15 +13,16 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import jsonschema
+
+from tests.fixtures.http_servers import QuietHandler, running
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}
@@ -333,7 +334,7 @@ def _checked(
 def served(fake: Fake) -> Iterator[Fake]:
     """Serve the fake forge on loopback while the context is open."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def _do(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             content = self.rfile.read(length)
@@ -352,15 +353,5 @@ def served(fake: Fake) -> Iterator[Fake]:
 
         do_GET = do_POST = do_PATCH = do_PUT = do_DELETE = _do
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Print nothing, because the server would log each request."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        fake.address = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield fake
-        finally:
-            server.shutdown()
-            thread.join()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as fake.address:
+        yield fake

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from gpu_cluster.platforms.needed import registries
 from gpu_rules.faults import ConfigError
 from tests.fixtures import charts
 from tests.fixtures.documents import document
+from tests.fixtures.http_servers import QuietHandler, running
 from tests.fixtures.platforms import deployed
 from tests.fixtures.probed import Machine
 
@@ -32,7 +32,7 @@ LIMIT = 20
 CHART = "nvidia-device-plugin"
 
 
-class _Repository(BaseHTTPRequestHandler):
+class _Repository(QuietHandler):
     """Fake chart repository and OCI registry; other paths return 404.
 
     `/v2/private/` requires a login, `/v2/public/` a token for everybody, as registries do
@@ -65,20 +65,12 @@ class _Repository(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content or b"")
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Repository)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join(LIMIT)
-    server.server_close()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), _Repository)) as address:
+        yield address
 
 
 def why(place: str, version: str = "0.20.0", **more: Any) -> str:

@@ -32,6 +32,7 @@ from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_rules.faults import FaultError
 from tests.fixtures.documents import document
+from tests.fixtures.kubeconfigs import kubeconfig
 
 LIMIT = 60
 """Seconds after which an expected result counts as missing."""
@@ -121,15 +122,7 @@ def unanswered(silent: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     (tmp_path / "chart").mkdir()
     (tmp_path / "chart" / "nvidia-device-plugin").mkdir()
-    contexts = [{"name": "here", "context": {"cluster": "c", "user": "u"}}]
-    kubeconfig = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "contexts": contexts,
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{silent}"}}],
-        "users": [{"name": "u", "user": {"token": "t"}}],
-    }
-    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+    (tmp_path / "kubeconfig").write_text(kubeconfig(f"http://127.0.0.1:{silent}", context="here"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
     host = {
         "name": "gpu-1",

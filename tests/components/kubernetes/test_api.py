@@ -6,20 +6,20 @@ import asyncio
 import contextlib
 import gzip
 import json
-import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
-from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
+from http.server import HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
 import httpx
 import pytest
-import yaml
 
 from gpu_cluster.kubernetes import api
 from gpu_cluster.kubernetes.api import RETRIES, ClusterError
 from tests.fixtures.api import client
+from tests.fixtures.http_servers import QuietHandler, running
+from tests.fixtures.kubeconfigs import kubeconfig
 
 
 class Server:
@@ -143,7 +143,7 @@ def test_a_hostile_api_server_is_named_and_not_obeyed(
         asyncio.run(client(answer).list("pods"))
 
 
-class Trickle(BaseHTTPRequestHandler):
+class Trickle(QuietHandler):
     """API server that sends a response byte by byte, without an end."""
 
     def do_GET(self) -> None:
@@ -154,27 +154,19 @@ class Trickle(BaseHTTPRequestHandler):
                 self.wfile.write(b" ")
                 time.sleep(0.01)
 
-    def log_message(self, *_: object) -> None:
-        """Print nothing, because the server would log each request."""
-
 
 def test_a_response_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api, "LONGEST", 0.2)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Trickle) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
 
-        async def ask_once() -> None:
-            address = f"http://127.0.0.1:{server.server_port}"
-            async with httpx.AsyncClient(base_url=address, trust_env=False) as session:
-                await api.Client(session, SimpleNamespace(tls_server_name=None)).list("pods")
+    async def ask_once(address: str) -> None:
+        async with httpx.AsyncClient(base_url=address, trust_env=False) as session:
+            await api.Client(session, SimpleNamespace(tls_server_name=None)).list("pods")
 
-        try:
-            with pytest.raises(ClusterError, match=r"no response .*no end in 0 s"):
-                asyncio.run(ask_once())
-        finally:
-            server.shutdown()
-            thread.join()
+    with (
+        running(ThreadingHTTPServer(("127.0.0.1", 0), Trickle)) as address,
+        pytest.raises(ClusterError, match=r"no response .*no end in 0 s"),
+    ):
+        asyncio.run(ask_once(address))
 
 
 def test_a_page_that_is_too_large_is_read_in_smaller_pages(
@@ -267,7 +259,7 @@ def test_a_write_that_may_have_been_carried_out_is_not_repeated(method: str) -> 
     assert server.asked == 1
 
 
-class NewServer(BaseHTTPRequestHandler):
+class NewServer(QuietHandler):
     """API server of a Kubernetes version that the library kr8s doesn't know."""
 
     def do_GET(self) -> None:
@@ -275,37 +267,17 @@ class NewServer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(json.dumps({"gitVersion": "v1.99.0"}).encode())
 
-    def log_message(self, *_: object) -> None:
-        """Print nothing, because the server would log each request."""
-
 
 def test_a_kubernetes_that_came_after_the_client_is_no_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """kr8s warns about Kubernetes versions that it doesn't know; a warning fails this test."""
-    server = HTTPServer(("127.0.0.1", 0), NewServer)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "new",
-        "clusters": [
-            {"name": "new", "cluster": {"server": f"http://127.0.0.1:{server.server_port}"}}
-        ],
-        "users": [{"name": "new", "user": {"token": "t"}}],
-        "contexts": [{"name": "new", "context": {"cluster": "new", "user": "new"}}],
-    }
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
 
     async def connected() -> None:
         async with api.connect("new"):
             pass
 
-    try:
+    with running(HTTPServer(("127.0.0.1", 0), NewServer)) as address:
+        (tmp_path / "config").write_text(kubeconfig(address, context="new"))
         asyncio.run(connected())
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from gpu_rules.check.document import Source
 from gpu_rules.check.ignored import IgnoredPaths
 from gpu_rules.check.problem import Unjudged
 from gpu_rules.check.tool import NotRendered
+from tests.fixtures.http_servers import QuietHandler, running
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 PATCH = "apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: x}\npath: URL\n"
@@ -26,22 +26,15 @@ def service() -> Iterator[tuple[str, list[str]]]:
     """Yield the address of a server on loopback, and the paths of the requests that it got."""
     seen: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             seen.append(self.path)
             self.send_response(200)
             self.end_headers()
             self.wfile.write(POD.encode())
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing, because the server would log each request."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/iam.yaml", seen
-        server.shutdown()
-        thread.join()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as address:
+        yield f"{address}/iam.yaml", seen
 
 
 REMOTE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {

@@ -6,11 +6,10 @@ import asyncio
 import gzip
 import hashlib
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -25,6 +24,7 @@ from gpu_cluster.charts.availability import WantedChart
 from gpu_cluster.settings.chart_source import ChartSource
 from gpu_cluster.settings.charts import ChartsSettings
 from tests.fixtures import charts
+from tests.fixtures.http_servers import QuietHandler, running
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
 ARCHIVE = charts.packed(CHART, charts.files(CHART, VERSION))
@@ -56,7 +56,7 @@ class Repository:
         moved: dict[str, str] = {}
         self.files, self.moved = files, moved
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_GET(self) -> None:
                 content = files.get(self.path)
                 self.send_response(302 if self.path in moved else 404 if content is None else 200)
@@ -64,9 +64,6 @@ class Repository:
                     self.send_header("Location", moved[self.path])
                 self.end_headers()
                 self.wfile.write(content or b"")
-
-            def log_message(self, *_: object) -> None:
-                pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         scheme = "http"
@@ -93,12 +90,8 @@ class Repository:
 
 @contextmanager
 def serving(made: Repository) -> Iterator[Repository]:
-    thread = threading.Thread(target=made.server.serve_forever, daemon=True)
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join(LIMIT)
-    made.server.server_close()
+    with running(made.server):
+        yield made
 
 
 @pytest.fixture

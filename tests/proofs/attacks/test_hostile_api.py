@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event
 from typing import Any
 
 import pytest
@@ -24,6 +24,8 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes import api
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_rules.faults import FaultError
+from tests.fixtures.http_servers import QuietHandler, running
+from tests.fixtures.kubeconfigs import kubeconfig
 
 ROOT = Path(__file__).resolve().parents[3]
 CONTEXT = "stolen"
@@ -66,7 +68,7 @@ ANSWERS: dict[str, tuple[Callable[[BaseHTTPRequestHandler], None], str]] = {
 def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
     """Serve one answer to all requests but that of the version; yield the address."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_GET(self) -> None:
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
@@ -79,20 +81,13 @@ def serving(answer: Callable[[BaseHTTPRequestHandler], None]) -> Iterator[str]:
 
         do_POST = do_GET
 
-        def log_message(self, *_: object) -> None:
-            pass
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.pause = Event()  # type: ignore[attr-defined]
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.pause.set()  # type: ignore[attr-defined]
-        server.shutdown()
-        thread.join()
-        server.server_close()
+    with running(server) as address:
+        try:
+            yield address
+        finally:
+            server.pause.set()  # type: ignore[attr-defined]
 
 
 def _status(own: stack.Stack) -> None:
@@ -142,13 +137,7 @@ def test_a_stolen_api_server_is_named_by_each_command(
     own = stack.Stack("lab")
     own.file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": SETTINGS}}))
     with serving(answer) as address:
-        kubeconfig = {
-            "clusters": [{"name": "c", "cluster": {"server": address}}],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-            "contexts": [{"name": CONTEXT, "context": {"cluster": "c", "user": "u"}}],
-            "current-context": CONTEXT,
-        }
-        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig))
+        (tmp_path / "kubeconfig").write_text(kubeconfig(address, context=CONTEXT))
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
         with pytest.raises(FaultError) as caught:
             COMMANDS[name](own)

@@ -13,15 +13,15 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from gpu_cluster.commands import images
 from gpu_cluster.platforms.needed import Image
+from tests.fixtures.http_servers import QuietHandler, running
 
 pytestmark = pytest.mark.full
 
@@ -63,7 +63,7 @@ class Registry:
     def served(self) -> Iterator[None]:
         held = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
@@ -118,19 +118,10 @@ class Registry:
                 self.rfile.readline()
                 return parts
 
-            def log_message(self, format: str, *args: object) -> None:
-                """Discard the HTTP server's access log."""
-
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
+        with running(server):
             yield
-        finally:
-            server.shutdown()
-            server.server_close()
-            thread.join()
 
 
 class Signer:

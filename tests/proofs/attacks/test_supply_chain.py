@@ -8,10 +8,8 @@ import os
 import re
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +20,7 @@ from gpu_cluster_lab.toolchain.pins import PINS
 from gpu_cluster_lab.toolchain.releases import Downloads, ReleaseError, asset
 from gpu_cluster_lab.toolchain.sums import SUMS
 from maintenance import audit, sbom, secret_scan
+from tests.fixtures.http_servers import QuietHandler, running
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -170,7 +169,7 @@ def test_licence_and_security_policy_are_there() -> None:
     assert json.loads((ROOT / "renovate.json").read_text())["extends"]
 
 
-class Origin(BaseHTTPRequestHandler):
+class Origin(QuietHandler):
     """A compromised download server serves a harmful file and a checksum list that matches it.
 
     The pinned checksum must reject the file.
@@ -186,27 +185,19 @@ class Origin(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Discard the HTTP server's access log."""
-
 
 def test_an_origin_that_changes_file_and_list_is_refused(tmp_path: Path) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Origin) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            base = f"http://127.0.0.1:{server.server_port}"
-            platform = Platform("linux", "amd64")
-            item = asset(PINS["actionlint"], platform, {"github": base, "kubernetes": base})
-            assert item is not None
-            assert item.file_name in SUMS
-            listed = hashlib.sha256(Origin.body).hexdigest() + f"  {item.file_name}\n"
-            with pytest.raises(ReleaseError, match=f"wanted {SUMS[item.file_name]}: refused"):
-                Downloads().fetch(item, listed, tmp_path / "tool")
-            assert not (tmp_path / "tool").exists()
-            # Without the pinned checksum, the manipulated download would be accepted.
-            Downloads(pinned={}).fetch(item, listed, tmp_path / "tool")
-        finally:
-            server.shutdown()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Origin)) as base:
+        platform = Platform("linux", "amd64")
+        item = asset(PINS["actionlint"], platform, {"github": base, "kubernetes": base})
+        assert item is not None
+        assert item.file_name in SUMS
+        listed = hashlib.sha256(Origin.body).hexdigest() + f"  {item.file_name}\n"
+        with pytest.raises(ReleaseError, match=f"wanted {SUMS[item.file_name]}: refused"):
+            Downloads().fetch(item, listed, tmp_path / "tool")
+        assert not (tmp_path / "tool").exists()
+        # Without the pinned checksum, the manipulated download would be accepted.
+        Downloads(pinned={}).fetch(item, listed, tmp_path / "tool")
 
 
 def test_every_pinned_sum_is_of_a_download_that_is_used() -> None:

@@ -12,15 +12,16 @@ import base64
 import binascii
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import PurePosixPath
 from typing import Any
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from tests.fixtures.http_servers import QuietHandler, running
 
 PREFIX = "vault:v1:"
 NONCE = 12
@@ -69,7 +70,7 @@ def vault(keys: dict[str, set[str]]) -> Iterator[str]:
     """
     transit = Transit(keys)
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         def do_PUT(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             try:
@@ -89,12 +90,5 @@ def vault(keys: dict[str, set[str]]) -> Iterator[str]:
             self.end_headers()
             self.wfile.write(text)
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Discard the HTTP server's access log."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as address:
+        yield address

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -26,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from gpu_cluster.commands.utilization import GROUP, METRIC, YOUNGEST
 from gpu_cluster_lab.simulator.control_plane import ControlPlane
 from tests.commands.metrics import VERSIONS, Json, values
+from tests.fixtures.http_servers import QuietHandler
 from tests.proofs.e2e.project import Project
 
 NAME = "metrics-adapter"
@@ -83,7 +84,7 @@ class Adapter(ThreadingHTTPServer):
         return values(version, own, f"{measured:%Y-%m-%dT%H:%M:%SZ}")
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     server: Adapter
     protocol_version = "HTTP/1.1"
 
@@ -98,9 +99,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Print nothing."""
 
 
 def _write_certificate(path: Path, name: str) -> str:

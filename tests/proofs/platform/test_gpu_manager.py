@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from gpu_cluster.platforms.gpu_manager import values as chart
 from gpu_cluster_lab import toolchain
 from gpu_rules.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from tests.components.platforms.gpu_manager.pods import pod
+from tests.fixtures.http_servers import QuietHandler, running
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform import ways
 
@@ -34,7 +34,7 @@ class Extender(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Answer)
 
 
-class _Answer(BaseHTTPRequestHandler):
+class _Answer(QuietHandler):
     server: Extender
 
     def do_POST(self) -> None:
@@ -47,19 +47,12 @@ class _Answer(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, *_: object) -> None:
-        pass
-
 
 @pytest.fixture
 def extender() -> Iterator[Extender]:
     server = Extender()
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join(LIMIT)
-    server.server_close()
+    with running(server):
+        yield server
 
 
 @pytest.mark.full
