@@ -11,6 +11,7 @@ import pytest
 
 from gpu_cluster.commands.files import copy_project
 from gpu_cluster_lab import toolchain
+from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,15 +93,7 @@ def test_each_line_of_help_is_a_command_when_it_is_pasted() -> None:
             if [[ $line == "make "* ]]; then eval "$line" || { echo "$line"; exit 1; }; fi
         done < <(command make --no-print-directory help)
     """
-    done = subprocess.run(
-        ["bash", "-uc", script],
-        cwd=ROOT,
-        env=person(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_program(["bash", "-uc", script], cwd=ROOT, env=person(), timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -117,15 +110,7 @@ def test_the_line_that_help_prints_for_a_shell_works_there(tmp_path: Path) -> No
         eval "$line"
         test -n "$PULUMI_BACKEND_URL" && command -v pulumi
     """
-    done = subprocess.run(
-        ["bash", "-euc", script],
-        cwd=project,
-        env=person(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = run_program(["bash", "-euc", script], cwd=project, env=person(), timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith('eval "$(make env)"\n')
     assert str(toolchain.cache_dir()) in done.stdout.splitlines()[-1]

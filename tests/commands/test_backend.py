@@ -19,6 +19,7 @@ from gpu_cluster.commands.backend import heal, is_readable, recorded_names
 from gpu_cluster.commands.failure import errors_of
 from gpu_cluster.commands.lock import holders
 from gpu_rules.faults import FaultError
+from tests.fixtures.programs import run_program
 
 STACK = "dev"
 PROGRAM = """\
@@ -59,14 +60,11 @@ class Site:
         return self.backend / "locks" / "organization" / "gpu-cluster" / STACK
 
     def pulumi(self, *arguments: str, value: str = "1") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        return run_program(
             ["pulumi", *arguments, "--stack", STACK, "--non-interactive", "--color", "never"],
             cwd=self.folder,
             env={**self.environment, "TEST_VALUE": value},
-            capture_output=True,
-            text=True,
             timeout=300,
-            check=False,
         )
 
     def up(self, value: str = "1") -> subprocess.CompletedProcess[str]:

@@ -18,6 +18,7 @@ import pytest
 from gpu_cluster.commands import command_line
 from gpu_cluster.commands.command_line import read
 from gpu_cluster.commands.verbs import BY_NAME, VERBS, Verb
+from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("pulumi", "pydantic", "pydantic_core", "grpc", "rich", "yaml", "click")
@@ -29,13 +30,10 @@ VALUES = ("x'y", 'a "b" c', "$(id)`id`$HOME", "läb 集群", "--x", " ", "a\nb",
 def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `gpu-cluster` in a process of its own, without variables of the user."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-    return subprocess.run(
+    return run_program(
         [sys.executable, "-m", "gpu_cluster.commands", *words],
         cwd=ROOT,
         env={**kept, "PYTHONUTF8": "1", **variables},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=120,
     )
 
@@ -162,10 +160,7 @@ def test_values_reach_a_verb_as_they_are(value: str) -> None:
         if "\n" in value and more:
             continue  # `make` takes no line break in a variable of its command line
         kept = {name: os.environ[name] for name in ("PATH", "HOME")}
-        done = subprocess.run(
-            [*make, *more], cwd=ROOT, env={**kept, **variables}, capture_output=True, text=True,
-            check=False, timeout=120,
-        )  # fmt: skip
+        done = run_program([*make, *more], cwd=ROOT, env={**kept, **variables}, timeout=120)
         assert done.stderr.splitlines()[0] == shown.splitlines()[0]
         assert done.stdout == ""
 
@@ -193,10 +188,12 @@ def test_the_completion_of_a_shell_names_verbs_options_and_stacks(
             complete -C 'gpu-cluster up --stack p'""",
         "zsh": f"zsh -n {script} && cat {script}",
     }[shell]
-    done = subprocess.run(
-        [program, "-c", asked], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
+    done = run_program(
+        [program, "-c", asked],
+        cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "TERM": "dumb", "COLUMNS": "200"},
-    )  # fmt: skip
+        timeout=120,
+    )
     words = done.stdout.replace("\r", " ").split()
     if shell == "zsh":
         # Its completion needs a terminal; by hand it completed all three.

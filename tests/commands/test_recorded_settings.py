@@ -14,6 +14,7 @@ from gpu_cluster.change.lines import StackFile
 from gpu_cluster.cluster import SETTINGS, GpuCluster
 from gpu_cluster.commands.preview import edits_since
 from tests.components.change.world import base
+from tests.fixtures.programs import run_program
 
 PROGRAM = f"""\
 import os
@@ -42,14 +43,11 @@ def test_a_failed_run_and_a_preview_keep_the_settings_of_the_last_that_succeeded
     def pulumi(*words: str, run: str = "true", gpus: int = 8) -> subprocess.CompletedProcess[str]:
         settings = {**base(), "gpus": gpus}
         given = {"TEST_RUN": run, "TEST_SETTINGS": recorded_settings(settings)}
-        return subprocess.run(
+        return run_program(
             ["pulumi", *words, "--stack", "dev", "--non-interactive"],
             cwd=tmp_path,
             env={**pulumi_env, **backend, **given},
-            capture_output=True,
-            text=True,
             timeout=300,
-            check=False,
         )
 
     def edited() -> list[tuple[str, str, str]]:

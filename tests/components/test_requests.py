@@ -23,6 +23,7 @@ from gpu_cluster.programs import PROGRAMS
 from gpu_cluster.requests import PREVIOUS, previous, read, write
 from gpu_rules.faults import FaultError
 from tests.fixtures.clusters import cluster
+from tests.fixtures.programs import run_program
 from tests.mocks import declare
 
 CANARY = "canary-of-a-key"
@@ -44,13 +45,8 @@ def calls_main(node: ast.AST) -> TypeGuard[ast.Call]:
 
 def started(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a program in a subprocess, as a Command does."""
-    return subprocess.run(
-        [sys.executable, "-m", "gpu_cluster.programs", *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
+    return run_program(
+        [sys.executable, "-m", "gpu_cluster.programs", *arguments], input=text, timeout=120
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.ci.machine import link_programs
+from tests.fixtures.programs import run_program
 
 SCRIPT = Path(__file__).parents[2] / "lab" / "seen" / "host_report.sh"
 UUID = "GPU-1b0a6ab4-5c0e-4a29-93d1-1a2b3c4d5e6f"
@@ -178,12 +179,8 @@ def test_nvidia_smi_is_not_run_without_a_loaded_driver(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="makes a mount namespace")
 def test_a_report_is_the_same_where_nothing_can_be_written(tmp_path: Path) -> None:
     held = SCRIPT.read_text()
-    done = subprocess.run(
-        ["unshare", "--mount", "sh", "-c", f"mount -o remount,bind,ro / && {held}"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_program(
+        ["unshare", "--mount", "sh", "-c", f"mount -o remount,bind,ro / && {held}"], timeout=120
     )
     if "permission denied" in done.stderr or "unshare" in done.stderr:
         pytest.skip(done.stderr)

@@ -17,6 +17,7 @@ from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.operation import command_line
 from gpu_cluster.programs import PROGRAMS
 from maintenance.constraints import constraints
+from tests.fixtures.programs import run_program
 from tests.fixtures.wheels import build, make_environment
 from tests.policies.check.samples import BAD
 
@@ -54,15 +55,12 @@ def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory)
 def run(folder: Path, *command: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:
     """Run a command with an empty home folder, without an activated environment."""
     path = os.pathsep.join(["/usr/local/bin", "/usr/bin", "/bin"])
-    return subprocess.run(
+    return run_program(
         command,
         cwd=folder,
         env={"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"},
         input=given,
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
 
 
@@ -143,12 +141,9 @@ def test_the_constraints_install_the_wheels_from_a_folder_without_a_network(
     others = constraints(())
     file.write_text(others)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    got = subprocess.run(
+    got = run_program(
         [*pip, "download", "--no-deps", "--require-hashes", "--dest", house, "-r", file],
-        capture_output=True,
-        text=True,
         timeout=600,
-        check=False,
     )
     if got.returncode:
         pytest.skip(f"no package index has the packages: {got.stderr[-300:]}")

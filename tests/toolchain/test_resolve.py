@@ -22,6 +22,7 @@ from gpu_cluster_lab.toolchain.pins import PINS, GoPackage
 from gpu_cluster_lab.toolchain.progress import Steps, clock, left
 from gpu_cluster_lab.toolchain.releases import Downloads
 from gpu_cluster_lab.toolchain.resolve import Toolchain
+from tests.fixtures.programs import run_program
 
 LINUX = Platform("linux", "amd64")
 NOWHERE = {"github": "http://127.0.0.1:1", "kubernetes": "http://127.0.0.1:1"}
@@ -116,15 +117,7 @@ def test_the_environment_puts_our_folder_first_and_names_this_python(chain: Tool
 
 def launch(path: Path, folder: Path, **values: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.defpath, **values}
-    return subprocess.run(
-        [str(path), "127.0.0.1:4"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
+    return run_program([str(path), "127.0.0.1:4"], cwd=folder, env=environment, timeout=30)
 
 
 def test_a_launcher_starts_the_plugin_of_the_environment_that_is_meant(

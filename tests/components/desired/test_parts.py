@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.operation import command_line
 from gpu_cluster_lab.simulator.hosts import host_public_key
+from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT: dict[str, Any] = {
@@ -85,14 +85,11 @@ def test_a_command_finds_its_program(make: Callable[[Path], None], tmp_path: Pat
     (tmp_path / "program").mkdir()
     (tmp_path / "home").mkdir()
     make(tmp_path / "program")
-    done = subprocess.run(
+    done = run_program(
         ["sh", "-c", command_line("none", "create")],
         cwd=tmp_path / "program",
         env={**os.environ, "PULUMI_HOME": str(tmp_path / "home"), "CDPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode != 0
     assert "No module named" not in done.stderr, done.stderr

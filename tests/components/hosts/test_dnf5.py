@@ -7,12 +7,12 @@ output. The scripts' arguments were also run with the real dnf 5 and with dnf 4.
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpu_cluster.hosts.script import FOLDER
+from tests.fixtures.programs import run_program
 
 LIBRARY = (
     "base", "files", "effects", "package_manager", "transactions", "holds", "module_streams"
@@ -70,18 +70,15 @@ def test_dnf_5_takes_the_words_of_each_transaction(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     shell = "".join((FOLDER / f"library/{part}.sh").read_text() for part in LIBRARY)
     asked = tmp_path / "asked"
-    done = subprocess.run(
+    done = run_program(
         ["sh", "-s"],
-        input=f"GC_PHASE=prepare GC_PACKAGE_LOCK_LIMIT=1\n{shell}{LINES}",
         env={
             "GPU_CLUSTER_ROOT": str(tmp_path),
             "PATH": f"{programs}:{os.environ['PATH']}",
             "ASKED": str(asked),
         },
-        capture_output=True,
-        text=True,
+        input=f"GC_PHASE=prepare GC_PACKAGE_LOCK_LIMIT=1\n{shell}{LINES}",
         timeout=60,
-        check=False,
     )
     assert done.stderr == ""
     assert done.stdout.splitlines() == [

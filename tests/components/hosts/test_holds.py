@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpu_cluster.hosts.script import FOLDER
+from tests.fixtures.programs import run_program
 
 PARTS = (
     *("library/base", "library/files", "library/effects", "library/expectations"),
@@ -21,14 +21,11 @@ def run(root: Path, phase: str, lines: str) -> str:
     (root / "run").mkdir(exist_ok=True)
     text = "".join((FOLDER / f"{part}.sh").read_text() for part in PARTS)
     begin = 'rm -rf "$scratch"; mkdir -p "$scratch" "$state"; manager=dnf step=x\n'
-    done = subprocess.run(
+    done = run_program(
         ["sh", "-eu", "-s"],
-        input=f"GC_PHASE={phase}\n{text}{begin}{lines}",
         env={"GPU_CLUSTER_ROOT": str(root), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        capture_output=True,
-        text=True,
+        input=f"GC_PHASE={phase}\n{text}{begin}{lines}",
         timeout=60,
-        check=False,
     )
     assert done.returncode == 0, done
     return done.stdout

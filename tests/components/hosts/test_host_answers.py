@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent import futures
@@ -17,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_cluster.hosts.script import FOLDER
+from tests.fixtures.programs import run_program
 
 SHELLS = [shell for shell in ("dash", "bash") if shutil.which(shell)]
 AWKS = [awk for awk in ("mawk", "gawk", "original-awk") if shutil.which(awk)]
@@ -81,14 +81,11 @@ def engine() -> Iterator[Callable[[dict[str, str] | None], Path]]:
 def run(lines: str, *, path: str | None = None, shell: str = "sh") -> tuple[int, str]:
     """Run shell lines after the shell libraries `json` and `cri`; return exit status and output."""
     library = "".join((FOLDER / f"library/{name}.sh").read_text() for name in ("json", "cri"))
-    done = subprocess.run(
+    done = run_program(
         [shutil.which(shell) or shell, "-s"],
-        input=library + lines,
         env={**os.environ, **({"PATH": path} if path else {})},
-        capture_output=True,
-        text=True,
+        input=library + lines,
         timeout=60,
-        check=False,
     )
     return done.returncode, done.stdout
 

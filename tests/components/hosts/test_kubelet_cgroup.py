@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from gpu_cluster.hosts.script import FOLDER
+from tests.fixtures.programs import run_program
 
 DEFAULT = "/var/lib/kubelet/config.yaml"
 SYSTEMCTL = "#!/bin/sh\necho MainPID=77\n"
@@ -26,14 +26,11 @@ def takes_cgroup_v1(root: Path, words: str, files: dict[str, str]) -> bool:
     (root / "bin/systemctl").chmod(0o755)
     parts = ("library/base", "library/json", "library/running", "library/kubelet")
     text = "".join((FOLDER / f"{part}.sh").read_text() for part in parts)
-    done = subprocess.run(
+    done = run_program(
         ["sh", "-s"],
-        input=f"GC_PHASE=prepare\n{text}takes_cgroup_v1 && echo yes || echo no\n",
         env={"GPU_CLUSTER_ROOT": str(root), "PATH": f"{root}/bin:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
+        input=f"GC_PHASE=prepare\n{text}takes_cgroup_v1 && echo yes || echo no\n",
         timeout=60,
-        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout == "yes\n"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.loading.warnings import warnings
 from gpu_cluster_lab import toolchain
 from gpu_rules.faults import ConfigError, InputError
+from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 BROKEN = sorted((Path(__file__).parent / "fixtures" / "stack_files").glob("*.yaml"))
@@ -166,13 +166,10 @@ def engines_reading(directory: Path, stack: str) -> Any:
     environment.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
 
     def run(*arguments: str) -> str:
-        done = subprocess.run(
+        done = run_program(
             [pulumi, *arguments, "--cwd", str(directory), "--non-interactive"],
             env=environment,
-            capture_output=True,
-            text=True,
             timeout=60,
-            check=False,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

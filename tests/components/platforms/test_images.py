@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from typing import Any
 
@@ -18,6 +17,7 @@ from gpu_cluster.platforms.needed import charts, images
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.registry import RegistrySettings
 from tests.fixtures.platforms import deployed
+from tests.fixtures.programs import run_program
 from tests.proofs.platform.chart_folders import ROOT
 from tests.resolved import platform_of
 
@@ -201,14 +201,11 @@ def test_a_chart_of_a_registry_is_pulled_without_a_repository() -> None:
 
 @pytest.mark.parametrize("stack", ["dev", "staging", "prod"])
 def test_make_images_prints_a_line_per_image(stack: str) -> None:
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-m", "gpu_cluster.commands", "images"],
         cwd=ROOT,
         env={"PATH": "/usr/bin:/bin", "STACK": stack},
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     pairs = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]

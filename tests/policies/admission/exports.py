@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from gpu_rules.rules import EXAMPLES, RULES, TWINS, Context, evaluate
 from gpu_rules.rules.exemptions import GRANT, PREFIX
 from gpu_rules.rules.registry import items
 from gpu_rules.rules.twin import NoTwin, Twin
+from tests.fixtures.programs import run_program
 
 Json = dict[str, Any]
 ENFORCE = Enforcement(ACTIONS["enforce"])
@@ -185,9 +185,7 @@ def _write(file: Path, objects: Sequence[Json]) -> None:
 
 
 def _run(command: Sequence[str], folder: Path) -> str:
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, timeout=LIMIT, check=False
-    )
+    done = run_program(command, cwd=folder, timeout=LIMIT)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
 
@@ -237,14 +235,7 @@ def verified(
         "tests": [{**test, "cases": judged}],
     }
     _write(folder / "suite.yaml", [suite])
-    done = subprocess.run(
-        [str(program), "verify", "suite.yaml", "-v"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        check=False,
-    )
+    done = run_program([str(program), "verify", "suite.yaml", "-v"], cwd=folder, timeout=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("--- PASS") == len(requests) + 1, done.stdout
 

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from lab.benchmarks.api_server import ApiServer, await_true, make_namespace
+from tests.fixtures.programs import run_program
 from tests.policies.admission.cluster import GPU, create
 
 PROGRAM = """
@@ -56,15 +57,12 @@ class Stack:
         self.run("stack", "init", "test")
 
     def run(self, *arguments: str) -> str:
-        done = subprocess.run(
+        done = run_program(
             ["pulumi", *arguments, "--non-interactive", "--color=never"],
             cwd=self.folder,
             env=self.env,
-            text=True,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             timeout=LIMIT,
-            check=False,
         )
         assert done.returncode == 0, done.stdout
         return done.stdout

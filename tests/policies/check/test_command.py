@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gpu_rules.rules import RULES
+from tests.fixtures.programs import run_program
 from tests.policies.check.running import ONLY, ROOT, check
 from tests.policies.check.samples import BAD, GOOD
 
@@ -164,14 +165,11 @@ def test_a_folder_without_manifests_is_no_error_and_the_summary_says_so(tmp_path
 
 
 def _piped(content: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_program(
         [sys.executable, "-m", "gpu_rules.check", *ONLY, *arguments],
         cwd=ROOT,
         input=content,
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.fixtures.programs import run_program
 from tests.policies.check.running import ROOT
 from tests.policies.check.samples import BAD, GOOD
 
@@ -22,7 +23,7 @@ INSTALLED = ("components", "policies", "pyproject.toml", ".pre-commit-hooks.yaml
 def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, with test settings for git and a separate pre-commit cache."""
     own = folder.parent / "home"
-    return subprocess.run(
+    return run_program(
         command,
         cwd=folder,
         env={
@@ -34,11 +35,8 @@ def _run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
             "GIT_COMMITTER_NAME": "test",
             "GIT_COMMITTER_EMAIL": "test@example.com",
         },
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         timeout=LIMIT,
-        check=False,
     )
 
 
@@ -51,13 +49,10 @@ def _repository(folder: Path) -> str:
 
 
 def test_the_hook_is_defined_as_pre_commit_wants_it() -> None:
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-m", "pre_commit", "validate-manifest", ".pre-commit-hooks.yaml"],
         cwd=ROOT,
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from gpu_rules.check.stream import decode, split
 from gpu_rules.check.template import is_manifest, is_template
 from gpu_rules.faults import InputError
 from gpu_rules.rules import Context, NodeTaint, PoolFacts
+from tests.fixtures.programs import run_program
 from tests.policies.check.malformed import FILES, MEBI
 from tests.policies.check.running import ROOT, check
 
@@ -73,13 +73,8 @@ def test_a_list_of_more_than_eight_mebibytes_is_judged_as_its_items_are(tmp_path
 def test_all_of_them_at_once_end_without_a_traceback(tmp_path: Path) -> None:
     for name, file in FILES.items():
         (tmp_path / f"{name}.yaml").write_bytes(file.content)
-    done = subprocess.run(
-        [sys.executable, "-m", "gpu_rules.check", str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_program(
+        [sys.executable, "-m", "gpu_rules.check", str(tmp_path)], cwd=ROOT, timeout=120
     )
     assert (done.returncode, done.stderr) == (2, "")
     for name, file in FILES.items():

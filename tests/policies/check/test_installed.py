@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.fixtures.programs import run_program
 from tests.policies.check.running import ROOT, copy, install
 from tests.policies.check.samples import GOOD
 
@@ -40,7 +40,7 @@ def test_an_installed_checker_reads_every_committed_stack_file(
     name = f"Pulumi.{stack}.yaml"
     (tmp_path / name).write_bytes((ROOT / name).read_bytes())
     (tmp_path / "pod.yaml").write_text(GOOD)
-    done = subprocess.run(
+    done = run_program(
         [
             sys.executable,
             "-c",
@@ -53,10 +53,7 @@ def test_an_installed_checker_reads_every_committed_stack_file(
             stack,
         ],
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
     # Only the stack file declares the taint of GPU nodes. GPU004, which reports a missing
     # toleration, proves that the stack file was read.

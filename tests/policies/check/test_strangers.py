@@ -19,6 +19,7 @@ import yaml
 
 from gpu_rules.command import VERSION
 from gpu_rules.rules import RULES
+from tests.fixtures.programs import run_program
 from tests.policies.check.running import ROOT, copy
 from tests.policies.check.samples import BAD, GOOD
 
@@ -38,14 +39,11 @@ def run(
     folder: Path, *command: str, env: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a command in a folder, in an environment in which Python can't import this project."""
-    return subprocess.run(
+    return run_program(
         command,
         cwd=folder,
         env={"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", **PIP, **(env or {})},
-        capture_output=True,
-        text=True,
         timeout=LIMIT,
-        check=False,
     )
 
 

@@ -30,6 +30,7 @@ from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_cluster_lab.simulator.control_plane import ControlPlane
 from gpu_cluster_lab.simulator.hosts import catalogue, namespaced, processes
 from gpu_cluster_lab.simulator.hosts.model import hosts_dir
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.attacks.canaries import Canaries, Watch, in_files, key_parts
 from tests.proofs.attacks.vault import vault
@@ -86,16 +87,13 @@ class Guarded:
 
     def pulumi(self, *arguments: str, text: str = "", fails: bool = False) -> str:
         """Run `pulumi` directly and return its output; `text` is sent to its standard input."""
-        done = subprocess.run(
+        done = run_program(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.project.root,
             env=self.project.shell_environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
             input=text,
-            text=True,
+            stderr=subprocess.STDOUT,
             timeout=LIMIT,
-            check=False,
         )
         assert (done.returncode != 0) == fails, done.stdout
         self.printed.append(done.stdout)

@@ -7,6 +7,7 @@ import stat
 import subprocess
 from pathlib import Path
 
+from tests.fixtures.programs import run_program
 from tests.toolchain.plugins.rig import LIMIT, ROOT
 
 SCRIPTS = next(ROOT.rglob("components/gpu_cluster/**/runfile.sh")).parent
@@ -17,14 +18,11 @@ def run(root: Path, text: str) -> subprocess.CompletedProcess[str]:
     """Run shell text with the common functions of the host scripts; the host's root is `root`."""
     parts = [(SCRIPTS / name).read_text() for name in ("base.sh", "runfile.sh")]
     program = "set -u\nGC_PHASE=prepare GC_LOCK_LIMIT=5\n" + "\n".join([*parts, text])
-    return subprocess.run(
+    return run_program(
         ["/bin/sh", "-s"],
-        input=program,
         env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "GPU_CLUSTER_ROOT": str(root)},
-        capture_output=True,
-        text=True,
+        input=program,
         timeout=LIMIT,
-        check=False,
     )
 
 

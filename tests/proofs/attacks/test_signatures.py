@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -22,6 +21,7 @@ import pytest
 from gpu_cluster.commands import images
 from gpu_cluster.platforms.needed import Image
 from tests.fixtures.http_servers import QuietHandler, running
+from tests.fixtures.programs import run_program
 
 pytestmark = pytest.mark.full
 
@@ -134,14 +134,8 @@ class Signer:
         self.environment = {**os.environ, "COSIGN_PASSWORD": "test", "HOME": str(folder)}
 
     def run(self, *arguments: str) -> None:
-        done = subprocess.run(
-            [self.program, *arguments],
-            cwd=self.folder,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
+        done = run_program(
+            [self.program, *arguments], cwd=self.folder, env=self.environment, timeout=LIMIT
         )
         assert done.returncode == 0, done.stderr
 

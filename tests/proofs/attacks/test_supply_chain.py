@@ -21,6 +21,7 @@ from gpu_cluster_lab.toolchain.releases import Downloads, ReleaseError, asset
 from gpu_cluster_lab.toolchain.sums import SUMS
 from maintenance import audit, sbom, secret_scan
 from tests.fixtures.http_servers import QuietHandler, running
+from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -276,13 +277,10 @@ def test_a_refused_signature_fails_the_command(tmp_path: Path) -> None:
     program = tmp_path / "cosign"
     program.write_text("#!/bin/sh\necho 'Error: no signatures found' >&2\nexit 10\n")
     program.chmod(0o755)
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-m", "gpu_cluster.commands", "images"],
         env={**os.environ, "PATH": f"{tmp_path}:/usr/bin:/bin", "STACK": "prod"},
-        capture_output=True,
-        text=True,
         timeout=120,
-        check=False,
     )
     assert done.returncode == 1
     assert "signatures NOT verified" in done.stderr

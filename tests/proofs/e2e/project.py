@@ -28,6 +28,7 @@ from gpu_cluster_lab.simulator import hosts as simulated_hosts
 from gpu_cluster_lab.simulator.hardware import write_hardware
 from gpu_cluster_lab.simulator.ports import free_ports
 from gpu_rules.faults import ConfigError
+from tests.fixtures.programs import run_program
 from tests.simulated import declared_hardware
 
 LIMIT = 900
@@ -151,16 +152,12 @@ class Project:
                 variables of the environment.
         """
         words, more = verb_words(name, environment)
-        return subprocess.run(
+        return run_program(
             [*self.around, "venv/bin/python", "-m", "gpu_cluster.commands", *words],
             cwd=self.root,
             env={**self.environment, **more},
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
             timeout=self.limit,
-            check=False,
         )
 
     def up(self) -> str:
@@ -185,16 +182,12 @@ class Project:
 
     def pulumi(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run `pulumi` directly, as a user types it."""
-        return subprocess.run(
+        return run_program(
             ["pulumi", *arguments, "--non-interactive", "--color", "never"],
             cwd=self.root,
             env={**self.shell_environment(), **environment},
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
             timeout=LIMIT,
-            check=False,
         )
 
     def kill_during(self, command: str, text: str) -> str:

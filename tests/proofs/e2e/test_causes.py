@@ -18,6 +18,7 @@ import yaml
 from gpu_cluster.inspection.bounds import LIMIT
 from gpu_cluster.inspection.extent import EXTENT
 from gpu_cluster_lab import toolchain
+from tests.fixtures.programs import run_program
 from tests.proofs.e2e.project import Project
 
 KUBECONFIG = """\
@@ -137,16 +138,12 @@ def plainly(project: Project, *arguments: str, **environment: str) -> tuple[int,
 
     Return its exit code and the lines of its diagnostics.
     """
-    done = subprocess.run(
+    done = run_program(
         ["bash", "-c", 'pulumi "$@" --non-interactive --color never', "bash", *arguments],
         cwd=project.root,
         env={**project.environment, **environment},
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
         timeout=project.limit,
-        check=False,
     )
     _, found, after = done.stdout.partition("\nDiagnostics:\n")
     lines = after.partition("\n\n")[0] if found else done.stdout
@@ -327,16 +324,12 @@ def test_a_failed_deployment_names_its_cause(project: Project, tmp_path: Path) -
 def step(
     project: Project, script: str, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_program(
         ["bash", "-e", "-c", script],
         cwd=project.root,
         env=environment,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
         timeout=project.limit,
-        check=False,
     )
 
 

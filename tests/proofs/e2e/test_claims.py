@@ -17,6 +17,7 @@ import pytest
 from gpu_cluster.change.document import Document
 from gpu_cluster.change.file import VARIABLE
 from gpu_cluster.loading.loader import load
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e import claims
 from tests.proofs.e2e.claims import Edit, Quantities
@@ -72,15 +73,11 @@ def previewed(project: Project, file: Path) -> tuple[Document, str]:
 
 def ran(project: Project) -> subprocess.CompletedProcess[str]:
     """Run `gpu-cluster up` with JSON=1; standard output has only its document."""
-    return subprocess.run(
+    return run_program(
         ["venv/bin/python", "-m", "gpu_cluster.commands", "up"],
         cwd=project.root,
         env={**project.environment, "JSON": "1"},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
         timeout=LIMIT,
-        check=False,
     )
 
 

@@ -9,13 +9,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gpu_cluster_lab import toolchain
+from tests.fixtures.programs import run_program
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Json, Project, figures
 from tests.proofs.e2e.reader import reading_user
@@ -47,10 +47,7 @@ def test_the_next_lines_work_when_they_are_pasted(project: Project) -> None:
     shell = {name: value for name, value in project.environment.items() if name != "STACK"}
     try:
         for line in lines:
-            pasted = subprocess.run(
-                ["bash", "-c", line], cwd=project.root, env=shell, capture_output=True, text=True,
-                stdin=subprocess.DEVNULL, timeout=300, check=False,
-            )  # fmt: skip
+            pasted = run_program(["bash", "-c", line], cwd=project.root, env=shell, timeout=300)
             assert pasted.returncode == 0, pasted.stdout + pasted.stderr
             named = project.stack if "pulumi" in line else "gpu-4" if "nodes" in line else ""
             assert named in pasted.stdout

@@ -16,6 +16,7 @@ import asyncssh
 import pytest
 
 from gpu_cluster.commands.probe_key import PLACE, authorized_line
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started
 
@@ -61,14 +62,11 @@ def run(command: str, **variables: str) -> Callable[[Project], Done]:
 
 def program(module: str, *arguments: str, **variables: str) -> Callable[[Project], Done]:
     """Return a case that runs a module of the project with arguments and variables."""
-    return lambda project: subprocess.run(
+    return lambda project: run_program(
         ["venv/bin/python", "-m", module, *arguments],
         cwd=project.root,
         env={**project.environment, **variables},
-        capture_output=True,
-        text=True,
         timeout=LIMIT,
-        check=False,
     )
 
 

@@ -23,6 +23,7 @@ from gpu_cluster.commands.utilization import GROUP, METRIC
 from gpu_cluster.hosts.observed.probe import probe
 from gpu_rules.kube.gpu_resources import GPU
 from tests.commands.metrics import VERSIONS
+from tests.fixtures.programs import run_program
 from tests.proofs.e2e.metrics_adapter import adapter
 from tests.proofs.e2e.project import LIMIT, Project, figures, verb_words
 from tests.proofs.e2e.reader import PLUGIN, RBAC, USER, reading_user
@@ -44,15 +45,11 @@ class Site:
     def run(self, command: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Run a verb with JSON=1; standard output has only its document."""
         words, variables = verb_words(command, more)
-        return subprocess.run(
+        return run_program(
             ["venv/bin/python", "-m", "gpu_cluster.commands", *words],
             cwd=self.project.root,
             env={**self.project.environment, **self.variables, "JSON": "1", **variables},
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
             timeout=LIMIT,
-            check=False,
         )
 
 

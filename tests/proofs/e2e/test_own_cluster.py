@@ -20,6 +20,7 @@ import yaml
 
 from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator import hosts as simulated_hosts
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started
 
@@ -53,16 +54,12 @@ class Shell:
 
         The script must succeed.
         """
-        done = subprocess.run(
+        done = run_program(
             ["bash", "-euc", f"{script}\nenv -0 >environment.txt"],
             cwd=self.folder,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
             timeout=LIMIT,
-            check=False,
         )
         assert done.returncode == 0, done.stdout
         told = (self.folder / "environment.txt").read_text().split("\0")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e import gate, snapshot
 from tests.proofs.e2e.project import LIMIT, Project, figures, started
@@ -68,15 +69,12 @@ def test_a_refused_run_changes_nothing(project: Project, name: str) -> None:
     with refusal.world(project):
         before = everything(project, roots)
         project.edit(refusal.edit, hardware=False)
-        done = subprocess.run(
+        done = run_program(
             ["pulumi", "up", "--yes", "--skip-preview", "--non-interactive", "--color", "never"],
             cwd=project.root,
             env=variables,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            text=True,
             timeout=LIMIT,
-            check=False,
         )
         after = everything(project, roots)
     assert done.returncode != 0, done.stdout

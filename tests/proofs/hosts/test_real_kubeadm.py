@@ -32,6 +32,7 @@ from lab.real import build
 from lab.real.parts import KUBELET
 from lab.real.relay import End, Relay
 from tests.desired_host import desired_host
+from tests.fixtures.programs import run_program
 from tests.proofs.hosts import software
 from tests.proofs.hosts.initialized import COPIED, declared
 from tests.proofs.hosts.machine import Result, Running, differences, free_port
@@ -104,13 +105,10 @@ class Isolated:
     def run(self, command: str, stdin: str = "") -> Result:
         self.host.copy_steps(stdin)
         paths = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-        done = subprocess.run(
+        done = run_program(
             [*self._enter, "env", "-i", paths, "HOME=/root", "sh", "-c", f"cd /root && {command}"],
             input=stdin,
-            capture_output=True,
-            text=True,
             timeout=LIMIT,
-            check=False,
         )
         return Result(done.returncode, done.stdout, done.stderr)
 

@@ -17,6 +17,7 @@ from gpu_cluster.hosts.script import FOLDER
 from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 from gpu_cluster.settings.hosts.system import LimitItem, SystemSettings
 from gpu_cluster.ssh import upload
+from tests.fixtures.programs import run_program
 from tests.proofs.hosts.declared import prepare, runtime, step
 from tests.proofs.hosts.machine import STEPS, Running, differences
 
@@ -71,15 +72,12 @@ def subprocess_of(
     host: Running, command: str, script: str | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run a script below the host's scratch root, without first uploading its step files."""
-    return subprocess.run(
+    return run_program(
         ["sh", "-c", command],
-        input=script or prepare(),
         cwd=host.root,
         env={"GPU_CLUSTER_ROOT": str(host.root), "PATH": plain_path(host)},
-        capture_output=True,
-        text=True,
+        input=script or prepare(),
         timeout=60,
-        check=False,
     )
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from gpu_cluster.commands.tools import PLUGINS
 from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator.ports import free_ports
+from tests.fixtures.programs import run_program
 
 LIMIT = 600
 RAN: set[str] = set()
@@ -66,15 +67,8 @@ class Site:
         self, command: list[str | Path], given: str, more: dict[str, str]
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in the site's folder."""
-        return subprocess.run(
-            command,
-            cwd=self.folder,
-            env={**self.environment, **more},
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
+        return run_program(
+            command, cwd=self.folder, env={**self.environment, **more}, input=given, timeout=LIMIT
         )
 
     def succeeds(self, *words: str, **more: str) -> str:

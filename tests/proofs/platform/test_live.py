@@ -6,7 +6,6 @@ import base64
 import contextlib
 import json
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, started
@@ -338,13 +338,7 @@ def test_nodes_of_virtual_machines_stand_beside_nodes_of_containers(live: Projec
 
 
 def _shell(project: Project, line: str) -> None:
-    done = subprocess.run(
-        ["sh", "-c", line],
-        cwd=project.root,
-        env={**project.shell_environment()},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+    done = run_program(
+        ["sh", "-c", line], cwd=project.root, env={**project.shell_environment()}, timeout=120
     )
     assert done.returncode == 0, done.stderr

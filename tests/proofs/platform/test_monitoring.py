@@ -17,6 +17,7 @@ from gpu_cluster.monitoring.component import MonitoringArgs
 from gpu_cluster.monitoring.values import alert_groups, objects
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster_lab import toolchain
+from tests.fixtures.programs import run_program
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures
 from tests.proofs.platform import ways
@@ -51,14 +52,7 @@ def promtool() -> Path:
 
 
 def run(promtool: Path, *arguments: str | Path) -> str:
-    done = subprocess.run(
-        [promtool, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = run_program([promtool, *arguments], stderr=subprocess.STDOUT, timeout=60)
     assert done.returncode == 0, done.stdout
     return done.stdout
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.fixtures.programs import run_program
 from tests.proofs.e2e.project import LIMIT, Project
 
 GPUS = 32
@@ -28,16 +29,12 @@ class Program:
     def pulumi(self, *arguments: str, succeeds: bool = True, stack: bool = True) -> str:
         """Run `pulumi` with arguments, check whether it succeeds, and return its output."""
         chosen = ("--stack", self.stack) if stack else ()
-        done = subprocess.run(
+        done = run_program(
             ["pulumi", *arguments, "--non-interactive", "--color", "never", *chosen],
             cwd=self.folder,
             env=self.environment,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            text=True,
             timeout=LIMIT,
-            check=False,
         )
         assert (done.returncode == 0) is succeeds, done.stdout
         return done.stdout

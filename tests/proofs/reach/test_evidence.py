@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.commands.evidence.forged import write_keys
+from tests.fixtures.programs import run_program
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import LIMIT, Json, Project, figures
 
@@ -42,16 +43,12 @@ def make(
     project: Project, target: str, variables: Mapping[str, str], *, succeeds: bool = True
 ) -> str:
     """Run `make` as a person types it, check whether it succeeds, and return its output."""
-    done = subprocess.run(
+    done = run_program(
         ["make", target, *(f"{name}={value}" for name, value in variables.items())],
         cwd=project.root,
         env=project.environment,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
         timeout=LIMIT,
-        check=False,
     )
     assert (done.returncode == 0) is succeeds, done.stdout
     return done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from gpu_cluster.base.compatibility import version
 from gpu_cluster.hosts.steps.kubernetes import FAILS_ON_CGROUP_V1
 from gpu_cluster.settings.hosts.kubelet_gates import REMOVED, removed
 from lab.real import build, parts
+from tests.fixtures.programs import run_program
 from tests.proofs.real.bare import MARKS
 
 pytestmark = MARKS
@@ -34,17 +34,13 @@ def ends(folder: Path, gates: Sequence[str] = (), **settings: object) -> str:
     endpoint = f"unix://{folder}/none.sock"
     config = folder / "kubelet.yaml"
     config.write_text(yaml.safe_dump({**kind, "containerRuntimeEndpoint": endpoint, **settings}))
-    done = subprocess.run(
+    done = run_program(
         [
             *("unshare", "--mount", "--net", "--pid", "--fork", "--kill-child"),
             *(build.build_node()["kubelet"], f"--config={config}"),
             *(f"--root-dir={folder}/root", f"--cert-dir={folder}/pki"),
         ],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=LIMIT,
-        check=False,
     )
     assert done.returncode
     return done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 
 from lab.real import build
 from lab.real.mock import DRIVERS, Mock
+from tests.fixtures.programs import run_program
 
 pytestmark = [
     pytest.mark.full,
@@ -43,13 +43,10 @@ def ask(state: Path, nodes: int) -> Any:
     library = build.build("mock")[build.LIBRARY]
     own = 'mount -t tmpfs tmpfs /dev && exec "$@"'
     command = ["unshare", "--mount", "sh", "-c", own, "sh", sys.executable, "-c", ASK]
-    done = subprocess.run(
+    done = run_program(
         [*command, str(library), str(nodes)],
         env={"MOCK_NVML_STATE": str(state), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
-        capture_output=True,
-        text=True,
         timeout=60,
-        check=False,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.fixtures.programs import run_program
 from tests.proofs.rules.previews import Preview, Run
 
 ROOT = Path(__file__).parents[3]
@@ -128,13 +129,10 @@ def preview(pulumi_env: dict[str, str], tmp_path: Path) -> Run:
 def _pulumi(
     arguments: Sequence[str], folder: Path, env: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_program(
         ["pulumi", *arguments, "--non-interactive", "--color=never"],
         cwd=folder,
         env=dict(env),
-        text=True,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         timeout=LIMIT,
-        check=False,
     )

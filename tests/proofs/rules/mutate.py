@@ -18,7 +18,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -30,6 +29,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from tests.fixtures.programs import run_program
 from tests.policies.rules.messages import TESTS
 from tests.proofs.rules import results
 
@@ -105,10 +105,9 @@ def _caches(_: str, names: list[str]) -> list[str]:
 def _run(folder: Path, *arguments: str, lines: str = "") -> str:
     env = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     env["PYTHONPATH"] = str(folder / "src")
-    done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=env, input=lines, text=True,
-        capture_output=True, check=False, timeout=4 * 3600,
-    )  # fmt: skip
+    done = run_program(
+        [sys.executable, *arguments], cwd=folder, env=env, input=lines, timeout=4 * 3600
+    )
     if done.returncode:
         raise RuntimeError(f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     return done.stdout

@@ -17,6 +17,7 @@ import pytest
 from gpu_cluster.settings.support import ended
 from gpu_cluster_lab.toolchain.pins import KUBERNETES_MODULES
 from lab.real import build, parts
+from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e import snapshot
 from tests.proofs.e2e.project import Project, figures, started
@@ -48,16 +49,12 @@ real = pytest.mark.skipif(bool(build.missing()), reason=f"make test-real {build.
 
 
 def _python(version: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return run_program(
         [sys.executable, "-m", *arguments],
         cwd=ROOT,
         env={**os.environ, "GPU_CLUSTER_KUBERNETES": version},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
         timeout=LIMIT,
-        check=False,
     )
 
 

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from gpu_cluster.hosts.script import FOLDER
+from tests.fixtures.programs import run_program
 
 FIXTURES = Path("embedded/gpu_cluster_lab/simulator/hosts/fixtures/usr")
 """Fakes of the simulated hosts: systemctl, grub-mkconfig and others."""
@@ -28,15 +29,12 @@ def run(root: Path, parts: tuple[str, ...], lines: str) -> subprocess.CompletedP
             link.symlink_to((FIXTURES / name).resolve())
     text = "".join((FOLDER / f"{part}.sh").read_text() for part in parts)
     before = 'mkdir -p "$scratch" "$state"\n'
-    return subprocess.run(
+    return run_program(
         ["sh", "-s"],
-        input=f"GC_PHASE=prepare\n{text}{before}{lines}",
         env={
             "GPU_CLUSTER_ROOT": str(root),
             "PATH": f"{programs}:/usr/sbin:/usr/bin:/sbin:/bin",
         },
-        capture_output=True,
-        text=True,
+        input=f"GC_PHASE=prepare\n{text}{before}{lines}",
         timeout=120,
-        check=False,
     )
