@@ -11,13 +11,9 @@ from pulumi import automation
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.loading.loader import load
+from tests.fixtures.documents import stack_document
 
-DOCUMENT = {
-    "version": "v1",
-    "kubernetes": {"context": "gpu-cluster-dev"},
-    "platform": "device-plugin",
-    "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-}
+DOCUMENT = stack_document(context="gpu-cluster-dev", nodes=["gpu-1"])
 
 
 def of(number: int) -> automation.Deployment:

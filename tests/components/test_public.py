@@ -28,6 +28,7 @@ from gpu_cluster.settings.valid_sections import ValidSections
 from gpu_rules.faults import Fault
 from tests.fixtures import kubeconfigs
 from tests.fixtures.clusters import cluster
+from tests.fixtures.documents import stack_document
 from tests.mocks import Recorded, Recorder, declare, without_secrets
 
 CANARY = "canary-77ab-token"
@@ -173,13 +174,11 @@ def test_a_kubeconfig_without_the_context_is_refused(text: str, says: str) -> No
 
 @pytest.mark.usefixtures("no_hooks")
 def test_bad_settings_are_refused_by_their_paths_all_at_once() -> None:
-    document = {
-        "version": "v1",
-        "kubernetes": {"context": "test"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": -1}],
-        "validation": {"timeoutSeconds": "soon"},
-    }
+    document = stack_document(
+        context="test",
+        pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": -1}],
+        validation={"timeoutSeconds": "soon"},
+    )
     with pytest.raises(pulumi.RunError) as raised:
         build(None, settings=document)
     text = str(raised.value)
@@ -199,12 +198,9 @@ def test_the_rules_between_parts_run_once_in_a_program(
         checked.append(sections)
         return validate(sections)
 
-    document = {
-        "version": "v1",
-        "kubernetes": {"context": "test"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-    }
+    document = stack_document(
+        context="test", pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}]
+    )
     copied = load(document).model_copy()
     monkeypatch.setattr("gpu_cluster.loading.loader.validate", counting)
     settings = {"document": lambda: document, "loaded": lambda: load(document)}

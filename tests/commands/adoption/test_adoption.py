@@ -22,6 +22,7 @@ from gpu_cluster.kubernetes.grammar import IllFormed
 from gpu_cluster.loading.loader import load
 from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import HOST_KEY
+from tests.fixtures.documents import stack_document
 from tests.fixtures.running_clusters import (
     HELM,
     RELEASED,
@@ -349,14 +350,10 @@ ADOPTED = {"release": {"name": "nvdp", "namespace": "kube-system", "version": "0
     ],
 )  # fmt: skip
 def test_what_contradicts_adopted_software_is_refused(changes: Json, place: str) -> None:
-    document = {
-        "version": "v1",
-        "kubernetes": {"context": "c"},
-        "platform": "device-plugin",
-        "adopted": ADOPTED,
-        "pools": [{"name": "a", "nodes": ["n"], "gpusPerNode": 8}],
-        **changes,
-    }
+    document = (
+        stack_document(pools=[{"name": "a", "nodes": ["n"], "gpusPerNode": 8}], adopted=ADOPTED)
+        | changes
+    )
     with pytest.raises(ConfigError) as caught:
         load(document)
     assert any(fault.place.startswith(place) for fault in caught.value.faults)
@@ -400,14 +397,13 @@ def test_hosts_do_not_ignore_the_gpus_of_an_adopted_manifest_unasked(
 
 def with_host(**changes: Json) -> Json:
     """Return a stack file with an adopted plugin and one host."""
-    return {
-        "version": "v1",
-        "kubernetes": {"context": "c"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-        "hosts": [{"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY}],
-        **changes,
-    }
+    return (
+        stack_document(
+            pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            hosts=[{"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY}],
+        )
+        | changes
+    )
 
 
 def assert_devices(document: Json, refused: bool) -> None:

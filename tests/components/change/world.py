@@ -33,6 +33,7 @@ from gpu_cluster.rollout.inspect import NodesSeen, view
 from gpu_cluster.validation.difference import ValidationDifference
 from gpu_cluster.validation.difference import compare as validation_compare
 from gpu_cluster.validation.inspect import PoolSeen
+from tests.fixtures.documents import stack_document
 
 Json = dict[str, Any]
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKvDyV1cmEiXz9dP0UXFkyBKtNBYLVgEdSOvVr4fsW1F"
@@ -42,15 +43,12 @@ DRIVER = "595.91.07"
 
 def base() -> Json:
     """Return a document with a pool of 4 nodes with 8 GPUs, of which 2 are hosts."""
-    return {
-        "version": "v1",
-        "kubernetes": {"context": "gpu-cluster-dev"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-        "hosts": [
+    return stack_document(
+        context="gpu-cluster-dev",
+        hosts=[
             {"name": f"gpu-{n}", "address": f"192.0.2.{n}", "hostKey": HOST_KEY} for n in (1, 2)
         ],
-    }
+    )
 
 
 def desired_of(document: Json) -> Desired:

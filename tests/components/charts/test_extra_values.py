@@ -9,6 +9,7 @@ import pytest
 from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
 from gpu_rules.faults import ConfigError
+from tests.fixtures.documents import stack_document
 from tests.proofs.platform.clusters import operator, plugin, pool
 from tests.resolved import platform_of
 
@@ -45,13 +46,9 @@ def test_a_plugin_for_nodes_with_excluded_gpus_is_as_privileged_as_the_charts() 
 def test_declared_tolerations_reach_every_pod_of_the_gpu_software(platform: str) -> None:
     any_taint = {"operator": "Exists"}
     declared = load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": platform,
-            "pools": pool(),
-            "scheduling": {"tolerations": [SPOT, any_taint]},
-        }
+        stack_document(
+            platform=platform, pools=pool(), scheduling={"tolerations": [SPOT, any_taint]}
+        )
     )
     values: Any = platform_of(declared).values()
     sections: Any = {"device-plugin": values, "gpu-operator": values.get("daemonsets", {})}

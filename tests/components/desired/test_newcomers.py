@@ -17,6 +17,7 @@ from gpu_cluster.inspection.observed_cluster import ClusterSeen
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster_lab.simulator.hosts import host_public_key
+from tests.fixtures.documents import stack_document
 from tests.mocks import Recorder, declare
 
 INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
@@ -27,13 +28,11 @@ JOIN = {"endpoint": "192.0.2.1:6443", "caCertHashes": [f"sha256:{'0' * 64}"]}
 def declared(packages: dict[str, Any]) -> Cluster:
     roles = {"cp-1": "control-plane", "gpu-1": "gpu-worker"}
     return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "here"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-            "kubernetesPackages": {"version": "1.34.4", **packages},
-            "hosts": [
+        stack_document(
+            context="here",
+            pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            kubernetesPackages={"version": "1.34.4", **packages},
+            hosts=[
                 {
                     "name": name,
                     "role": role,
@@ -42,7 +41,7 @@ def declared(packages: dict[str, Any]) -> Cluster:
                 }
                 for number, (name, role) in enumerate(roles.items(), 1)
             ],
-        }
+        )
     )
 
 

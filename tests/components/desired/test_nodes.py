@@ -18,6 +18,7 @@ from gpu_cluster.platforms.findings import Surroundings
 from gpu_cluster.settings.device_plugin import CONFIG_LABEL
 from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import ConfigError
+from tests.fixtures.documents import stack_document
 
 Json = dict[str, Any]
 
@@ -29,24 +30,24 @@ SHARED = {
 
 def document(pool: Json | None = None, **sections: Any) -> Json:
     """Return two pools of one node each, whose nodes are hosts; `pool` is added to the second."""
-    return {
-        "version": "v1",
-        "kubernetes": {"context": "test"},
-        "platform": "device-plugin",
-        "pools": [
-            {"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8},
-            {"name": "b", "nodes": ["gpu-2"], "gpusPerNode": 8, **(pool or {})},
-        ],
-        "hosts": [
-            {
-                "name": f"gpu-{number}",
-                "address": f"192.0.2.{number}",
-                "hostKey": simulated.host_public_key(f"gpu-{number}"),
-            }
-            for number in (1, 2)
-        ],
-        **sections,
-    }
+    return (
+        stack_document(
+            context="test",
+            pools=[
+                {"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8},
+                {"name": "b", "nodes": ["gpu-2"], "gpusPerNode": 8, **(pool or {})},
+            ],
+            hosts=[
+                {
+                    "name": f"gpu-{number}",
+                    "address": f"192.0.2.{number}",
+                    "hostKey": simulated.host_public_key(f"gpu-{number}"),
+                }
+                for number in (1, 2)
+            ],
+        )
+        | sections
+    )
 
 
 def desired(pool: Json | None = None, **sections: Any) -> Desired:

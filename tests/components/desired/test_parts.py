@@ -14,20 +14,20 @@ from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.loading.loader import load
 from gpu_cluster.operation import command_line
 from gpu_cluster_lab.simulator.hosts import host_public_key
+from tests.fixtures.documents import stack_document
 from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT: dict[str, Any] = {
-    "version": "v1",
-    "kubernetes": {"context": "here"},
-    "platform": "gpu-operator",
-    "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8, "mig": {"1g.10gb": 7}}],
-    "guardrails": {"mode": "enforce"},
-    "monitoring": {"namespace": "monitoring"},
-    "scheduling": {"priorityClasses": [{"name": "train", "value": 10}]},
-    "validation": {"namespace": "checks"},
-    "hosts": [{"name": "gpu-1", "address": "192.0.2.1", "hostKey": host_public_key("gpu-1")}],
-}
+DOCUMENT: dict[str, Any] = stack_document(
+    context="here",
+    platform="gpu-operator",
+    pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8, "mig": {"1g.10gb": 7}}],
+    guardrails={"mode": "enforce"},
+    monitoring={"namespace": "monitoring"},
+    scheduling={"priorityClasses": [{"name": "train", "value": 10}]},
+    validation={"namespace": "checks"},
+    hosts=[{"name": "gpu-1", "address": "192.0.2.1", "hostKey": host_public_key("gpu-1")}],
+)
 
 
 def desired(*parts: Part) -> Desired:

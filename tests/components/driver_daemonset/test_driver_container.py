@@ -14,6 +14,7 @@ from gpu_cluster.platforms.needed import images as needed
 from gpu_cluster.settings.cluster import Cluster
 from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS
+from tests.fixtures.documents import stack_document
 from tests.fixtures.platforms import deployed
 from tests.resolved import platform_of
 
@@ -28,14 +29,7 @@ def cluster(**driver: Any) -> Cluster:
         for number, name in enumerate(("gpu-1", "gpu-2"), start=1)
     ]
     return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": "gpu-operator",
-            "pools": [{"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8}],
-            "hosts": hosts,
-            "driver": driver,
-        }
+        stack_document(platform="gpu-operator", nodes=["gpu-[1-2]"], hosts=hosts, driver=driver)
     )
 
 
@@ -98,14 +92,11 @@ def test_a_digest_is_of_one_systems_image() -> None:
 def test_an_installer_that_runs_privileged_is_declared_by_digest(
     images: dict[str, str], found: str
 ) -> None:
-    sections = {
-        "version": "v1",
-        "kubernetes": {"context": "c"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8}],
-        "driver": {"source": "daemonset", "version": "595.91.07"},
-        "driverInstaller": {"images": images},
-    }
+    sections = stack_document(
+        nodes=["gpu-[1-2]"],
+        driver={"source": "daemonset", "version": "595.91.07"},
+        driverInstaller={"images": images},
+    )
     if not found:
         assert load(sections).driver_installer.image_of("a100") == INSTALLERS["ubuntu"]
         return

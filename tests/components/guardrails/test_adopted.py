@@ -13,6 +13,7 @@ from gpu_cluster.guardrails.component import enforcement
 from gpu_cluster.loading.loader import load
 from gpu_rules.rules import Context, Severity, evaluate
 from tests.desired_host import guarded
+from tests.fixtures.documents import stack_document
 
 Json = dict[str, Any]
 SPACE = "nvidia"
@@ -51,14 +52,13 @@ RELEASE: Json = {"name": "nvdp", "namespace": SPACE, "version": "0.20.0"}
 
 
 def document(platform: str = "device-plugin", **adopted: Any) -> Json:
-    return {
-        "version": "v1",
-        "kubernetes": {"context": "none"},
-        "platform": platform,
-        "adopted": adopted,
-        "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-        "guardrails": {"mode": "enforce"},
-    }
+    return stack_document(
+        context="none",
+        platform=platform,
+        nodes=["gpu-1"],
+        adopted=adopted,
+        guardrails={"mode": "enforce"},
+    )
 
 
 def context(**adopted: Any) -> Context:

@@ -30,23 +30,22 @@ from gpu_cluster.ssh.client import Answer
 from gpu_cluster.ssh.login import Login, LoginFailed, Progress, explain
 from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import Fault
+from tests.fixtures.documents import stack_document
 from tests.mocks import declare
 from tests.proofs.hosts.declared import prepare, runtime, step
 
 VALID = load(
-    {
-        "version": "v1",
-        "kubernetes": {"context": "none"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-        "hosts": [
+    stack_document(
+        context="none",
+        nodes=["gpu-1"],
+        hosts=[
             {
                 "name": "gpu-1",
                 "address": "192.0.2.11",
                 "hostKey": simulated.host_public_key("gpu-1"),
             }
         ],
-    }
+    )
 )
 (HOST,) = resolve(VALID, "test").hosts
 LIMITS = upload.UploadLimits(dials=3, copying=1)

@@ -19,6 +19,7 @@ from gpu_cluster.settings.hosts.system import Firewall
 from gpu_cluster_lab.simulator import hosts as simulated
 from tests.components.hosts.hostile import VALUE, variables
 from tests.desired_host import desired_host
+from tests.fixtures.documents import stack_document
 
 pytestmark = pytest.mark.full
 
@@ -57,14 +58,12 @@ def valid() -> Cluster:
         "role": "gpu-worker",
     }
     return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "here"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-            "hosts": [host],
-            **sections,
-        }
+        stack_document(
+            context="here",
+            pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+            hosts=[host],
+        )
+        | sections
     )
 
 

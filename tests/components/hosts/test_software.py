@@ -25,6 +25,7 @@ from gpu_cluster.settings.cluster import Cluster
 from gpu_rules.faults import ConfigError, FaultSeverity
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import INSTALLERS
+from tests.fixtures.documents import stack_document
 
 SUM = "0" * 64
 KEY = "-----BEGIN PGP PUBLIC KEY BLOCK-----\n\nmQ==\n-----END PGP PUBLIC KEY BLOCK-----"
@@ -49,14 +50,12 @@ def cluster(first: dict[str, Any] | None = None, **sections: Any) -> Cluster:
     ]
     hosts[0] |= first or {}
     return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "here"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a", "nodes": ["gpu-1", "gpu-2"], "gpusPerNode": 8}],
-            "hosts": hosts,
-            **sections,
-        }
+        stack_document(
+            context="here",
+            pools=[{"name": "a", "nodes": ["gpu-1", "gpu-2"], "gpusPerNode": 8}],
+            hosts=hosts,
+        )
+        | sections
     )
 
 

@@ -17,31 +17,32 @@ from gpu_cluster.settings.hosts.system import Firewall, Selinux
 from gpu_cluster_lab.simulator import hosts as simulated
 from gpu_rules.faults import ConfigError
 from tests.desired_host import desired_host
+from tests.fixtures.documents import stack_document
 
 BASTION = {"address": "192.0.2.10", "hostKey": simulated.host_public_key("bastion")}
 
 
 def document(**sections: Any) -> dict[str, Any]:
     hosts = {"gpu-1": {}, "gpu-2": {}, "gpu-3": {}, "cp-1": {"role": "control-plane"}}
-    return {
-        "version": "v1",
-        "kubernetes": {"context": "test"},
-        "platform": "device-plugin",
-        "pools": [
-            {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8},
-            {"name": "l4", "nodes": ["gpu-3"], "gpusPerNode": 4},
-        ],
-        "hosts": [
-            {
-                "name": name,
-                "address": f"192.0.2.{number}",
-                "hostKey": simulated.host_public_key(name),
-                **more,
-            }
-            for number, (name, more) in enumerate(hosts.items(), start=20)
-        ],
-        **sections,
-    }
+    return (
+        stack_document(
+            context="test",
+            pools=[
+                {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8},
+                {"name": "l4", "nodes": ["gpu-3"], "gpusPerNode": 4},
+            ],
+            hosts=[
+                {
+                    "name": name,
+                    "address": f"192.0.2.{number}",
+                    "hostKey": simulated.host_public_key(name),
+                    **more,
+                }
+                for number, (name, more) in enumerate(hosts.items(), start=20)
+            ],
+        )
+        | sections
+    )
 
 
 def seen(declared: dict[str, Any]) -> dict[str, DesiredHost]:

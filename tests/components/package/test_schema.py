@@ -21,14 +21,10 @@ from gpu_cluster.settings.declared_cluster import ClusterSettings
 from gpu_cluster.settings.effects import EFFECTS
 from gpu_cluster.validation.measurement import Outcome
 from gpu_cluster.validation.node_result import of_node
+from tests.fixtures.documents import stack_document
 
 SCHEMA = package_schema()
-CLUSTER = {
-    "version": "v1",
-    "kubernetes": {"context": "c"},
-    "platform": "device-plugin",
-    "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-}
+CLUSTER = stack_document(nodes=["gpu-1"])
 
 
 def models(model: type[BaseModel], known: set[type[BaseModel]]) -> set[type[BaseModel]]:

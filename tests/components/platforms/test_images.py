@@ -16,6 +16,7 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.needed import charts, images
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.registry import RegistrySettings
+from tests.fixtures.documents import stack_document
 from tests.fixtures.platforms import deployed
 from tests.fixtures.programs import run_program
 from tests.proofs.platform.chart_folders import ROOT
@@ -23,15 +24,7 @@ from tests.resolved import platform_of
 
 
 def cluster(platform: str, **sections: Any) -> Cluster:
-    return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": platform,
-            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-            **sections,
-        }
-    )
+    return load(stack_document(platform=platform, nodes=["gpu-1"]) | sections)
 
 
 @pytest.mark.parametrize(

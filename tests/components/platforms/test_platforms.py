@@ -18,6 +18,7 @@ from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.platform import NAMES
 from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS
+from tests.fixtures.documents import stack_document
 from tests.mocks import declare
 from tests.resolved import platform_of
 
@@ -27,15 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def cluster(platform: str, **sections: Any) -> Cluster:
-    return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "test"},
-            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-            "platform": platform,
-            **sections,
-        }
-    )
+    return load(stack_document(context="test", platform=platform) | sections)
 
 
 def names(*roots: tuple[str, str]) -> list[tuple[str, str]]:

@@ -22,6 +22,7 @@ from gpu_cluster.rollout.mig_targets import MARK, differences, kept
 from gpu_cluster.rollout.plan import View
 from gpu_cluster.settings.cluster import Cluster
 from tests.findings import found as finding
+from tests.fixtures.documents import stack_document
 from tests.resolved import platform_of
 
 Json = dict[str, Any]
@@ -31,13 +32,7 @@ LABEL, STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 def declared(mig: Json | None = None, platform: str = "gpu-operator", **sections: Any) -> Cluster:
     pool = {"name": "a100", "nodes": ["gpu-[1-2]"], "gpusPerNode": 8}
     return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": platform,
-            "pools": [{**pool, "mig": mig} if mig else pool],
-            **sections,
-        }
+        stack_document(platform=platform, pools=[{**pool, "mig": mig} if mig else pool]) | sections
     )
 
 

@@ -8,6 +8,7 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
 from gpu_cluster.platforms.device_plugin.values import CHECKSUM
 from gpu_cluster.settings.cluster import Cluster
+from tests.fixtures.documents import stack_document
 from tests.resolved import platform_of
 
 SHARING = {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}
@@ -20,15 +21,7 @@ def cluster(**plugin: Any) -> Cluster:
         "gpusPerNode": 8,
         "unhealthyDevices": {"gpu-1": {"index": [3]}},
     }
-    return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": "device-plugin",
-            "pools": [pool],
-            "devicePlugin": plugin,
-        }
-    )
+    return load(stack_document(pools=[pool], devicePlugin=plugin))
 
 
 def checksums(declared: Cluster) -> set[str]:

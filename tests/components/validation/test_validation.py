@@ -25,6 +25,7 @@ from gpu_cluster.validation.pod import pod_template
 from gpu_rules.declared import judge as judge_declared
 from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
 from tests.findings import found
+from tests.fixtures.documents import stack_document
 
 Json = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -41,15 +42,7 @@ def status(code: int = 0, name: str = "gpu-0") -> Json:
 
 
 def cluster(**changes: Any) -> Cluster:
-    return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-            **changes,
-        }
-    )
+    return load(stack_document(**changes))
 
 
 def document(**changes: Any) -> PoolValidation:

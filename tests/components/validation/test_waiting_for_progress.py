@@ -14,19 +14,12 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.validation import validation
 from gpu_cluster.validation.job import ObservedJob
 from gpu_cluster.validation.node import NodeCheck
+from tests.fixtures.documents import stack_document
 
 LIMIT = 60
 NONE = cast(Client, None)
 POOL = resolve(
-    load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-            "validation": {"timeoutSeconds": LIMIT},
-        }
-    ),
+    load(stack_document(validation={"timeoutSeconds": LIMIT})),
     "test",
 ).validation.pools[0]
 

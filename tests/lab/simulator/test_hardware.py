@@ -24,6 +24,7 @@ from gpu_cluster_lab.simulator.hardware import (
     write_hardware,
 )
 from gpu_rules.faults import ConfigError
+from tests.fixtures.documents import stack_document
 from tests.simulated import declared_hardware
 
 ROOT = Path(__file__).parents[3]
@@ -194,12 +195,7 @@ def test_a_run_names_the_file_that_lacks_declared_machines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pool = {"name": "a100", "nodes": ["gpu-[1-6]"], "gpusPerNode": 8}
-    document = {
-        "version": "v1",
-        "platform": "device-plugin",
-        "kubernetes": {"context": "gpu-cluster-lab"},
-        "pools": [pool],
-    }
+    document = stack_document(context="gpu-cluster-lab", pools=[pool])
     monkeypatch.setattr(stack, "ROOT", tmp_path)
     monkeypatch.setattr(embedded_cluster, "ROOT", tmp_path)
     content = {"config": {"gpu-cluster:cluster": document}}

@@ -110,6 +110,20 @@ def _namespaces(draw: st.DrawFn) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}}
 
 
+def _daemon_set(namespace: str, spec: Json) -> Json:
+    """Return a DaemonSet whose pods have this specification."""
+    labels = {"app": "a"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": _metadata(namespace),
+        "spec": {
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
 @st.composite
 def _services(draw: st.DrawFn) -> Json:
     """Generate a DaemonSet for node services that may not tolerate GPU taints (GPU033)."""
@@ -120,16 +134,7 @@ def _services(draw: st.DrawFn) -> Json:
         "tolerations": [{"key": key, "operator": "Exists"} for key in keys],
         "volumes": [{"name": "cni", "hostPath": {"path": path}}],
     }
-    labels = {"app": "a"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": _metadata(draw(_NAMESPACES)),
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
+    return _daemon_set(draw(_NAMESPACES), spec)
 
 
 @st.composite
@@ -249,16 +254,7 @@ def _agents(draw: st.DrawFn) -> Json:
         "tolerations": [{"operator": "Exists"}] if draw(st.integers(0, 3)) else [],
         "volumes": [{"name": "node", "hostPath": {"path": path}}],
     }
-    labels = {"app": "a"}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": _metadata(draw(_NAMESPACES)),
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
+    return _daemon_set(draw(_NAMESPACES), spec)
 
 
 @st.composite

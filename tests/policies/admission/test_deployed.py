@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from lab.benchmarks.api_server import ApiServer, await_true, make_namespace
+from tests.fixtures.documents import stack_document
 from tests.fixtures.programs import run_program
 from tests.policies.admission.cluster import GPU, create
 
@@ -68,13 +69,11 @@ class Stack:
         return done.stdout
 
     def up(self, gpus: int = 8, *extra: str, **guardrails: Any) -> str:
-        cluster = {
-            "version": "v1",
-            "kubernetes": {"context": "test"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": gpus}],
-            "guardrails": guardrails,
-        }
+        cluster = stack_document(
+            context="test",
+            pools=[{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": gpus}],
+            guardrails=guardrails,
+        )
         file = self.folder / "Pulumi.test.yaml"
         document = yaml.safe_load(file.read_text()) if file.exists() else {}
         document["config"] = {"gpu-cluster:cluster": cluster}

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from gpu_rules.rules import RULES
+from tests.fixtures.documents import stack_document
 from tests.fixtures.programs import run_program
 from tests.policies.check.running import ONLY, ROOT, check
 from tests.policies.check.samples import BAD, GOOD
@@ -233,12 +234,7 @@ def _stack(folder: Path, document: object) -> None:
     )
 
 
-CLUSTER = {
-    "version": "v1",
-    "kubernetes": {"context": "test"},
-    "platform": "device-plugin",
-    "pools": [{"name": "a", "nodes": ["n-1"], "gpusPerNode": 2}],
-}
+CLUSTER = stack_document(context="test", pools=[{"name": "a", "nodes": ["n-1"], "gpusPerNode": 2}])
 
 
 def test_the_stack_gives_pools_and_platform(

@@ -15,6 +15,7 @@ import yaml
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.loading.loader import load
 from gpu_rules.rules import Context, Severity, evaluate
+from tests.fixtures.documents import stack_document
 from tests.policies.check.running import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "time-slicing.md").read_text().partition("## NVIDIA's")[2]
@@ -41,13 +42,7 @@ def deployment(namespace: str, image: str = SAMPLE_IMAGE, **spec: Any) -> dict[s
 
 
 def context(**parts: Any) -> Context:
-    document = {
-        "version": "v1",
-        "kubernetes": {"context": "c"},
-        "platform": "device-plugin",
-        "pools": [{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
-        **parts,
-    }
+    document = stack_document(pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}]) | parts
     return resolve(load(document), "dev").rules
 
 

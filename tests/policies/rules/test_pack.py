@@ -26,14 +26,12 @@ from gpu_rules import pack, settings
 from gpu_rules.admission import Enforcement, manifests
 from gpu_rules.parameters import IGNORED_PATHS, PROPERTIES, RULE_FOLDER
 from gpu_rules.rules import RULES, UNKNOWN, Severity
+from tests.fixtures.documents import stack_document
 
 GPU = "nvidia.com/gpu"
-CLUSTER = {
-    "version": "v1",
-    "kubernetes": {"context": "none"},
-    "platform": "device-plugin",
-    "pools": [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 4}],
-}
+CLUSTER = stack_document(
+    context="none", pools=[{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": 4}]
+)
 
 
 GUARDED = CLUSTER | {

@@ -13,6 +13,7 @@ from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY
+from tests.fixtures.documents import stack_document
 
 INIT = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
 ALL = ("cp-1", "gpu-1")
@@ -27,17 +28,15 @@ def made(
 ) -> Cluster:
     roles = {"cp-1": first, "gpu-1": "gpu-worker"}
     return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "here"},
-            "platform": "device-plugin",
-            "pools": [{"name": "a", "nodes": list(nodes), "gpusPerNode": 8, "taints": taints}],
-            "hosts": [
+        stack_document(
+            context="here",
+            pools=[{"name": "a", "nodes": list(nodes), "gpusPerNode": 8, "taints": taints}],
+            hosts=[
                 {"name": name, "role": role, "address": f"192.0.2.{n}", "hostKey": HOST_KEY}
                 for n, (name, role) in enumerate(roles.items(), 1)
             ],
-            "kubernetesPackages": {"version": version, "init": {**INIT, **init}},
-        }
+            kubernetesPackages={"version": version, "init": {**INIT, **init}},
+        )
     )
 
 

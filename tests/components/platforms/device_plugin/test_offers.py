@@ -18,21 +18,14 @@ from gpu_cluster.platforms.gpu_manager.platform import SHARE
 from gpu_cluster.settings.cluster import Cluster
 from gpu_rules.faults import ConfigError
 from tests.desired_host import desired_host
+from tests.fixtures.documents import stack_document
 from tests.resolved import platform_of
 
 LABEL = "nvidia.com/device-plugin.config"
 
 
 def cluster(platform: str = "device-plugin", **sections: Any) -> Cluster:
-    return load(
-        {
-            "version": "v1",
-            "kubernetes": {"context": "c"},
-            "platform": platform,
-            "pools": [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}],
-            **sections,
-        }
-    )
+    return load(stack_document(platform=platform) | sections)
 
 
 def pool(**changes: Any) -> list[dict[str, Any]]:
