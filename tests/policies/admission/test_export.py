@@ -288,4 +288,4 @@ def test_what_is_no_namespace_is_not_exported(
 ) -> None:
     with pytest.raises(SystemExit):
         main(["export", "kyverno", f"--exclude={name}"])
-    assert "wanted the name of a namespace" in capsys.readouterr().err
+    assert "wanted: the name of a namespace" in capsys.readouterr().err

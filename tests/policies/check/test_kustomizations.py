@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from pathlib import Path
@@ -119,6 +120,10 @@ def test_long_work_says_how_far_it_is_and_short_work_nothing(
     assert capsys.readouterr().err == "21 of 229 kustomizations built\n"
 
 
+@pytest.mark.skipif(
+    not (shutil.which("kustomize") or shutil.which("kubectl")),
+    reason="needs kustomize or kubectl on PATH",
+)
 def test_many_kustomizations_are_built_in_parallel_and_yielded_in_order(tmp_path: Path) -> None:
     for number in range(12):
         folder = tmp_path / f"k{number:02}"
