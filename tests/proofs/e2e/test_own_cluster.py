@@ -107,6 +107,7 @@ def shell(cluster: Project, tmp_path: Path) -> Iterator[Shell]:
     os.utime(cluster.root / "requirements.lock", (0, 0))
     environment = {
         **{key: text for key, text in cluster.environment.items() if key != "STACK"},
+        "PATH": f"{cluster.root / 'venv/bin'}{os.pathsep}{cluster.environment['PATH']}",
         "HOME": str(home(cluster, tmp_path)),
         "GPU_CLUSTER_CACHE": str(toolchain.cache_dir()),
         "PULUMI_BACKEND_URL": f"file://{tmp_path}",
