@@ -38,7 +38,7 @@ def destroy(stack: Stack, json_output: Answer) -> int:
     require_context(stack)
     selected = select(stack)
     exported = export_state(selected)
-    resources = (exported.deployment or {}).get("resources") or []
+    resources = resources_of(exported)
     if not resources:
         return 0
     require_own_state(stack)
@@ -54,7 +54,7 @@ def destroy(stack: Stack, json_output: Answer) -> int:
             refresh=settle(selected, stack),
         )
     except Failed as error:
-        remaining = left(resources_of(selected))
+        remaining = left(resources_of(export_state(selected)))
         json_output["left"] = remaining
         for line in remaining:
             print(f"left: {line}")

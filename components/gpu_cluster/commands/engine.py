@@ -16,7 +16,7 @@ from gpu_cluster.commands.left import name_of
 from gpu_cluster.commands.lock import holders, is_abandoned, note_pids
 from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.state import export_state, import_state
+from gpu_cluster.commands.state import export_state, import_state, resources_of
 from gpu_cluster.commands.tools import ensure, plugin_files
 from gpu_cluster.machine.orphans import end_orphans
 
@@ -59,7 +59,7 @@ def move_of(stack: Stack, exported: automation.Deployment) -> Move | None:
         exported: Its state.
     """
     now = stack.cluster.kubernetes.identifier
-    for resource in (exported.deployment or {}).get("resources") or []:
+    for resource in resources_of(exported):
         if resource["type"] == PROVIDER and name_of(resource["urn"]) == KUBERNETES:
             was = (resource.get("inputs") or {}).get("clusterIdentifier")
             return Move(was=was, now=now) if isinstance(was, str) and was != now else None

@@ -13,7 +13,7 @@ from gpu_cluster.commands.engine import select
 from gpu_cluster.commands.left import name_of, of_host
 from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.state import export_state, remove_from_state
+from gpu_cluster.commands.state import export_state, remove_from_state, resources_of
 from gpu_cluster.commands.state_copies import keep_copy
 
 
@@ -25,8 +25,7 @@ def main(*, host: str) -> None:
     with answering("forget") as json_output, stack.unsalted():
         selected = select(stack)
         exported = export_state(selected)
-        resources = (exported.deployment or {}).get("resources", [])
-        gone = of_host(resources, host)
+        gone = of_host(resources_of(exported), host)
         if not gone or exported.deployment is None:
             print(f"host: found {host!r}, which is not in the state; wanted: a host of the state")
             sys.exit(1)

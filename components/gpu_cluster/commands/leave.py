@@ -26,7 +26,7 @@ from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.left import Resources, name_of, of_host
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.state import export_state, remove_from_state
+from gpu_cluster.commands.state import export_state, remove_from_state, resources_of
 from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.pool import DesiredScheduling
@@ -254,7 +254,7 @@ def run(stack: Stack, stack_part: Part, json_output: Answer) -> None:
         cluster.require_running()
     desired, selected = resolve(stack.cluster, stack.name), select(stack)
     exported = export_state(selected)
-    resources: Resources = (exported.deployment or {}).get("resources", [])
+    resources: Resources = resources_of(exported)
     hosts = [host for host in desired.hosts if stack_part.is_all or host.name in stack_part.hosts]
     of_cluster = bool(stack_part.pool) or stack_part.is_all
     pools = [stack_part.pool] if stack_part.pool else []

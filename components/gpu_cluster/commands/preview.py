@@ -49,7 +49,7 @@ from gpu_cluster.commands.project import ROOT
 from gpu_cluster.commands.refused_workloads import refused_workloads
 from gpu_cluster.commands.release_notes import upgrade_of
 from gpu_cluster.commands.stack import Stack
-from gpu_cluster.commands.state import export_state
+from gpu_cluster.commands.state import export_state, resources_of
 from gpu_cluster.commands.upgrade_check import deployed_version, recorded_version
 from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
@@ -117,8 +117,7 @@ def run(stack: Stack) -> Document:
         ),
         file,
     )
-    resources = (exported.deployment or {}).get("resources") or []
-    upgrade = upgrade_of(recorded_version(resources), VERSION, file)
+    upgrade = upgrade_of(recorded_version(resources_of(exported)), VERSION, file)
     told = {"edits": edited, "refused": refused, "unjudged": unjudged, "upgrade": upgrade}
     return document.model_copy(update=told)
 
@@ -132,7 +131,7 @@ def edits_since(exported: automation.Deployment, file: StackFile) -> tuple[Setti
     Returns:
         The edits; None if the state has no settings of an earlier run.
     """
-    for resource in (exported.deployment or {}).get("resources") or []:
+    for resource in resources_of(exported):
         recorded = (resource.get("outputs") or {}).get(SETTINGS)
         if resource["type"] == GpuCluster.TYPE and isinstance(recorded, str):
             with suppress(ValueError):

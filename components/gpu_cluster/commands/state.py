@@ -55,17 +55,13 @@ def remove_from_state(
         CommandError: The engine refuses the state, or can't write it.
     """
     deployment = state.deployment or {}
-    reduced = {**deployment, "resources": without(deployment.get("resources", []), gone)}
+    reduced = {**deployment, "resources": without(resources_of(state), gone)}
     import_state(selected, automation.Deployment(state.version, reduced))
 
 
-def resources_of(selected: automation.Stack) -> list[dict[str, Any]]:
-    """Return the resources in the state of a stack.
-
-    Raises:
-        CommandError: The engine can't read the state.
-    """
-    return (export_state(selected).deployment or {}).get("resources") or []
+def resources_of(state: automation.Deployment) -> list[dict[str, Any]]:
+    """Return the resources in a state, as `export_state` returned it."""
+    return (state.deployment or {}).get("resources") or []
 
 
 def _run_stack_command(selected: automation.Stack, command: str, *options: str) -> str:

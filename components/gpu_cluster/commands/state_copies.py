@@ -20,6 +20,7 @@ from gpu_cluster.change.file import replace_text
 from gpu_cluster.commands.backend import backend_folder
 from gpu_cluster.commands.project import PROJECT
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.state import resources_of
 from gpu_cluster.machine.folders import make_private
 
 FOLDER = "copies"
@@ -41,7 +42,7 @@ def keep_copy(stack: Stack, state: automation.Deployment) -> Path | None:
     """
     backend = backend_folder(os.environ.get("PULUMI_BACKEND_URL", ""))
     wanted = stack.cluster.state_copies
-    if backend is None or not wanted or not (state.deployment or {}).get("resources"):
+    if backend is None or not wanted or not resources_of(state):
         return None
     folder = backend / FOLDER / PROJECT / stack.name
     make_private(folder)
