@@ -286,7 +286,7 @@ def test_the_cause_of_gpus_that_pods_cannot_use_is_named(monkeypatch: pytest.Mon
     async def unwanted_daemons(*_: object) -> list[str]:
         return unwanted
 
-    async def lines_of_node(*_: object) -> list[str]:
+    async def lines_of_wanted(*_: object) -> list[str]:
         return ["pod gpus/nvdp-1: its image can't be pulled"]
 
     class Connection:
@@ -296,7 +296,7 @@ def test_the_cause_of_gpus_that_pods_cannot_use_is_named(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("gpu_cluster.kubernetes.api.connect", lambda _: Connection())
     monkeypatch.setattr("gpu_cluster.nodes.causes.read.unwanted_daemons", unwanted_daemons)
-    monkeypatch.setattr("gpu_cluster.nodes.causes.read.lines_of_node", lines_of_node)
+    monkeypatch.setattr("gpu_cluster.nodes.causes.read.lines_of_wanted", lines_of_wanted)
     monkeypatch.delenv(EXTENT, raising=False)
     world = World.of(base())
     world.nodes["gpu-1"]["status"]["allocatable"]["nvidia.com/gpu"] = "0"

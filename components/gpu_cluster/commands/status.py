@@ -121,7 +121,7 @@ def with_causes(change: ClusterChange, context: str, namespaces: Sequence[str]) 
         async with connect(context) as client:
             for name in names:
                 unwanted = await read.unwanted_daemons(client, name, namespaces)
-                causes = [] if unwanted else await read.lines_of_node(client, name, namespaces)
+                causes = [] if unwanted else await read.lines_of_wanted(client, name, namespaces)
                 faults += [f"node {name}: {line}" for line in unwanted]
                 notes += [f"node {name}: {line}" for line in causes]
         return faults, notes

@@ -217,12 +217,25 @@ async def lines(client: Client, pods: Collection[Json]) -> list[str]:
 async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) -> list[str]:
     """Return the causes why the platform's DaemonSets have no running pod on a node.
 
-    Pods of device plugins come first. If no pod is on the node, the causes why the DaemonSets can't
-    create pods. A DaemonSet of a tenant isn't named, whatever its image.
+    Pods come first. Without a pod on the node, the causes why the DaemonSets want or create none.
 
     Args:
         namespaces: Namespaces of the DaemonSets that provide GPUs; those of `kube-system` count,
             too.
+    """
+    if wanted := await lines_of_wanted(client, node, namespaces):
+        return wanted
+    return await unwanted_daemons(client, node, sorted(namespaces))
+
+
+async def lines_of_wanted(client: Client, node: str, namespaces: Collection[str]) -> list[str]:
+    """Return the causes why pods that the platform's DaemonSets want on a node don't run there.
+
+    Pods of device plugins come first. If no pod is on the node, the causes why the DaemonSets can't
+    create pods. A DaemonSet of a tenant isn't named, whatever its image.
+
+    Args:
+        namespaces: As of `lines_of_node`.
     """
     spaces = sorted({*namespaces, KUBE_SYSTEM})
     pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
@@ -235,9 +248,7 @@ async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) 
     if cause_lines := await lines(client, sorted(daemons, key=lambda pod: not allocates_gpus(pod))):
         return cause_lines
     causes = [await refused_daemons(client, namespace) for namespace in sorted(namespaces)]
-    if refused := [str(cause) for of_one in causes for cause in of_one]:
-        return refused[:CAUSES]
-    return await unwanted_daemons(client, node, sorted(namespaces))
+    return [str(cause) for of_one in causes for cause in of_one][:CAUSES]
 
 
 async def unwanted_daemons(client: Client, name: str, namespaces: Collection[str]) -> list[str]:
