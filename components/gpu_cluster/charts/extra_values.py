@@ -30,6 +30,20 @@ def plain(value: Any) -> Any:
     return value
 
 
+def value_at(values: Mapping[str, Any], path: str, missing: Any = None) -> Any:
+    """Return the value at a path such as `driver.version`.
+
+    Args:
+        missing: Result for a path that does not exist in the values.
+    """
+    value: Any = values
+    for step in path.split("."):
+        if not isinstance(value, Mapping) or step not in value:
+            return missing
+        value = value[step]
+    return value
+
+
 def merged(base: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
     """Return `base` overridden by `extra`; mappings are merged key by key, as Helm merges values.
 

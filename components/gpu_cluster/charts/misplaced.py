@@ -44,10 +44,10 @@ def cure(table: Table, path: str, value: Any) -> str:
     if is_umbrella(value, known_keys) and set(value) & set(free):
         return ONE_LEVEL_UP
     near = nearest(key, known_keys) if known_keys else ""
-    if near and not _reads(table, f"{section}.{near}" if section else near, value):
+    near_path = _path_below(section, near)
+    if near and not _reads(table, near_path, value):
         near = ""
     likeness = similarity(key, near) if near else 0.0
-    near_path = f"{section}.{near}" if section else near
     if likeness >= MISSPELT:
         return _renamed(table, near_path, value)
     for known, meaning in _ALIASES.items():
@@ -67,9 +67,14 @@ def cure(table: Table, path: str, value: Any) -> str:
     return REMOVE
 
 
+def _path_below(section: str, key: str) -> str:
+    """Return the path of a key in a section; the path of the whole chart's section is empty."""
+    return f"{section}.{key}" if section else key
+
+
 def _is_decided(table: Table, section: str, key: str) -> bool:
     """Return True if a setting of the stack file decides the value of a key in a section."""
-    entry = table.values.get(f"{section}.{key}" if section else key)
+    entry = table.values.get(_path_below(section, key))
     return entry is not None and entry.setting is not None
 
 

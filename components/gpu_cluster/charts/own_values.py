@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpu_cluster.charts.contents import ChartContents
-from gpu_cluster.charts.extra_values import merged, plain
+from gpu_cluster.charts.extra_values import merged, plain, value_at
 from gpu_rules.printable import printable
 
 SHOWN = 200
@@ -65,7 +65,7 @@ def refused_by_schema(chart: ChartContents, values: Mapping[str, Any]) -> str:
 
 def _walk_value_paths(path: str, value: Any, chart: ChartContents) -> Iterator[str]:
     if isinstance(value, Mapping) and value and path not in chart.read:
-        inside = _value_at(chart.values, path)
+        inside = value_at(chart.values, path, _NOTHING)
         # A mapping that is empty in the chart's values, such as labels, accepts any key.
         if isinstance(inside, Mapping) and not inside:
             yield path
@@ -79,11 +79,12 @@ def _walk_value_paths(path: str, value: Any, chart: ChartContents) -> Iterator[s
 def _is_read(chart: ChartContents, path: str) -> bool:
     steps = path.split(".")
     prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
-    if prefixes & chart.read or _value_at(chart.values, path) is not _NOTHING:
+    if prefixes & chart.read or value_at(chart.values, path, _NOTHING) is not _NOTHING:
         return True
     # A value may replace a list or a text of the chart by a mapping, whose keys are then read.
     return any(
-        not isinstance(_value_at(chart.values, prefix), Mapping | _Nothing) for prefix in prefixes
+        not isinstance(value_at(chart.values, prefix, _NOTHING), Mapping | _Nothing)
+        for prefix in prefixes
     )
 
 
@@ -92,12 +93,3 @@ class _Nothing:
 
 
 _NOTHING = _Nothing()
-
-
-def _value_at(values: Mapping[str, Any], path: str) -> Any:
-    value: Any = values
-    for step in path.split("."):
-        if not isinstance(value, Mapping) or step not in value:
-            return _NOTHING
-        value = value[step]
-    return value

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpu_cluster.base.document_cures import REMOVE, move_to
+from gpu_cluster.charts.extra_values import value_at
 from gpu_cluster.charts.value_table import Value
 from gpu_cluster.charts.value_types import type_of
 
@@ -21,7 +22,7 @@ def set_by_stack(entry: Value, value: Any, document: Mapping[str, Any]) -> str:
     """
     if value is None:
         return f"{REMOVE}: null has no effect"
-    if entry.switch and value_of(document, entry.switch) is not True:
+    if entry.switch and value_at(document, entry.switch) is not True:
         return f"{REMOVE}: without {entry.switch} it has no effect"
     if not type_of(entry.type).holds(value):
         return f"{REMOVE}; {entry.setting} of the stack file decides"
@@ -46,14 +47,6 @@ def _cure_of(entry: Value, value: Any, document: Mapping[str, Any]) -> str:
     return f"write {entry.setting}: {json.dumps(value, ensure_ascii=False)} and remove it here"
 
 
-def value_of(values: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path such as `driver.version`; None if there is none."""
-    found: Any = values
-    for step in path.split("."):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found
-
-
 def _meaning_of(entry: Value, value: Any) -> str:
     """Return what a value means in the stack file; empty if the setting takes it as it is."""
     if isinstance(value, bool | str) and value in entry.means:
@@ -65,7 +58,7 @@ def _cure_of_files(entry: Value, value: Mapping[str, Any], document: Mapping[str
     """Return the cure of files that are texts in a mapping; one of them is for all nodes."""
     if not value:
         return f"{REMOVE}: an empty mapping has no effect"
-    names = [value_of(document, entry.files), "default", next(iter(value))]
+    names = [value_at(document, entry.files), "default", next(iter(value))]
     first = next(name for name in names if name in value)
     others = f", its other files to {entry.setting}s" if len(value) > 1 else ""
     return f'move its file "{first}" to {entry.setting}{others}'
