@@ -97,17 +97,19 @@ def _unknown_key(root: type[Model], location: Location, value: object, document:
     ]
     is_free = near not in _mapping_at(document, location[:-1])
     is_near = similarity(key, near) >= LIKE_ENOUGH and not elsewhere and is_free
-    takes = is_near and _takes_field(fields(model)[near] if model else None, value)
+    near_field = fields(model).get(near) if model else None
+    takes = is_near and _takes_field(near_field, value)
     if takes and value is not None:
         cure = rename_to(near)
     elif is_umbrella(value, known_keys):
         cure = ONE_LEVEL_UP
     elif is_near and value is not None:
-        cure = f'{REMOVE}; "{near}" takes {_form_of(model, near)}'
+        cure = f'{REMOVE}; "{near}" takes {_form(near_field)}'
     elif fitting:
         cure = f'{move_to(*fitting)}; the nearest key here is "{near}"'
     elif elsewhere:
-        cure = f"{REMOVE}; {' or '.join(elsewhere[:3])} takes {_form_at(root, elsewhere[0])}"
+        form = _form(field_at(root, _steps_of(elsewhere[0])))
+        cure = f"{REMOVE}; {' or '.join(elsewhere[:3])} takes {form}"
     else:
         cure = f'{REMOVE}; the nearest key here is "{near}"'
     return fault(location, f'an unknown key "{key}"', f"one of {', '.join(known_keys)}", cure)
@@ -136,18 +138,11 @@ def _has_section(document: object, path: str) -> bool:
 
     A key that is moved into a new section alone would miss what the section needs besides.
     """
-    steps = _steps_of(path)
+    *section, key = _steps_of(path)
     if document is None:  # The caller has no document.
         return True
-    for length in range(1, len(steps)):
-        parent = _mapping_at(document, steps[: length - 1])
-        step = steps[length - 1]
-        if isinstance(step, str) and step not in parent:
-            return False
-    return len(steps) == 1 or (
-        bool(_mapping_at(document, steps[:-1]))
-        and steps[-1] not in _mapping_at(document, steps[:-1])
-    )
+    values = _mapping_at(document, tuple(section))
+    return not section or (bool(values) and key not in values)
 
 
 def _takes(root: type[Model], path: str, value: object) -> bool:
@@ -171,13 +166,7 @@ def _takes_field(field: FieldInfo | None, value: object) -> bool:
     return True
 
 
-def _form_of(model: type[Model] | None, key: str) -> str:
-    field = fields(model).get(key) if model else None
-    return (field.description if field else None) or "another form"
-
-
-def _form_at(root: type[Model], path: str) -> str:
-    field = field_at(root, _steps_of(path))
+def _form(field: FieldInfo | None) -> str:
     return (field.description if field else None) or "another form"
 
 
