@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from gpu_cluster.machine.tool import RELEASE
+from gpu_cluster_lab.simulator.http_servers import QuietHandler
 from gpu_cluster_lab.toolchain.archive import extract
 from gpu_cluster_lab.toolchain.machine import Platform
 from gpu_cluster_lab.toolchain.maker import Maker
@@ -24,7 +25,6 @@ from gpu_cluster_lab.toolchain.pins import PINS
 from gpu_cluster_lab.toolchain.progress import Steps
 from gpu_cluster_lab.toolchain.releases import Asset, Downloads, ReleaseError, asset, published
 from gpu_cluster_lab.toolchain.resolve import Toolchain
-from tests.fixtures.http_servers import QuietHandler
 
 LINUX = Platform("linux", "amd64")
 BINARY = b"#!/bin/sh\necho 'Kubernetes v1.36.3'\n"

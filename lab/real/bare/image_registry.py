@@ -8,14 +8,14 @@ from __future__ import annotations
 import contextlib
 import re
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 from gpu_cluster.base.image import VECTORADD, path_of
 from gpu_cluster.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from lab.real import image
 from lab.real.parts import CONTROL_PLANE, PLUGIN
 
@@ -77,7 +77,7 @@ def served(images_by_name: Mapping[str, image.LayeredImage]) -> Iterator[int]:
         for digest, blob in image_held.blobs.items()
     }
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
@@ -103,16 +103,6 @@ def served(images_by_name: Mapping[str, image.LayeredImage]) -> Iterator[int]:
             if body:
                 self.wfile.write(blob)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Discard the HTTP server's access log."""
-
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with running(server):
         yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

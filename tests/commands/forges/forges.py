@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import jsonschema
 
-from tests.fixtures.http_servers import QuietHandler, running
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 
 Json = dict[str, Any]
 TEXT: Json = {"type": "string"}

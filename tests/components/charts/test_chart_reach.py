@@ -21,10 +21,10 @@ from gpu_cluster.inspection.judgement import Seen, judged
 from gpu_cluster.inspection.observed_cluster import ClusterSeen
 from gpu_cluster.loading.loader import load
 from gpu_cluster.platforms.needed import registries
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.faults import ConfigError
 from tests.fixtures import charts
 from tests.fixtures.documents import document
-from tests.fixtures.http_servers import QuietHandler, running
 from tests.fixtures.platforms import deployed
 from tests.fixtures.probed import Machine
 

@@ -17,8 +17,8 @@ import pytest
 
 from gpu_cluster.kubernetes import api
 from gpu_cluster.kubernetes.api import RETRIES, ClusterError
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from tests.fixtures.api import client
-from tests.fixtures.http_servers import QuietHandler, running
 from tests.fixtures.kubeconfigs import kubeconfig
 
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.check import files, kustomization, progress, rendered
 from gpu_rules.check.document import Source
 from gpu_rules.check.ignored import IgnoredPaths
 from gpu_rules.check.problem import Unjudged
 from gpu_rules.check.tool import NotRendered
-from tests.fixtures.http_servers import QuietHandler, running
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
 PATCH = "apiVersion: builtin\nkind: PatchTransformer\nmetadata: {name: x}\npath: URL\n"

@@ -23,8 +23,8 @@ from gpu_cluster.charts import availability, contents
 from gpu_cluster.charts.availability import WantedChart
 from gpu_cluster.settings.chart_source import ChartSource
 from gpu_cluster.settings.charts import ChartsSettings
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from tests.fixtures import charts
-from tests.fixtures.http_servers import QuietHandler, running
 
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
 ARCHIVE = charts.packed(CHART, charts.files(CHART, VERSION))

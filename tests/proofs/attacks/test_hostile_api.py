@@ -23,8 +23,8 @@ from gpu_cluster.commands import adopt, leave, new, stack, status, support_bundl
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes import api
 from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.faults import FaultError
-from tests.fixtures.http_servers import QuietHandler, running
 from tests.fixtures.kubeconfigs import kubeconfig
 
 ROOT = Path(__file__).resolve().parents[3]

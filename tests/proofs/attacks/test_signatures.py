@@ -20,7 +20,7 @@ import pytest
 
 from gpu_cluster.commands import images
 from gpu_cluster.platforms.needed import Image
-from tests.fixtures.http_servers import QuietHandler, running
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from tests.fixtures.programs import run_program
 
 pytestmark = pytest.mark.full

@@ -15,12 +15,12 @@ import pytest
 
 from gpu_cluster.commands import images
 from gpu_cluster.platforms.needed import Image
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_cluster_lab.toolchain.machine import Platform
 from gpu_cluster_lab.toolchain.pins import PINS
 from gpu_cluster_lab.toolchain.releases import Downloads, ReleaseError, asset
 from gpu_cluster_lab.toolchain.sums import SUMS
 from maintenance import audit, sbom, secret_scan
-from tests.fixtures.http_servers import QuietHandler, running
 from tests.fixtures.programs import run_program
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,7 +21,7 @@ from typing import Any
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tests.fixtures.http_servers import QuietHandler, running
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 
 PREFIX = "vault:v1:"
 NONCE = 12

@@ -25,8 +25,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from gpu_cluster.commands.utilization import GROUP, METRIC, YOUNGEST
 from gpu_cluster_lab.simulator.control_plane import ControlPlane
+from gpu_cluster_lab.simulator.http_servers import QuietHandler
 from tests.commands.metrics import VERSIONS, Json, values
-from tests.fixtures.http_servers import QuietHandler
 from tests.proofs.e2e.project import Project
 
 NAME = "metrics-adapter"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from gpu_cluster.driver_daemonset.component import daemon_set
 from gpu_cluster.settings.hosts.proxy import ProxySettings
 from gpu_cluster_lab.simulator.hosts import catalogue
 from gpu_cluster_lab.simulator.hosts.packages import build
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS, cluster
 from tests.proofs.hosts import software
@@ -36,29 +36,18 @@ def proxy(folder: Path) -> Iterator[tuple[str, set[str]]]:
     """
     asked: set[str] = set()
 
-    class Handler(http.server.SimpleHTTPRequestHandler):
+    class Handler(QuietHandler, http.server.SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
             wanted = urlsplit(self.path)
             asked.add(f"{wanted.hostname} {wanted.path.rpartition('/')[2]}")
             self.path = wanted.path
             super().do_GET()
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Discard the HTTP server's access log; the set `asked` records the requests."""
-
     def handler(*words: Any) -> Handler:
         return Handler(*words, directory=str(folder))
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as address:
+        yield address, asked
 
 
 @pytest.mark.parametrize("system", ["debian", pytest.param("rocky", marks=pytest.mark.slow)])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +12,7 @@ from pathlib import Path
 
 from gpu_cluster.commands.tools import PLUGINS
 from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.hosts.packages import served
 from gpu_cluster_lab.simulator.ports import free_ports
 from tests.fixtures.programs import run_program
 
@@ -169,15 +167,5 @@ def index(wheels: Iterable[Path], folder: Path) -> Iterator[str]:
         name = wheel.name.partition("-")[0].replace("_", "-")
         (folder / name).mkdir(parents=True, exist_ok=True)
         (folder / name / wheel.name).symlink_to(wheel)
-    handler = functools.partial(_Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/"
-        finally:
-            server.shutdown()
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        """Print nothing."""
+    with served(folder) as address:
+        yield f"{address}/"

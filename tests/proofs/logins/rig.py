@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import HTTPServer
 from typing import Any
 
 import asyncssh
@@ -18,6 +18,7 @@ from gpu_cluster.desired.host import Target
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.settings.hosts.ssh import Bastion, SshLimits
 from gpu_cluster_lab.simulator import hosts as simulated
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from tests.proofs.hosts.machine import Running, free_port
 
 NAME = "gpu-1"
@@ -184,18 +185,11 @@ def stopped_sshd(rig: Rig) -> Target:
 
 
 def another_service(rig: Rig) -> Target:
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(QuietHandler):
         default_request_version = "HTTP/1.1"
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Print nothing."""
-
     server = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    rig.cleanup.callback(server.server_close)
-    rig.cleanup.callback(thread.join)
-    rig.cleanup.callback(server.shutdown)
+    rig.cleanup.enter_context(running(server))
     return rig.target(server.server_port)
 
 

@@ -15,9 +15,9 @@ import yaml
 
 from gpu_cluster.platforms.gpu_manager import values as chart
 from gpu_cluster_lab import toolchain
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 from tests.components.platforms.gpu_manager.pods import pod
-from tests.fixtures.http_servers import QuietHandler, running
 from tests.proofs.e2e.project import Project
 from tests.proofs.platform import ways
 

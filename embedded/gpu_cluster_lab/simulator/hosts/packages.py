@@ -17,7 +17,6 @@ import json
 import re
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -26,6 +25,7 @@ from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator.hosts import rootfs
 from gpu_cluster_lab.simulator.hosts.locks import locked
 from gpu_cluster_lab.simulator.hosts.model import HostError
+from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 
 Format = Literal["apt", "dnf"]
 Signature = Literal["good", "none", "other", "broken"]
@@ -135,23 +135,13 @@ def build(
 @contextlib.contextmanager
 def served(folder: Path) -> Iterator[str]:
     """Serve `folder` over HTTP on loopback; yield the URL without a trailing slash."""
+    handler = functools.partial(_FolderHandler, directory=str(folder))
+    with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)) as address:
+        yield address
 
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            """Discard the HTTP server's access log."""
 
-    server = http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Handler, directory=str(folder))
-    )
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+class _FolderHandler(QuietHandler, http.server.SimpleHTTPRequestHandler):
+    """Handler that serves the files of a folder."""
 
 
 def _describe_packages(packages: Sequence[Package]) -> list[dict[str, object]]:
