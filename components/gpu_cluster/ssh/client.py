@@ -82,6 +82,7 @@ class _Client(asyncssh.SSHClient):
     def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
         self.progress.is_connected = True
         self._connection = conn
+        _explain_before_end(conn)
 
     def ended(self) -> Progress:
         """Return how far the login came."""
@@ -107,6 +108,23 @@ class _Client(asyncssh.SSHClient):
 
     def kbdint_auth_requested(self) -> None:
         self.progress.asked = self.progress.asked or "a code or a password"
+
+
+def _explain_before_end(connection: asyncssh.SSHClientConnection) -> None:
+    """Let a connection fail with its own error before it fails with the end of the stream.
+
+    AsyncSSH 2.24 reads a server's offer of algorithms in a task, and takes the error of that task
+    one turn of the event loop later. A server that closes the connection together with its offer,
+    as OpenSSH does, then looks like a lost connection (connection.py, _process_kexinit,
+    _reap_task, eof_received).
+    """
+    end = connection.eof_received
+
+    def end_in_next_turn() -> bool:
+        asyncio.get_running_loop().call_soon(end)
+        return True  # The transport stays open until `end` closes it.
+
+    connection.eof_received = end_in_next_turn  # type: ignore[method-assign,assignment]
 
 
 @contextlib.asynccontextmanager
