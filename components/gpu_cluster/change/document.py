@@ -25,12 +25,11 @@ VERSION: Final = "v1"
 """Version of the document's format; an incompatible format gets another version."""
 LARGEST = 32 * 1024 * 1024
 """Maximum size in bytes of a document that is read; 1,000 changed nodes need about 2 MB."""
-MOST_SEPARATORS = 1_500_000
+MOST_SEPARATORS = 1_000_000
 """Maximum number of commas and colons of a document that is read.
 
 1,000 changed nodes with 8,000 evicted pods have 117,000. The number bounds the memory for many
-small values: the worst of the tried documents within it, 750,000 objects with an unknown key and no
-`stack`, needs 0.9 GB.
+small values: the worst of the tried documents, one of valid problems, needs 350 bytes for each.
 """
 MOST_KEYS = 64
 """Maximum number of keys of one object; each unknown key needs about 1 kB, for its error."""
@@ -617,7 +616,8 @@ class Document(Model):
             if isinstance(content, dict):
                 for computed in cls.model_computed_fields:
                     content.pop(computed, None)
-            return cls.model_validate_json(json.dumps(content))
+            # Not `model_validate_json`: each of its errors copies the object that lacks a field.
+            return cls.model_validate(content)
         except (ValidationError, RecursionError) as error:
             raise PartError(
                 f"no change document of version {VERSION}: {_first_problem(error)}"

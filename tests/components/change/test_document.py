@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -653,3 +655,29 @@ def test_a_thousand_nodes_fit_a_document_that_can_be_read_again() -> None:
     assert Document.read(text) == document
     largest_cluster = 5
     assert largest_cluster * (text.count(",") + text.count(":")) < document_module.MOST_SEPARATORS
+
+
+@pytest.mark.parametrize(
+    ("head", "item"),
+    [
+        ("", '{"a":1}'),
+        ("", '{"a%d":"\u00e9%d"}'),
+        ('"outcome":"failed",', '{"text":"a"}'),
+        ('"stack":"d","outcome":"failed",', '{"text":"a"}'),
+        ('"stack":"d","outcome":"failed",', "{" + ",".join(f'"u{i}":[]' for i in range(60)) + "}"),
+    ],
+)
+@pytest.mark.parametrize("key", ["rules", "clusters", "unknown"])
+def test_a_hostile_document_needs_less_than_half_a_gigabyte(head: str, item: str, key: str) -> None:
+    separators = item.count(":") + item.count(",") + 1
+    number = 60_000 // separators
+    items = ",".join(item.replace("%d", str(i)) for i in range(number))
+    text = f"{{{head}{json.dumps(key)}:[{items}]}}"
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(ValueError):
+            Document.read(text)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak / (number * separators) * document_module.MOST_SEPARATORS < 512 * 1024 * 1024
