@@ -79,8 +79,8 @@ verify-evidence: $(VENV) ## check such a file offline: make verify-evidence FILE
 	@$(COMMAND) verify-evidence $(call options,FILE PUBLIC) $(call switches,SIMULATED)
 
 .PHONY: why
-why: $(VENV) ## print why a pod does not run, and how to fix it: make why POD=namespace/name
-	@$(COMMAND) why -- "$${POD:-}"
+why: $(VENV) ## print why a pod does not run, or why a node lacks GPUs: make why POD=namespace/name, or NODE=name
+	@$(COMMAND) why -- "$${POD:-$${NODE:-}}"
 
 .PHONY: comment
 comment: $(VENV) ## print or update the comment of a pull request about CHANGE (change.json): see docs/how-to/ci.md

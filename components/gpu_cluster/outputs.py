@@ -21,6 +21,14 @@ def totals(nodes: list[dict[str, Any]]) -> dict[str, int]:
     return {kind: sum(int(node[kind]) for node in nodes) for kind in kinds}
 
 
+def without_uuids(nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the validation's results without the UUIDs, each of which the engine prints in a line.
+
+    The nodes keep them (`gpu_cluster.nodes.record`).
+    """
+    return [{key: value for key, value in node.items() if key != "devices"} for node in nodes]
+
+
 def left_out(pools: Iterable[Pool]) -> dict[str, list[int | str]]:
     """Return the indexes and UUIDs of the unhealthy GPUs, which get no pods, by node.
 
@@ -50,7 +58,7 @@ def next_commands(context: str, namespace: str) -> list[str]:
 def export(built: GpuCluster) -> None:
     """Export the cluster's results as outputs of the stack."""
     desired = built.desired
-    pulumi.export("nodes", built.nodes)
+    pulumi.export("nodes", built.nodes.apply(without_uuids))
     pulumi.export("gpus", built.nodes.apply(totals))
     pulumi.export("unhealthyDevices", left_out(desired.platform.site.pools))
     pulumi.export("tests", built.tests)

@@ -40,6 +40,20 @@ def test_a_make_that_a_test_starts_prints_what_a_users_own_make_prints() -> None
     assert shown.stdout.splitlines() == ["venv/bin/python -m tests.promises"]
 
 
+def test_a_makefile_that_is_named_from_elsewhere_says_where_to_run_it(tmp_path: Path) -> None:
+    def make(*words: str) -> subprocess.CompletedProcess[str]:
+        return run_program(["make", *words], cwd=tmp_path, timeout=60)
+
+    refused = make("-f", str(ROOT / "Makefile"), "help")
+    assert refused.returncode == 2
+    cure = f"make -C {ROOT}/ help"
+    assert f"run make in the folder of this Makefile: {cure}" in refused.stderr
+    assert (
+        make("--no-print-directory", *cure.split()[1:]).stdout
+        == make("--no-print-directory", "-C", str(ROOT), "help").stdout
+    )
+
+
 def help_groups() -> dict[str, list[str]]:
     """Return the make targets in the output of `make help`, by the heading of their group."""
     shown = subprocess.run(

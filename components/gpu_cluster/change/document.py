@@ -17,6 +17,7 @@ from pydantic import Field, ValidationError, computed_field, model_validator
 
 from gpu_cluster.base.explain import first_error
 from gpu_cluster.base.model import Freeze, FrozenDict, Model
+from gpu_cluster.desired.parts import Part
 from gpu_cluster.findings import Aspect, aspect_text
 from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
@@ -422,6 +423,8 @@ class ClusterChange(Model):
     """Effects of a Pulumi run on one component `GpuCluster`.
 
     Attributes:
+        parts: Parts of the cluster that the component declares; other components may declare
+            the others.
         unknown: Why the cluster was not inspected. Empty: it was inspected.
         pools: Changes of the pools that have GPUs.
         nodes: Nodes that the run changes, drains, reboots or validates.
@@ -446,6 +449,7 @@ class ClusterChange(Model):
     """
 
     name: Text
+    parts: Many[Part] = tuple(Part)
     unknown: Text = ""
     pools: Many[PoolChange] = ()
     nodes: Many[NodeChange] = ()

@@ -23,12 +23,14 @@ from gpu_cluster.change.document import (
     Outage,
     PodChange,
     PoolChange,
+    ResourceNumbers,
     SettingEdit,
     Statement,
     Upgrade,
     VersionChange,
 )
 from gpu_cluster.change.names import and_more, counted, listed
+from gpu_cluster.desired.parts import Part
 from gpu_cluster.findings import APPLIED, Aspect
 from gpu_rules.kube.gpu_resources import GPU
 from gpu_rules.printable import printable, shortened
@@ -166,16 +168,22 @@ def headline(cluster: ClusterChange) -> str:
     """Return the line that counts GPUs and names what is validated and drained.
 
     For example `GPUs 32 → 16 (pool a100: 8 → 4 on gpu-1..4); will be validated again; nobody
-    drained`.
+    drained`. Parts that another component declares are left out: what happens to them is unknown
+    here.
     """
+    words = (_gpus(cluster), validated(cluster), drained(cluster))
+    return "; ".join(filter(None, words)) or "no node and no pod changes"
+
+
+def _gpus(cluster: ClusterChange) -> str:
+    if Part.PLATFORM not in cluster.parts:
+        return ""
     details = list(pool_details(cluster))
     total = cluster.gpus
     text = f"GPUs {numbers(total)}"
     if total.before == total.after and not details:
         text += as_before([cluster])
-    if details:
-        text += f" ({'; '.join(details)})"
-    return "; ".join(filter(None, (text, validated(cluster), drained(cluster))))
+    return f"{text} ({'; '.join(details)})" if details else text
 
 
 def as_before(
@@ -250,7 +258,7 @@ def _pool_lines(
         f"{resource.name} {numbers(resource)}"
         for resource in pool.resources
         if resource.before is not None and resource.before != resource.after
-        if resource.name != GPU or pool.gpus.before == pool.gpus.after
+        if not (resource.name == GPU and _is_health(resource, pool))
     ]
     changed = pool.gpus.before is not None and pool.gpus.before != pool.gpus.after
     simple = len(size_changes) == 1 and size_changes[0].count("→")
@@ -260,6 +268,17 @@ def _pool_lines(
         resources = []
     if size_changes or (resources and cluster.changes):
         yield f"pool {name}: {', '.join([*size_changes, *resources])}"
+
+
+def _is_health(resource: ResourceNumbers, pool: PoolChange) -> bool:
+    """Return whether the amount of GPUs differs by more than what the stack declares changes.
+
+    A pool's number of GPUs says so already, and the sentence about health says which whole GPUs
+    are not advertised now.
+    """
+    if pool.gpus.before != pool.gpus.after:
+        return True
+    return resource.after == pool.gpus.after and (resource.before or 0) < resource.after
 
 
 def _per_node(pool: str, nodes: Iterable[NodeChange]) -> Iterator[str]:
@@ -302,10 +321,10 @@ def only_uninspected(cluster: ClusterChange) -> list[str]:
 def validated(cluster: ClusterChange) -> str:
     """Return which nodes are validated, for the headline; empty without GPUs and validations."""
     chosen = [node for node in cluster.nodes if node.validated]
-    if not cluster.gpus.after and not chosen:
-        return ""
     if not chosen:
-        return "" if not cluster.is_changed else "nothing is validated"
+        has_gpus = bool(cluster.gpus.after) or Part.PLATFORM not in cluster.parts
+        is_silent = Part.VALIDATION not in cluster.parts or not has_gpus or not cluster.is_changed
+        return "" if is_silent else "nothing is validated"
     with_gpus = [node for node in chosen if node.was]
     if len(with_gpus) == len(chosen) and _all_gpus(cluster, chosen):
         return "will be validated again"
@@ -320,7 +339,7 @@ def _all_gpus(cluster: ClusterChange, chosen: list[NodeChange]) -> bool:
 
 def drained(cluster: ClusterChange) -> str:
     """Return how many nodes are drained and rebooted, for the headline; empty without changes."""
-    if not cluster.is_changed:
+    if not cluster.is_changed or not {Part.HOSTS, Part.PLATFORM} & {*cluster.parts}:
         return ""
     gone = [node for node in cluster.nodes if node.drained]
     booted = [node.node for node in cluster.nodes if node.rebooted]

@@ -34,8 +34,10 @@ from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.inspection.document import health_fields
 from gpu_cluster.inspection.observed_cluster import nodes_by_name, observe_health
-from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.kubernetes.api import ClusterError, Json, connect
+from gpu_cluster.nodes import record
 from gpu_cluster.release.clear import await_deletions
+from gpu_cluster.validation.health import NodeHealth
 from gpu_cluster.validation.measurement import Outcome
 from gpu_rules.printable import printable_lines, shortened
 
@@ -105,6 +107,19 @@ def shown_next(stack: Stack, lines: list[str]) -> list[str]:
     return [line for line in command_lines if "&& kubectl " not in line]
 
 
+def with_uuids(nodes: list[dict[str, Any]], live: dict[str, Json]) -> list[dict[str, Any]]:
+    """Return the output ``nodes`` with the UUIDs of the GPUs that ran a kernel, for the document.
+
+    Args:
+        nodes: The stack's output ``nodes``.
+        live: The cluster's Node objects by name.
+    """
+    records = {
+        name: record.decode(node) or record.ValidationRecord() for name, node in live.items()
+    }
+    return [{**node, "devices": records[node["name"]].devices} for node in nodes]
+
+
 def changed(summary: automation.UpdateSummary) -> int:
     """Return the number of resources that the engine created, updated, replaced or deleted."""
     changes = summary.resource_changes or {}
@@ -153,6 +168,7 @@ def run(stack: Stack, json_output: Answer, name: str = "up") -> None:
         settle(selected, stack)
     outputs = {name: output.value for name, output in result.outputs.items()}
     live = asyncio.run(nodes_by_name(stack.cluster.kubernetes.context))
+    outputs["nodes"] = with_uuids(outputs["nodes"], live)
     json_output |= {"outputs": outputs, "changed": changed(result.summary)}
     Console(width=None if sys.stdout.isatty() else WIDTH).print(
         table(stack, outputs["nodes"], live)
@@ -176,8 +192,12 @@ def usable_now(stack: Stack) -> str:
     desired = resolve(stack.cluster, stack.name)
     if not desired.has_validation:
         return ""
-    node_health = asyncio.run(observe_health(desired.context, desired.validation.pools))
-    return health_text([ClusterChange(name=stack.name, **health_fields(node_health))])
+
+    async def read() -> tuple[NodeHealth, ...]:
+        async with connect(desired.context) as client:
+            return await observe_health(client, desired.validation.pools)
+
+    return health_text([ClusterChange(name=stack.name, **health_fields(asyncio.run(read())))])
 
 
 def ensure_tools(stack: Stack) -> None:

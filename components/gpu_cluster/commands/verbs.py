@@ -149,13 +149,13 @@ VERBS = (
     ),
     Verb(
         "why",
-        "print why a pod does not run, and how to fix it",
-        ("why default/train",),
+        "print why a pod does not run, or why a node lacks GPUs",
+        ("why default/train", "why gpu-1"),
         (
             Option(
                 "pod",
-                "the pod, or the controller that can't create it",
-                "NAMESPACE/NAME",
+                "the pod, the controller that can't create it, or the node",
+                "NAMESPACE/NAME|NODE",
                 is_position=True,
             ),
         ),

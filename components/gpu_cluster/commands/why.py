@@ -1,7 +1,8 @@
-"""Run `gpu-cluster why namespace/name`: say why a pod does not run, and what would help.
+"""Run `gpu-cluster why namespace/name` or `gpu-cluster why NODE`.
 
-The pod may be anybody's. Its name may also be that of a controller that can't create its pod. The
-role of previews is enough; the logs of containers are read if the role of the user allows it.
+Print why a pod does not run, or why GPUs of a node are not usable, and what would help. The pod
+may be anybody's. Its name may also be that of a controller that can't create its pod. The role of
+previews is enough; the logs of containers are read if the role of the user allows it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
+from gpu_cluster.commands.why_node import explain_node
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import Client, Json, connect
 from gpu_cluster.nodes.causes.cause import Around, Cause, Kind
@@ -41,7 +43,7 @@ def named(text: str) -> tuple[str, str]:
             Fault(
                 f"pod {printable(text, 120)}",
                 "no namespace and name of a pod",
-                "namespace/name",
+                "namespace/name, or the name of a node",
                 "for example `gpu-cluster why default/train`",
             )
         )
@@ -152,6 +154,25 @@ def _absent(namespace: str, name: str, unread: list[str]) -> Fault:
     )
 
 
+def run_node(stack: Stack, name: str, answer: Answer) -> None:
+    """Explain the node that a user names, and print what was found.
+
+    Raises:
+        FaultError: The node or the cluster can't be read.
+    """
+    reading(stack)
+    desired = resolve(stack.cluster, stack.name)
+
+    async def read() -> None:
+        async with connect(desired.context) as client:
+            await explain_node(client, name, desired, answer)
+
+    asyncio.run(read())
+    print(f"node {name}: {answer['cause']}")
+    for finding in answer["findings"]:
+        print(f"node {name}: {finding}")
+
+
 def run(stack: Stack, pod: str, answer: Answer) -> None:
     """Explain the pod that a user names, and print the cause and the cure.
 
@@ -175,14 +196,15 @@ def run(stack: Stack, pod: str, answer: Answer) -> None:
 
 
 def main(*, pod: str) -> None:
-    """Explain a pod of the stack's cluster; exit with 1 if that is impossible.
+    """Explain a pod or a node of the stack's cluster; exit with 1 if that is impossible.
 
     Args:
-        pod: Namespace and name.
+        pod: Namespace and name of a pod, or the name of a node.
     """
     stack = Stack.current()
     with answering("why") as answer:
         try:
-            run(stack, pod, answer)
+            # A name without a slash is that of a node: a pod has a namespace.
+            (run_node if is_dns_subdomain(pod) else run)(stack, pod, answer)
         except FaultError as error:
             sys.exit(f"why: {error}")

@@ -18,7 +18,7 @@ from gpu_cluster.desired.host import DesiredHost, Upgrade, working
 from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
 from gpu_cluster.desired.monitoring import DesiredMonitoring, WatchedPool
 from gpu_cluster.desired.nodes import DesiredNode, DesiredNodes
-from gpu_cluster.desired.parts import Part
+from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.pod_template import pod_spec, template
 from gpu_cluster.desired.pool import POOL_LABEL, DesiredScheduling, OwnScheduling, PoolScheduling
 from gpu_cluster.desired.question import Question
@@ -90,9 +90,7 @@ class Desired:
         charts: Section `charts`: where charts come from.
         wanted: Declared settings that the inspection compares with the cluster.
         maintenance: Hosts and nodes in maintenance, as written in the stack file.
-        has_platform: Whether the program installs the platform and labels the nodes; if not,
-            another program does.
-        has_validation: Whether the program validates the pools.
+        parts: Parts of the cluster that the program declares; another program may declare others.
     """
 
     stack: str
@@ -118,8 +116,17 @@ class Desired:
     charts: ChartsSettings
     wanted: Declared
     maintenance: tuple[str, ...]
-    has_platform: bool = True
-    has_validation: bool = True
+    parts: frozenset[Part] = WHOLE
+
+    @property
+    def has_platform(self) -> bool:
+        """Return whether the program installs the platform and labels the nodes."""
+        return Part.PLATFORM in self.parts
+
+    @property
+    def has_validation(self) -> bool:
+        """Return whether the program validates the pools."""
+        return Part.VALIDATION in self.parts
 
     @property
     def newcomers(self) -> tuple[DesiredHost, ...]:
@@ -165,7 +172,7 @@ class Desired:
         Args:
             parts: The parts to keep.
         """
-        desired = self
+        desired = replace(self, parts=frozenset(parts))
         if Part.HOSTS not in parts:
             pools = tuple(replace(pool, hosts={}) for pool in desired.validation.pools)
             desired = replace(
@@ -174,7 +181,6 @@ class Desired:
         if Part.PLATFORM not in parts:
             desired = replace(
                 desired,
-                has_platform=False,
                 scheduling=DesiredScheduling(pools=()),
                 layouts=replace(desired.layouts, pools=(), selector=""),
                 presence=replace(desired.presence, release=None, objects=()),
@@ -182,8 +188,6 @@ class Desired:
                 installer=None,
                 monitoring=None,
             )
-        if Part.VALIDATION not in parts:
-            desired = replace(desired, has_validation=False)
         if Part.GUARDRAILS not in parts:
             desired = replace(desired, guardrails=None)
         return desired

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypedDict
@@ -31,6 +31,7 @@ from gpu_cluster.change.document import (
 from gpu_cluster.change.text import is_digest
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.nodes import DesiredNodes
+from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.rollout import DesiredRollout
 from gpu_cluster.desired.validation import DesiredValidation
 from gpu_cluster.findings import PATHS, Aspect, Finding, Kind, Subject, is_setting
@@ -104,6 +105,7 @@ class ChangeCollector:
         rollout: Limits of changes that make nodes unavailable.
         maintenance: Hosts and nodes in maintenance, as written in the stack file.
         inspection: Result of the inspection.
+        parts: Parts of the cluster that the program declares.
     """
 
     hosts: tuple[DesiredHost, ...]
@@ -113,6 +115,7 @@ class ChangeCollector:
     rollout: DesiredRollout
     maintenance: tuple[str, ...]
     inspection: Inspection
+    parts: Collection[Part] = WHOLE
 
     def change(self, name: str) -> ClusterChange:
         """Return the change document's part about the cluster.
@@ -124,6 +127,7 @@ class ChangeCollector:
         gaps, health = tuple(self._gaps()), self.inspection.health
         return ClusterChange(
             name=name,
+            parts=tuple(part for part in Part if part in self.parts),
             unknown=difference.unknown,
             pools=tuple(self._pools()),
             nodes=tuple(self._changed_nodes()),

@@ -105,6 +105,7 @@ def inspect(
         rollout=desired.rollout,
         maintenance=desired.maintenance,
         inspection=inspection,
+        parts=desired.parts,
     )
     change = collector.change(name)
     if skipped := extent.skipped:

@@ -107,18 +107,15 @@ async def observe_validation(
     return pools_seen
 
 
-async def observe_health(context: str, pools: Sequence[PoolValidation]) -> tuple[NodeHealth, ...]:
+async def observe_health(client: Client, pools: Sequence[PoolValidation]) -> tuple[NodeHealth, ...]:
     """Return the GPUs of each node of the pools whose nodes are all in the cluster.
 
     Raises:
         ClusterError: The cluster can't be reached.
     """
-    async with connect(context) as client:
-        nodes = await with_devices(
-            client, await list_nodes(client), [pool.resources for pool in pools]
-        )
-        sets = await client.list("daemonsets", base="/apis/apps")
-        pools_seen = await observe_validation(client, nodes, pools, sets)
+    nodes = await with_devices(client, await list_nodes(client), [pool.resources for pool in pools])
+    sets = await client.list("daemonsets", base="/apis/apps")
+    pools_seen = await observe_validation(client, nodes, pools, sets)
     return tuple(node_health for pool_seen in pools_seen for node_health in pool_seen.health)
 
 

@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.change.document import (
+    ClusterChange,
+    NodeChange,
+    Numbers,
+    PoolChange,
+    Statement,
+)
+from gpu_cluster.change.text import headline
 from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.resolve import Desired, resolve
+from gpu_cluster.findings import Aspect
 from gpu_cluster.loading.loader import load
 from gpu_cluster.operation import command_line
 from gpu_cluster_lab.simulator.hosts import host_public_key
@@ -49,6 +58,38 @@ def test_a_part_has_only_what_belongs_to_it(part: Part) -> None:
         Part.GUARDRAILS: found.guardrails is not None,
     }
     assert has == {other: other is part for other in Part}
+
+
+HEADLINES = {
+    Part.HOSTS: "1 node drained",
+    Part.PLATFORM: "GPUs 0 → 8 (pool a: 0 → 8, with gpu-1); nobody drained",
+    Part.VALIDATION: "will be validated: gpu-1",
+    Part.GUARDRAILS: "no node and no pod changes",
+}
+"""First line of a preview of each part of a cluster that changes."""
+
+
+@pytest.mark.parametrize("part", Part)
+def test_a_part_says_nothing_of_what_another_program_declares(part: Part) -> None:
+    change = ClusterChange(
+        name="part",
+        parts=(part,),
+        pools=(PoolChange(pool="a", gpus=Numbers(before=0, after=8)),)
+        if part is Part.PLATFORM
+        else (),
+        nodes=(
+            NodeChange(
+                node="gpu-1",
+                pool="a" if part is Part.PLATFORM else "",
+                drained=part is Part.HOSTS,
+                validated=part is Part.VALIDATION,
+            ),
+        )
+        if part is not Part.GUARDRAILS
+        else (),
+        changes=(Statement(subject="object", names=("x",), aspect=Aspect.CHART, now="1"),),
+    )
+    assert headline(change) == HEADLINES[part]
 
 
 def test_the_inspection_of_a_part_asks_only_for_that_part() -> None:

@@ -73,7 +73,10 @@ def test_the_comment_names_the_edit_and_what_stops_it(
     assert document.edits or document.faults, done.stdout
     comment = readings.settled_text(rendered(document, ORIGIN), project.stack)
     if folder := os.environ.get(FOLDER):
-        Path(folder, f"{name.replace(' ', '-')}.md").write_text(comment, encoding="utf-8")
+        file = Path(folder, name.replace(" ", "-"))
+        file.with_suffix(".md").write_text(comment, encoding="utf-8")
+        said = readings.settled_text(done.stdout, project.stack)
+        file.with_suffix(".txt").write_text(said, encoding="utf-8")
     for edit in document.edits or ():
         assert edit.path in comment
     if name == "guardrails that refuse":

@@ -19,7 +19,7 @@ def barred(pod: Json, node: Json) -> Cause | None:
     """Return why a pod can't be scheduled to a node, apart from free resources; None if it can."""
     tolerations = pod["spec"].get("tolerations")
     if node["spec"].get("unschedulable") and not _CORDON.is_tolerated(tolerations):
-        return _cordoned(node)
+        return cordoned(node)
     if not is_node_selected(pod["spec"], node):
         return Cause(
             kind=Kind.AFFINITY,
@@ -42,7 +42,8 @@ def barred(pod: Json, node: Json) -> Cause | None:
     )
 
 
-def _cordoned(node: Json) -> Cause:
+def cordoned(node: Json) -> Cause:
+    """Return that a node is cordoned, and who uncordons it."""
     state = str((node["metadata"].get("labels") or {}).get(UPGRADE) or "")
     if state in AT_REST:
         return Cause(kind=Kind.CORDON, text="is cordoned", cure="uncordon the node")
