@@ -280,6 +280,45 @@ def _node_processes(draw: st.DrawFn) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+@st.composite
+def _servers(draw: st.DrawFn) -> Json:
+    """Generate a GPU server with probes, variables and shared memory (GPU049, GPU082, GPU083)."""
+    limits: Json = {GPU: draw(st.integers(0, 3))}
+    if draw(st.booleans()):
+        limits["memory"] = draw(st.sampled_from(["512Mi", "2Gi", "16Gi"]))
+    numbers = {
+        "initialDelaySeconds": (0, 150),
+        "periodSeconds": (0, 20),
+        "failureThreshold": (0, 9),
+    }
+    probe: Json = {"tcpSocket": {"port": 80}}
+    for name, (least, most) in numbers.items():
+        if draw(st.booleans()):
+            probe[name] = draw(st.integers(least, most))
+    image = draw(st.sampled_from(["server:1", "server:1", "server:nightly-gpu", "jupyter/lab:1"]))
+    variable = draw(st.sampled_from(["NVIDIA_DISABLE_REQUIRE", "NVIDIA_DISABLE_REQUIRED"]))
+    container: Json = {
+        **_container(limits),
+        "image": image,
+        "env": [{"name": variable, "value": draw(st.sampled_from(["1", "true", "yes", ""]))}],
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
+    if draw(st.integers(0, 3)):
+        container["livenessProbe"] = probe
+    if draw(st.integers(0, 3)) == 0:
+        container["startupProbe"] = {"tcpSocket": {"port": 80}}
+    memory: Json = {"medium": "Memory"}
+    if draw(st.integers(0, 3)):
+        memory["sizeLimit"] = draw(st.sampled_from(["0", "64Mi", "1Gi", "4Gi", "1e9", 2**30]))
+    spec = {
+        "containers": [container],
+        "tolerations": [{"operator": "Exists"}],
+        "volumes": [{"name": "shm", "emptyDir": memory}],
+    }
+    metadata = _metadata(draw(_NAMESPACES))
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
 CSI: Json = {"driver": "hostpath.csi.k8s.io", "volumeHandle": "a"}
 
 
@@ -333,6 +372,7 @@ _KINDS = (
     *(_gpu_claims, _gpu_claims, _gpu_claims, _hami, _hami, _hami),
     *(_near_a_cap, _near_a_cap, _near_a_cap),
     *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
+    *(_servers, _servers, _servers),
     *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
 )
 

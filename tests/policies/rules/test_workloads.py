@@ -235,6 +235,9 @@ PROBES: list[tuple[str, Any, list[str]]] = [
     ("an unknown startup probe", probed(UNKNOWN), []),
     ("an unknown delay", probed(initialDelaySeconds=UNKNOWN), []),
     ("an unknown probe", pod(gpus(1, livenessProbe=UNKNOWN)), []),
+    ("a notebook", pod(gpus(1, livenessProbe={}, image="jupyter/base-notebook:1")), []),
+    ("a server of another name", pod(gpus(1, livenessProbe={}, image="vllm:1")), PROBE),
+    ("an unknown image", pod(gpus(1, livenessProbe={}, image=UNKNOWN)), []),
     ("without GPUs", pod(container(livenessProbe={"periodSeconds": 1})), []),
 ]  # fmt: skip
 

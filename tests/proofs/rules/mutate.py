@@ -1,7 +1,8 @@
 """Mutation test of `gpu_rules.rules` and `gpu_rules.kube`: does a test fail when code changes?
 
-`python -m tests.proofs.rules.mutate [--every N] [--module NAME]`. mutmut makes all mutants in one
-copy of the sources, with a switch between them. For each mutant, a forked process that has already
+`python -m tests.proofs.rules.mutate [--every N] [--module NAME]`. By default every 20th mutant is
+tested, from a random one on, and with FULL=1 each. mutmut makes all mutants in one copy of the
+sources, with a switch between them. For each mutant, a forked process that has already
 loaded the tests runs the tests that call the changed function. These are the table-driven tests:
 each case builds a manifest and runs the rules, without engine and API server. mutmut does not
 mutate functions with a decorator, such as those that cache results.
@@ -16,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import shutil
 import signal
 import sys
@@ -32,6 +34,7 @@ import pytest
 from tests.fixtures.programs import run_program
 from tests.policies.rules.messages import TESTS
 from tests.proofs.rules import results
+from tests.proofs.rules.sample import FULL, SEED
 
 ROOT = Path(__file__).parents[3]
 KUBE = ROOT / "tests" / "policies" / "kube"
@@ -89,7 +92,8 @@ def _tests() -> dict[Path, list[str]]:
     return {
         Path("tests", "policies", "kube"): [path.name for path in KUBE.iterdir() if path.is_file()],
         Path("tests", "policies", "rules"): [*own, "__init__.py"],
-        Path("tests", "proofs", "rules"): ["mutate.py", "results.py", "__init__.py"],
+        Path("tests", "proofs", "rules"): ["mutate.py", "results.py", "sample.py", "__init__.py"],
+        Path("tests", "fixtures"): ["programs.py", "__init__.py"],
     }
 
 
@@ -117,7 +121,8 @@ def run(every: int, processes: int, minutes: float, modules: list[str]) -> dict[
     """Test each `every`-th mutant, and return the results by module, the largest module first."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as temporary:
         folder = Path(temporary)
-        names = [n for n in prepare(folder) if not modules or _module(n) in modules][::every]
+        names = [n for n in prepare(folder) if not modules or _module(n) in modules]
+        names = names[random.Random(SEED).randrange(every) :: every]  # noqa: S311
         sizes = Counter(map(_module, names))
         names.sort(key=lambda name: (-sizes[_module(name)], _module(name)))
         parts = [names[start::processes] for start in range(processes)]
@@ -265,7 +270,7 @@ def _try(name: str, cases: list[pytest.Item], writer: int) -> NoReturn:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--every", type=int, default=1 if FULL else 20)
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--module", action="append", default=[], dest="modules")
     parser.add_argument("--judge", action="store_true", help="names of mutants come as lines")

@@ -5,24 +5,25 @@ The API server checks each resource by a server-side dry run.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from gpu_rules.rules import Context, evaluate
 from lab.benchmarks.api_server import running
 from tests.policies.rules.generate import GPU, KINDS, manifests, resources, wrapped
 from tests.proofs.rules import results
+from tests.proofs.rules.sample import FULL, SEED
 
 ENFORCED = ("GPU001", "GPU002", "GPU003", "GPU008", "GPU009", "GPU010", "GPU027")
 """The rules that the API server itself enforces in pods and pod templates."""
-FULL = 10_000
+CASES, FEW = (10_000, 100) if FULL else (2_000, 20)
+"""Number of manifests, and of those that must break and follow each rule."""
 PLURALS = {kind: f"{kind.lower()}s" for kind in KINDS}
 
 
@@ -51,20 +52,25 @@ def broken(manifest: dict[str, Any]) -> list[str]:
     return [v.rule.id for v in evaluate(manifest, Context()) if v.rule.id in ENFORCED]
 
 
-def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
+def compare(api: httpx.Client, examples: int, number: int) -> dict[str, Any]:
     """Check generated manifests by the rules and by the API server.
 
     Each difference is a failure.
+
+    Args:
+        api: Client of the API server.
+        examples: Number of manifests; a few less, because Hypothesis repeats none.
+        number: Seed of the generator.
     """
     kinds: Counter[str] = Counter()
     rejected: Counter[str] = Counter()
     taken = 0
 
+    @seed(number)
     @given(manifests())
     @settings(
         max_examples=examples,
         deadline=None,
-        derandomize=seed,
         database=None,
         phases=(Phase.generate, Phase.shrink),
         suppress_health_check=list(HealthCheck),
@@ -89,19 +95,18 @@ def compare(api: httpx.Client, examples: int, seed: bool) -> dict[str, Any]:
 
 
 def test_the_rules_agree_with_the_api_server(api: httpx.Client) -> None:
-    result = compare(api, int(os.environ.get("RULES_EXAMPLES", "300")), seed=True)
+    result = compare(api, 300, 0)
     assert 50 <= result["taken"] <= result["cases"] - 50, f"too one-sided: {result}"
 
 
 @pytest.mark.full
-def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
-    """Check ten thousand manifests.
-
-    Hypothesis repeats no example, so one run may end with fewer cases; then more runs follow.
-    """
-    result: dict[str, Any] = compare(api, FULL, seed=False)
-    while result["cases"] < FULL:
-        more = compare(api, FULL - result["cases"] + 100, seed=False)
+def test_thousands_of_manifests_agree(api: httpx.Client) -> None:
+    """Hypothesis repeats no example, so one run may end with fewer cases; then more runs follow."""
+    number = 1_000 * SEED
+    result: dict[str, Any] = compare(api, CASES, number)
+    while result["cases"] < CASES:
+        number += 1
+        more = compare(api, CASES - result["cases"] + 100, number)
         result = {
             "cases": result["cases"] + more["cases"],
             "agree": result["agree"] + more["agree"],
@@ -112,10 +117,10 @@ def test_ten_thousand_manifests_agree(api: httpx.Client) -> None:
                 for rule in ENFORCED
             },
         }
-    result["rules"]["GPU011"] = ephemeral(api, 300)
+    result["rules"]["GPU011"] = ephemeral(api, 3 * FEW)
     results.store("api-server", result)
     for rule, counts in result["rules"].items():
-        assert min(counts.values()) >= 100, f"{rule}: too few to show anything: {counts}"
+        assert min(counts.values()) >= FEW, f"{rule}: too few to show anything: {counts}"
 
 
 def ephemeral(api: httpx.Client, examples: int) -> dict[str, int]:

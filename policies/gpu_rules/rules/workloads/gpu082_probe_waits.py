@@ -13,17 +13,19 @@ from ..pod_spec import Container
 from ..rule import Finding, Rule, Subject
 from ..signs import CLAIMS, NAMES, NO_LIMIT, On, Sign
 from ..twin import pods
-from ..unknown import UNKNOWN, at, holds_unknown, number
+from ..unknown import UNKNOWN, at, holds_unknown, number, text
 
 _LEAST: Final = 120
 """Seconds that a server should have at least. KServe gave 150 before it added a startup probe."""
 _DEFAULTS: Final = {"initialDelaySeconds": 0, "periodSeconds": 10, "failureThreshold": 3}
 """Defaults of a probe: kubernetes v1.36.3 pkg/apis/core/v1/defaults.go SetDefaults_Probe."""
+_NOTEBOOK: Final = "jupyter"
+"""Part of the image's name of a notebook server, which serves its page at once."""
 
 
 def _check_servers(subject: Subject, context: Context) -> Iterator[Finding]:
-    # A notebook of Kubeflow serves its page at once and loads no model before. A DaemonSet is an
-    # agent of the nodes, such as an exporter of metrics, and no server of a model.
+    # A notebook of Kubeflow loads no model before it serves its page. A DaemonSet is an agent of
+    # the nodes, such as an exporter of metrics, and no server of a model.
     if subject.kind not in ("Notebook", "DaemonSet"):
         yield from _CHECK(subject, context)
 
@@ -31,6 +33,9 @@ def _check_servers(subject: Subject, context: Context) -> Iterator[Finding]:
 def _waits(container: Container, _: Context) -> Iterator[Finding]:
     probe = container.spec.get("livenessProbe")
     if probe in (None, UNKNOWN) or container.spec.get("startupProbe") is not None:
+        return
+    image = container.spec.get("image")
+    if image is UNKNOWN or _NOTEBOOK in text(image):
         return
     values = {key: at(probe, key) for key in _DEFAULTS}
     if any(map(holds_unknown, values.values())):
@@ -55,7 +60,8 @@ RULE = Rule(
     check=_check_servers,
     why="A server that loads a model answers no probe for minutes. Without a startupProbe, the "
     "kubelet restarts it before it is ready, again and again, while it occupies its GPUs. The rule "
-    f"speaks if the server has less than {_LEAST} s.",
+    f"speaks if the server has less than {_LEAST} s. An image with `{_NOTEBOOK}` in its name loads "
+    "no model before it serves its page.",
     source="kserve/kserve pull request 5063; vllm-project/aibrix issue 772; kubernetes v1.36.3 "
     "pkg/kubelet/prober",
     whole=True,
@@ -65,12 +71,15 @@ _SECONDS = (
     "c.livenessProbe.?initialDelaySeconds.orValue(0) + c.livenessProbe.?periodSeconds.orValue(10)"
     " * c.livenessProbe.?failureThreshold.orValue(3)"
 )
-_SIGN = Sign("has(c.livenessProbe) && !has(c.startupProbe)", On.GPU_CONTAINER)
+_UNREADY = (
+    f'has(c.livenessProbe) && !has(c.startupProbe) && !c.?image.orValue("").contains("{_NOTEBOOK}")'
+)
+_SIGN = Sign(_UNREADY, On.GPU_CONTAINER)
 
 TWIN = pods(
     'dyn(object).kind == "DaemonSet" ? [] : '
     + cel.each_container(
-        f"has(c.livenessProbe) && !has(c.startupProbe) && {_SECONDS} < {_LEAST}",
+        f"{_UNREADY} && {_SECONDS} < {_LEAST}",
         '"a liveness probe that leaves no time to load a model"',
         "variables.gpuContainers",
     ),
