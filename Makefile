@@ -240,6 +240,10 @@ test-clusters: $(VENV) ## clusters that run already: adopted, left, value files 
 test-logins: $(VENV) ## failed logins on real SSH servers, hand-overs, first messages; the last line counts
 	@$(call proof,logins,-m logins)
 
+.PHONY: test-documents
+test-documents: $(VENV) ## try each line of five guides, contradictions, recipes and HAMi's cases; the last line counts
+	@$(call proof,documents,-m documents --numprocesses 2 --dist loadfile)
+
 .PHONY: test-advice
 test-advice: $(VENV) ## follow the cures of errors, values and rules, and name causes of public reports; the last line counts
 	@$(call proof,advice,-m advice --numprocesses 2 --dist worksteal)

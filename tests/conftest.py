@@ -14,6 +14,7 @@ from gpu_cluster_lab.simulator.hosts.rootfs import NoDebootstrap
 from tests import guard, progress, promises
 from tests.proofs.advice import count as advice
 from tests.proofs.clusters import count as clusters
+from tests.proofs.documents import count as documents
 from tests.proofs.logins import count as logins
 from tests.proofs.versions import count as versions
 
@@ -88,6 +89,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(promises.Count())
     config.pluginmanager.register(advice.counting())
     config.pluginmanager.register(clusters.counting())
+    for plugin in documents.counting():
+        config.pluginmanager.register(plugin)
     config.pluginmanager.register(logins.counting())
     config.pluginmanager.register(versions.counting())
     if config.getoption("progress") and not hasattr(config, "workerinput"):

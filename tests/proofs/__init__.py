@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tests.proofs.documents.lines import files
+
 PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # This proof selects from these files the tests with the pytest marker `advice`.
@@ -56,6 +58,9 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/components/release",
         ),
         "docs": ("tests/ci/test_docs.py", "tests/ci/test_error_texts.py"),
+        # This proof selects tests with the pytest marker `documents`. The table of the documents'
+        # lines names their files.
+        "documents": ("tests/proofs/documents", *files()),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         # This proof selects from these files the tests with the pytest marker `logins`.

@@ -70,8 +70,8 @@ RUNTIME_NOT_CONFIGURED_MESSAGE = (
     'failed to get sandbox runtime: no runtime for "nvidia" is configured'
 )
 
-#: Last log line of a driver installer if the host has already loaded a driver (document 003, "Error
-#: 1", of nvidia-driver-installer).
+#: Last log line of the pod nvidia-driver-installer if the host has already loaded a driver
+#: (NVIDIA's installer, as kubespray's users report it).
 ALREADY_LOADED_MESSAGE = (
     "An NVIDIA kernel module 'nvidia' appears to already be loaded in your kernel."
 )

@@ -324,7 +324,7 @@ def test_toolkit_keeps_reading_the_file_beside_more_environment() -> None:
 def test_the_plugin_beside_a_driver_installer_gets_the_memory_that_is_declared(
     helm: Helm, folder: Path
 ) -> None:
-    """The plugin's memory is 30Mi unless the stack declares another value (document 003).
+    """The plugin's memory is 30Mi unless the stack declares another value (kubespray's default).
 
     A value for the plugin alone takes precedence over the one for all containers.
     """

@@ -44,7 +44,7 @@ MigCount = Annotated[
 class UnhealthyDevices(Model):
     """Unhealthy GPUs of one node, which get no pods.
 
-    Reference document 001 keeps the same list in a file on the node.
+    Alibaba Cloud's device plugin keeps the same list in a file on the node.
 
     `uuid`: GPUs that the host's driver excludes from its next start on, even if they are missing
     from the PCI bus. `index`: GPUs that are hidden from the device plugin; NVIDIA's plugin has no

@@ -1,0 +1,1 @@
+"""Proof of five documents of other people about GPUs in Kubernetes, line by line."""
