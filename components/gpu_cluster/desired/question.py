@@ -23,6 +23,7 @@ class Question:
         endpoints: Endpoints that nodes must reach, as `host:port`.
         service_address: Declared IP address of the platform's Service; empty if there is none.
         own: Namespaces that the stack creates.
+        pods: Namespaces of the platform's pods.
         manager: Name of the field manager of the stack's objects.
         chart: The platform's chart; None if it has no chart.
         layouts: MIG layouts of the nodes.
@@ -36,6 +37,7 @@ class Question:
     endpoints: list[str]
     service_address: str
     own: list[str]
+    pods: frozenset[str]
     manager: str
     chart: WantedChart | None
     layouts: DesiredMigLayouts

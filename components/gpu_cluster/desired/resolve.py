@@ -158,6 +158,7 @@ class Desired:
             endpoints=sorted(self.platform.endpoints().values()),
             service_address=self.platform.service_address,
             own=[space.name for space in self.namespaces],
+            pods=self.platform.installation.namespaces,
             manager=field_manager(self.stack),
             chart=self.chart,
             layouts=replace(self.layouts, pools=pools),
@@ -284,6 +285,9 @@ class _Resolver:
                 engines={host.node: host.sections.runtime.engine for host in self.hosts},
                 node_features=self.cluster.scheduling.node_features,
                 guardrails=self.cluster.guardrails is not None,
+                priority_classes=frozenset(
+                    priority.name for priority in self.cluster.scheduling.priority_classes
+                ),
             ),
             maintenance=self.cluster.maintenance,
         )

@@ -200,6 +200,7 @@ async def _observe(question: Question) -> ClusterSeen:
                 question.own,
                 question.service_address,
                 question.manager,
+                question.pods,
             )
             cluster_seen = with_members(replace(cluster_seen, surroundings=around), nodes, question)
             try:

@@ -235,6 +235,12 @@ class Installation:
     daemon_sets: frozenset[str] = frozenset()
     is_adopted: bool = False
 
+    @property
+    def namespaces(self) -> frozenset[str]:
+        """Return the namespaces of the platform's pods."""
+        adopted = () if self.release else (item.manifest["metadata"] for item in self.objects)
+        return frozenset({self.namespace, *(metadata["namespace"] for metadata in adopted)})
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:

@@ -21,6 +21,25 @@ DRA_FLOOR = (1, 34)
 
 
 @dataclass(frozen=True, kw_only=True)
+class PodAdmission:
+    """Objects by which the API server admits or refuses the platform's pods.
+
+    Attributes:
+        priority_classes: Names of the PriorityClasses; None if they can't be read.
+        runtime_classes: Names of the RuntimeClasses; None if they can't be read.
+        levels: Level of Pod Security that a namespace enforces; only namespaces with the label.
+        quotas: ResourceQuotas by namespace of the platform's pods.
+        ranged: Namespaces of the platform's pods that have a LimitRange.
+    """
+
+    priority_classes: frozenset[str] | None = None
+    runtime_classes: frozenset[str] | None = None
+    levels: Mapping[str, str] = field(default_factory=dict)
+    quotas: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    ranged: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """State of those parts of a cluster that this stack does not manage, as inspected.
 
@@ -41,6 +60,7 @@ class Surroundings:
         taints: Taints of others that keep pods off a node for good, by node.
         address_owner: Service that has the platform's declared address, as `namespace/name`. Empty
             if no Service is known to have the address.
+        admission: Objects that decide whether pods are created. None: not inspected.
     """
 
     version: str
@@ -56,6 +76,7 @@ class Surroundings:
     service_ranges: tuple[str, ...] = ()
     taints: Mapping[str, tuple[NodeTaint, ...]] = field(default_factory=dict)
     address_owner: str = ""
+    admission: PodAdmission | None = None
 
 
 def numbers(text: str) -> tuple[int, int]:

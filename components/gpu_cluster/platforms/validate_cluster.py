@@ -12,6 +12,7 @@ from gpu_cluster.kubernetes.managers import NFD, Manager
 from gpu_cluster.platforms.base import Platform
 from gpu_cluster.platforms.findings import FLOOR, GUARDRAILS_FLOOR, Surroundings, numbers
 from gpu_cluster.platforms.placement import misplaced
+from gpu_cluster.platforms.pod_admission import refused_pods
 from gpu_cluster.platforms.site import Site
 from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_cluster.settings.nodes.scheduling import NodeFeatures
@@ -33,11 +34,13 @@ class Declared:
         engines: Container engine of each node whose host belongs to the stack, by node.
         node_features: Software that labels and taints the nodes of pools with a `selector`.
         guardrails: True if the stack file has the section `guardrails`.
+        priority_classes: Names of the PriorityClasses that the stack creates.
     """
 
     engines: Mapping[str, Engine] = field(default_factory=dict)
     node_features: NodeFeatures = NodeFeatures.PROGRAM
     guardrails: bool = False
+    priority_classes: frozenset[str] = frozenset()
 
 
 def validate_cluster(
@@ -72,6 +75,12 @@ def validate_cluster(
         *_check_engines(platform, surroundings, declared.engines),
         *_check_endpoints(platform, surroundings),
         *_check_nodes(platform, members, surroundings),
+        *refused_pods(
+            platform,
+            surroundings,
+            sum(len(members.get(pool.name, ())) for pool in site.gpu_pools),
+            declared.priority_classes,
+        ),
         *platform.validate_cluster(surroundings, hosts),
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 from gpu_cluster.kubernetes.labels import MANAGER
@@ -13,7 +13,7 @@ from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.nodes.causes.read import Reader
 from gpu_cluster.nodes.inspect import simulated
 from gpu_cluster.nodes.taints import recorded_taints
-from gpu_cluster.platforms.findings import Surroundings
+from gpu_cluster.platforms.findings import PodAdmission, Surroundings
 from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
 from gpu_rules.kube.taints import NodeTaint
 
@@ -27,6 +27,9 @@ TAINTING = "enable-taints"
 
 NETWORKING = "/apis/networking.k8s.io"
 """API group of ServiceCIDRs and IPAddresses, as the base of a request's path."""
+
+_LEVEL = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace with the level of Pod Security (Kubernetes, "Pod Security Admission")."""
 
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Prefixes of the keys of taints that the node controller and cloud providers set and clear."""
@@ -106,6 +109,46 @@ async def _read_services(client: Client, address: str) -> tuple[tuple[str, ...],
     )
 
 
+async def _read_admission(
+    client: Client, spaces: Collection[str], namespaces: Iterable[Json]
+) -> PodAdmission:
+    """Return the objects that decide whether pods of some namespaces are created.
+
+    Args:
+        spaces: Names of the pods' namespaces.
+        namespaces: All namespaces of the cluster.
+    """
+    reader = Reader(client)
+    levels = {
+        item["metadata"]["name"]: level
+        for item in namespaces
+        if item["metadata"]["name"] in spaces
+        if (level := (item["metadata"].get("labels") or {}).get(_LEVEL))
+    }
+    priorities = await reader.listed("priorityclasses", base="/apis/scheduling.k8s.io")
+    runtimes = await reader.listed("runtimeclasses", base="/apis/node.k8s.io")
+    quotas, ranged = {}, set()
+    for space in sorted(spaces):
+        if found := await reader.listed(f"namespaces/{space}/resourcequotas"):
+            quotas[space] = found
+            if await reader.listed(f"namespaces/{space}/limitranges"):
+                ranged.add(space)
+
+    def names(items: Iterable[Json], resource: str) -> frozenset[str] | None:
+        if resource in reader.refused:
+            return None
+        return frozenset(item["metadata"]["name"] for item in items)
+
+    return PodAdmission(
+        # Each API server has some; a list without any is a list that could not be read.
+        priority_classes=names(priorities, "priorityclasses") or None,
+        runtime_classes=names(runtimes, "runtimeclasses"),
+        levels=levels,
+        quotas=quotas,
+        ranged=frozenset(ranged if "limitranges" not in reader.refused else quotas),
+    )
+
+
 async def surroundings(
     client: Client,
     nodes: list[Json],
@@ -113,6 +156,7 @@ async def surroundings(
     declared: list[str],
     address: str = "",
     manager: str = "",
+    pods: Collection[str] = (),
 ) -> Surroundings:
     """Return the state of the cluster outside this stack.
 
@@ -122,6 +166,7 @@ async def surroundings(
         declared: Namespaces that the stack creates.
         address: Declared IP address of the platform's Service. Empty: it has none.
         manager: Name of the field manager of the stack's objects. Empty: it is not known.
+        pods: Namespaces of the platform's pods. Empty: what admits their pods isn't read.
     """
     version, groups, namespaces, sets, masters, answers, services = await asyncio.gather(
         client.request("GET", "", base="/version", version=""),
@@ -164,4 +209,5 @@ async def surroundings(
         service_ranges=services[0],
         taints={name: taints for name, node in real.items() if (taints := _lasting(node))},
         address_owner=services[1],
+        admission=await _read_admission(client, pods, namespaces) if pods else None,
     )
