@@ -111,18 +111,9 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
             value = printable(value, LONGEST)
             repeated.get(key, []).append(value)
             single[key] = value
-    drift: dict[str, tuple[str, ...]] = {}
-    for phase, path in sorted(_split_fields(value, 2) for value in repeated["drift"]):
-        drift[phase] = (*drift.get(phase, ()), path)
-    disrupts: dict[str, str] = {}
-    for phase, line in (_split_fields(value, 2) for value in repeated["disrupts"]):
-        disrupts[phase] = f"{disrupts[phase]}\n{line}" if phase in disrupts else line
     settings: dict[str, dict[str, str]] = {}
     for phase, name, words in (_split_fields(value, 3) for value in repeated["setting"]):
         settings.setdefault(phase, {}).update({name: words} if name else {})
-    steps: dict[str, tuple[str, ...]] = {}
-    for phase, step in (_split_fields(value, 2) for value in repeated["step"]):
-        steps[phase] = (*steps.get(phase, ()), step)
     digests = [_split_fields(value, 3) for value in repeated["digest"]]
     return HostFacts(
         os=single.get("os", ""),
@@ -174,12 +165,22 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         now=single.get("now", ""),
         applied=tuple(repeated["applied"]),
         digests={path: digest for _, digest, path in sorted(digests)},
-        disrupts=disrupts,
-        drift=drift,
+        disrupts={
+            phase: "\n".join(lines) for phase, lines in _by_phase(repeated["disrupts"]).items()
+        },
+        drift=_by_phase(sorted(repeated["drift"], key=lambda value: _split_fields(value, 2))),
         settings=settings,
-        steps=steps,
+        steps=_by_phase(repeated["step"]),
         unfinished=tuple(repeated["unfinished"]),
     )
+
+
+def _by_phase(values: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the texts after the phase in values of the form `phase text`, by phase."""
+    texts: dict[str, list[str]] = {}
+    for phase, text in (_split_fields(value, 2) for value in values):
+        texts.setdefault(phase, []).append(text)
+    return {phase: tuple(each) for phase, each in texts.items()}
 
 
 def answer(text: str) -> HostFacts:
