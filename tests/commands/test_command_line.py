@@ -27,12 +27,12 @@ VALUES = ("x'y", 'a "b" c', "$(id)`id`$HOME", "läb 集群", "--x", " ", "a\nb",
 """Values that a shell or `make` would change if it read them."""
 
 
-def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, folder: Path = ROOT, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `gpu-cluster` in a process of its own, without variables of the user."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return run_program(
         [sys.executable, "-m", "gpu_cluster.commands", *words],
-        cwd=ROOT,
+        cwd=folder,
         env={**kept, "PYTHONUTF8": "1", **variables},
         timeout=120,
     )
@@ -88,6 +88,30 @@ def test_each_verb_on_a_stack_refuses_a_stack_without_a_file_by_the_same_words(
     monkeypatch.setenv("STACK", "dev")
     with pytest.raises(SystemExit, match=r"stack 'none': found no file Pulumi\.none\.yaml"):
         command_line.main([verb, *positions, "--stack", "none"])
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("name: gpus\n", "gpus"),
+        ("description: a\nname: 'my-site'\n", "my-site"),
+        ('name: "gpu-cluster.2"\n', "gpu-cluster.2"),
+        ("name: gpu-cluster\n", ""),
+        ("name: 'gpu-cluster' # of a site\n", ""),
+    ],
+)
+def test_a_project_with_another_name_than_those_in_the_state_is_refused(
+    text: str, found: str, tmp_path: Path
+) -> None:
+    (tmp_path / "Pulumi.yaml").write_text(text)
+    done = run("status", "--stack", "dev", folder=tmp_path)
+    assert done.returncode == 1
+    refusal = f"Pulumi.yaml: found name {found}; wanted: gpu-cluster, which is part of all names"
+    if found:
+        assert done.stderr.startswith(refusal)
+        assert done.stderr.rstrip().endswith("cure: write name: gpu-cluster")
+    else:
+        assert done.stderr.startswith("stack 'dev': found no file Pulumi.dev.yaml")
 
 
 @pytest.mark.parametrize("name", ["", "../../etc/passwd", "a b", "x" * 101, "lä"])

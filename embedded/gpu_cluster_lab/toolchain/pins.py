@@ -204,6 +204,14 @@ _PINS = (
         own=True,
     ),
     Pin(
+        # Generates SDKs for the project's own language host; the official host has it built in.
+        name="pulumi-generate-python",
+        version=PULUMI,
+        fits=Range(PULUMI, "4.0.0"),
+        go=GoPackage("engine", "./pulumi-generate-python"),
+        on_demand=True,
+    ),
+    Pin(
         name="pulumi-resource-kubernetes",
         version=KUBERNETES_PLUGIN,
         fits=Range(KUBERNETES_PLUGIN, "4.26.0"),

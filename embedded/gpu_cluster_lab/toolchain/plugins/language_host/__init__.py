@@ -6,6 +6,6 @@ Pulumi program runs inside the host's process. Otherwise the program runs in a c
 the interpreter that the project names, and so do plugins such as policy packs.
 
 Differences from the official host: `GetRequiredPackages` returns nothing (the engine loads a plugin
-when a resource needs it), code generation is not supported, and dependencies are only installed
-with `pip`.
+when a resource needs it), SDKs are generated but not linked into a program, programs are not
+generated, and dependencies are only installed with `pip`.
 """

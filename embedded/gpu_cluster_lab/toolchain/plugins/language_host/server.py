@@ -18,7 +18,9 @@ from typing import Any, NoReturn
 import grpc
 from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 
+from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster.package import local_caller
+from gpu_cluster_lab import toolchain
 
 from . import children, dependencies, interpreter, program
 
@@ -32,6 +34,11 @@ _SIGNAL_POLL = 0.1
 Python runs signal handlers only in the main thread. A signal that arrives just before the main
 thread waits, or in another thread, does not wake it.
 """
+
+_GENERATOR = "pulumi-generate-python"
+"""The tool that generates SDKs."""
+_GENERATION_LIMIT = 300
+"""Time limit in seconds for the generation of one SDK."""
 
 _Task = tuple[Any, "Future[Any]"]
 
@@ -115,6 +122,23 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
             yield from children.run_plugin(self.children, request, context)
         except interpreter.InterpreterNotFound as error:
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+
+    def GeneratePackage(self, request: Any, context: Any) -> Any:
+        """Write the SDK of a package to a folder by Pulumi's own generator."""
+        try:
+            program = toolchain.ensure(_GENERATOR)[_GENERATOR].path
+            done = subprocess.run(
+                [program],
+                input=request.SerializeToString(),
+                capture_output=True,
+                timeout=_GENERATION_LIMIT,
+                check=True,
+            )
+        except (ToolchainError, OSError, subprocess.TimeoutExpired) as error:
+            context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        except subprocess.CalledProcessError as error:
+            context.abort(grpc.StatusCode.INTERNAL, error.stderr.decode(errors="replace"))
+        return language_pb2.GeneratePackageResponse.FromString(done.stdout)
 
     def Cancel(self, request: Any, context: Any) -> Any:
         """End all child processes, as the engine requests."""
