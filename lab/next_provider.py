@@ -78,8 +78,8 @@ class Plugin:
         Raises:
             RpcError: The plugin returned an error.
         """
-        answer: bytes = self._channel.unary_unary(method)(request)
-        return answer
+        response: bytes = self._channel.unary_unary(method)(request)
+        return response
 
     def close(self) -> None:
         """End the plugin's process."""
@@ -111,14 +111,14 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
         If this class doesn't define the method, the function forwards the request to the plugin.
         """
         method: str = details.method
-        own = {
+        own_method = {
             f"{PREFIX}{function.__name__}": function
             for function in (self.Handshake, self.Attach, self.Configure, self.Create)
         }.get(method)
 
         def answered(request: bytes, context: Any) -> bytes:
             try:
-                return own(request) if own else self._plugins[0].call(method, request)
+                return own_method(request) if own_method else self._plugins[0].call(method, request)
             except grpc.RpcError as error:
                 context.set_trailing_metadata(error.trailing_metadata() or ())
                 context.abort(error.code(), self._text(method, error.details()))
@@ -147,37 +147,37 @@ class NextProvider(grpc.GenericRpcHandler):  # type: ignore[misc]
 
         The second plugin is configured without server-side apply, so it creates objects by POST.
         """
-        asked = provider_pb2.ConfigureRequest.FromString(request)
-        self._upserts = asked.variables.get(f"kubernetes:config:{UPSERT}") == "true"
-        asked.variables["kubernetes:config:enableServerSideApply"] = "false"
-        self._plugins[1].call(f"{PREFIX}Configure", asked.SerializeToString())
+        configured = provider_pb2.ConfigureRequest.FromString(request)
+        self._upserts = configured.variables.get(f"kubernetes:config:{UPSERT}") == "true"
+        configured.variables["kubernetes:config:enableServerSideApply"] = "false"
+        self._plugins[1].call(f"{PREFIX}Configure", configured.SerializeToString())
         return self._plugins[0].call(f"{PREFIX}Configure", request)
 
     def Create(self, request: bytes) -> bytes:
         """Create an object: by POST if it must not exist yet, otherwise by server-side apply."""
-        asked = provider_pb2.CreateRequest.FromString(request)
-        kind = asked.urn.split("::")[2].rsplit("$", 1)[-1]
+        create_request = provider_pb2.CreateRequest.FromString(request)
+        kind = create_request.urn.split("::")[2].rsplit("$", 1)[-1]
         applied = not self._refuses or self._upserts or kind == RELEASE or kind.endswith("Patch")
         method = f"{PREFIX}Create"
-        if applied or asked.preview:
-            answer = self._plugins[0].call(method, request)
+        if applied or create_request.preview:
+            response = self._plugins[0].call(method, request)
         else:
-            answer = self._posted(asked.urn, method, request)
-        if not asked.preview:
-            self.created(asked.urn)
-        return answer
+            response = self._posted(create_request.urn, method, request)
+        if not create_request.preview:
+            self.created(create_request.urn)
+        return response
 
     def _posted(self, urn: str, method: str, request: bytes) -> bytes:
         """Create an object by POST, and store in the state the field manager of later updates."""
         try:
-            made = provider_pb2.CreateResponse.FromString(self._plugins[1].call(method, request))
+            created = provider_pb2.CreateResponse.FromString(self._plugins[1].call(method, request))
         except grpc.RpcError as error:
             if _is_conflict(error.details()):
                 self.refused.append(urn)
             raise
-        made.properties[MANAGER] = f"pulumi-kubernetes-{secrets.token_hex(4)}"
-        answer: bytes = made.SerializeToString()
-        return answer
+        created.properties[MANAGER] = f"pulumi-kubernetes-{secrets.token_hex(4)}"
+        response: bytes = created.SerializeToString()
+        return response
 
     def _both(self, name: str, request: bytes) -> bytes:
         answers = [plugin.call(f"{PREFIX}{name}", request) for plugin in self._plugins]

@@ -180,9 +180,9 @@ class GpuCluster(pulumi.ComponentResource):
         self.ready: pulumi.Output[list[pulumi.Resource]]
         if isinstance(key, str) and (kubeconfig is None or isinstance(kubeconfig, str)):
             with given(kubeconfig):
-                found = self._observe(args, key, kubeconfig)
+                difference = self._observe(args, key, kubeconfig)
                 self._register(args, opts)
-                results = self._declare(args, found)
+                results = self._declare(args, difference)
             self.ready = pulumi.Output.from_input([self])
             self.nodes, self.tests, self.charts = results.nodes, results.tests, results.charts
             self.kubeconfig, self.join_token = results.kubeconfig, results.join_token
@@ -199,13 +199,15 @@ class GpuCluster(pulumi.ComponentResource):
     def _register(self, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None) -> None:
         """Register the component and mark its SSH key and its kubeconfig as secrets."""
         self._key = pulumi.Output.secret(args.private_key).apply(shortest)
-        held = [judging(self.desired.rules)]
+        transformations = [judging(self.desired.rules)]
         self._kubeconfig = None
         if args.kubeconfig is not None:
             self._kubeconfig = pulumi.Output.secret(args.kubeconfig)
-            held.append(with_kubeconfig(self._kubeconfig))
-        own = pulumi.ResourceOptions(transformations=held)
-        super().__init__(self.TYPE, self._called, None, pulumi.ResourceOptions.merge(opts, own))
+            transformations.append(with_kubeconfig(self._kubeconfig))
+        own_options = pulumi.ResourceOptions(transformations=transformations)
+        super().__init__(
+            self.TYPE, self._called, None, pulumi.ResourceOptions.merge(opts, own_options)
+        )
 
     async def _once_known(self, args: GpuClusterArgs) -> _Results:
         """Wait for SSH key and kubeconfig, inspect the cluster, and declare its resources."""
@@ -230,15 +232,17 @@ class GpuCluster(pulumi.ComponentResource):
             if kubeconfig is not None:
                 _raise_faults(filter(None, [missing_context(self.desired.context, args.source)]))
             recorded = recorded_hosts(self._called) if Part.HOSTS in self.PARTS else ()
-            found, change = inspect(self._called, self.desired, key, args.source, unknown, recorded)
-            silent = found.difference.hosts.unreached
+            observed, change = inspect(
+                self._called, self.desired, key, args.source, unknown, recorded
+            )
+            silent = observed.difference.hosts.unreached
             would_fail = unreached_changes(
                 self._called, self.desired.hosts, silent, key or "", args.join_token
             )
             change = change.with_faults(map(str, would_fail))
-            show_hosts(self.desired.hosts, found, places)
+            show_hosts(self.desired.hosts, observed, places)
             tell(change, self.desired.stack, args.source)
-        return found.difference
+        return observed.difference
 
     def _check(self, args: GpuClusterArgs) -> None:
         """Raise an error for what would fail later, whatever the inspection finds.
@@ -270,8 +274,12 @@ class GpuCluster(pulumi.ComponentResource):
     def _missing(self, args: GpuClusterArgs) -> list[str]:
         if not self.desired.has_platform:
             return []
-        parts = self.desired.platform.installation.objects
-        return [part.without for part in parts if part.without and part.secret not in args.secrets]
+        objects = self.desired.platform.installation.objects
+        return [
+            cluster_object.without
+            for cluster_object in objects
+            if cluster_object.without and cluster_object.secret not in args.secrets
+        ]
 
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
         """Declare all child resources, in the order of a cluster's setup."""
@@ -327,13 +335,13 @@ class GpuCluster(pulumi.ComponentResource):
             }
         )
         none = pulumi.Output.from_input("")
-        made = hosts.made
+        kubeadm = hosts.made
         return _Results(
             nodes=nodes,
             tests=tests,
             charts=served.charts,
-            kubeconfig=pulumi.Output.secret(made.kubeconfig) if made else none,
-            join_token=pulumi.Output.secret(made.token) if made else none,
+            kubeconfig=pulumi.Output.secret(kubeadm.kubeconfig) if kubeadm else none,
+            join_token=pulumi.Output.secret(kubeadm.token) if kubeadm else none,
         )
 
     def _declare_hosts(
@@ -399,12 +407,12 @@ class GpuCluster(pulumi.ComponentResource):
             after={**prepared.commands, **runtime.commands},
             gate=rebooted.done,
         )
-        made = KubeadmCluster(
+        kubeadm = KubeadmCluster(
             f"{name}-kubeadm-cluster",
             KubeadmClusterArgs(cluster=desired.kubeadm, hosts=members, there=difference.context),
             before(),
         )
-        return _Hosts(prepared=prepared, runtime=runtime, made=made)
+        return _Hosts(prepared=prepared, runtime=runtime, made=kubeadm)
 
     def _declare_platform(
         self, args: GpuClusterArgs, difference: Difference, hosts: _Hosts, after: _After
@@ -488,9 +496,9 @@ class GpuCluster(pulumi.ComponentResource):
                 # Python code made it, so merge its overrides and check it, as for a stack file.
                 settings = settings.model_dump(mode="json", by_alias=True, exclude_unset=True)
             if not isinstance(settings, Cluster):
-                given = {"platform": self.PLATFORM} if self.PLATFORM else {}
+                platform_setting = {"platform": self.PLATFORM} if self.PLATFORM else {}
                 settings = load(
-                    {**given, **settings} if isinstance(settings, Mapping) else settings
+                    {**platform_setting, **settings} if isinstance(settings, Mapping) else settings
                 )
         except ConfigError as error:
             raise pulumi.RunError(f"{args.source}: {error}") from None

@@ -167,11 +167,11 @@ async def pods(client: Client, names: list[str]) -> None:
     await gather(make, names)
 
 
-async def watch(client: Client, seen: list[int]) -> None:
-    """Append the current number of unschedulable nodes to `seen`, four times a second."""
+async def watch(client: Client, unschedulable: list[int]) -> None:
+    """Append the current number of unschedulable nodes to `unschedulable`, four times a second."""
     while True:
         nodes = await list_nodes(client)
-        seen.append(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
+        unschedulable.append(sum(bool(node["spec"].get("unschedulable")) for node in nodes))
         await asyncio.sleep(0.25)
 
 
@@ -179,7 +179,7 @@ async def point(context: str, nodes: int, at_once: int) -> Point:
     """Roll out `ALONE` nodes one by one, then all nodes in batches; return the result."""
     names = [f"gpu-{number}" for number in range(1, nodes + 1)]
     failing = set(names[FAILS // 2 :: FAILS])
-    again, seen = len(failing), [0]
+    again, unschedulable = len(failing), [0]
     async with connect(context) as client:
         alone = []
         for name in names[:ALONE]:
@@ -187,10 +187,10 @@ async def point(context: str, nodes: int, at_once: int) -> Point:
             started = time.monotonic()
             await Paused(client, request(context, [name]), set()).roll(host(name))
             alone.append(time.monotonic() - started)
-        one = statistics.median(alone)
+        seconds_alone = statistics.median(alone)
         await pods(client, names)
         rollout = Paused(client, request(context, names), failing)
-        looking = asyncio.create_task(watch(client, seen))
+        looking = asyncio.create_task(watch(client, unschedulable))
         started = time.monotonic()
         hosts = [host(name) for name in names]
         await in_waves([], hosts, at_once, rollout.roll, lambda item: item.target.name)
@@ -198,8 +198,8 @@ async def point(context: str, nodes: int, at_once: int) -> Point:
         looking.cancel()
     if len(rollout.rolled) != nodes or len(rollout.again_on) != again:
         raise RuntimeError(f"{len(rollout.rolled)} of {nodes} nodes, {rollout.again_on} again")
-    ratio = seconds / (math.ceil(nodes / at_once) * one)
-    return Point(seconds, one, at_once, max(seen), again, ratio)
+    ratio = seconds / (math.ceil(nodes / at_once) * seconds_alone)
+    return Point(seconds, seconds_alone, at_once, max(unschedulable), again, ratio)
 
 
 def run() -> bool:
@@ -207,17 +207,18 @@ def run() -> bool:
     points = {}
     for nodes, at_once in SIZES.items():
         with cluster(nodes) as context:
-            points[nodes] = made = asyncio.run(point(context, nodes, at_once))
+            points[nodes] = rollout = asyncio.run(point(context, nodes, at_once))
         print(
-            f"{nodes} nodes, {at_once} at once: {made.seconds:.0f} s, one alone {made.one:.1f} s, "
-            f"{made.again} with a second attempt, at most {made.most} out of use, "
-            f"ratio {made.ratio:.2f}",
+            f"{nodes} nodes, {at_once} at once: {rollout.seconds:.0f} s, "
+            f"one alone {rollout.one:.1f} s, "
+            f"{rollout.again} with a second attempt, at most {rollout.most} out of use, "
+            f"ratio {rollout.ratio:.2f}",
             flush=True,
         )
     path: Path = write("B8", {"goal": GOAL, "points": points})
     print(f"written: {path.relative_to(ROOT)}")
-    worst = max(made.ratio for made in points.values())
-    within = all(made.most <= made.at_once for made in points.values())
+    worst = max(rollout.ratio for rollout in points.values())
+    within = all(rollout.most <= rollout.at_once for rollout in points.values())
     if not within:
         print("missed: more nodes out of use than declared")
     print(f"B8: {worst:.2f} of the batches' least time (goal ≤ {GOAL})")

@@ -97,17 +97,19 @@ def declared(context: str) -> Json:
     }
 
 
-def node(name: str, pool: PoolScheduling, part: PoolValidation, *, held: bool) -> Json:
-    """Return a Node as a finished run leaves it; `held`: pods hold two of its GPUs."""
-    wanted = pool.of_node(name)
+def node(
+    name: str, pool: PoolScheduling, pool_validation: PoolValidation, *, is_held: bool
+) -> Json:
+    """Return a Node as a finished run leaves it; `is_held`: pods hold two of its GPUs."""
+    scheduled = pool.of_node(name)
     amounts = {"cpu": "128", "memory": "1Ti", "pods": "110", GPU: str(GPUS)}
-    made: Json = {
+    node_object: Json = {
         "metadata": {
             "name": name,
-            "labels": {"kubernetes.io/hostname": name, **wanted.labels},
+            "labels": {"kubernetes.io/hostname": name, **scheduled.labels},
             "annotations": dict(applied.annotation(pool, name)),
         },
-        "spec": {"taints": [dict(taint) for taint in wanted.taints]},
+        "spec": {"taints": [dict(taint) for taint in scheduled.taints]},
         "status": {
             "capacity": amounts,
             "allocatable": amounts,
@@ -131,17 +133,17 @@ def node(name: str, pool: PoolScheduling, part: PoolValidation, *, held: bool) -
         },
     }  # fmt: skip
     devices: dict[str, list[str]] = {f"GPU-{name}-{number}": [] for number in range(GPUS)}
-    if held:
+    if is_held:
         devices = dict(list(devices.items())[:-2])
-    kept = record.ValidationRecord(
-        facts=record.facts(made, part, []),
+    validation_record = record.ValidationRecord(
+        facts=record.facts(node_object, pool_validation, []),
         devices=devices,
         missing=GPUS - len(devices),
-        holders="earlier" if held else "",
-        manager=part.manager,
+        holders="earlier" if is_held else "",
+        manager=pool_validation.manager,
     )
-    made["metadata"]["annotations"][record.RECORD] = record.encode(kept)
-    return made
+    node_object["metadata"]["annotations"][record.RECORD] = record.encode(validation_record)
+    return node_object
 
 
 def pods(number: int, name: str) -> Iterator[tuple[str, Json]]:
@@ -170,23 +172,23 @@ def pods(number: int, name: str) -> Iterator[tuple[str, Json]]:
 def fill(server: ApiServer, file: Path) -> None:
     """Create all nodes and pods of the stack that a stack file declares."""
     desired = resolve(load_stack_file(file), STACK)
-    (pool,), (part,) = desired.scheduling.pools, desired.validation.pools
+    (pool,), (pool_validation,) = desired.scheduling.pools, desired.validation.pools
     make_namespace(server.client, PLUGIN, LABELS)
     for number in range(10):
         make_namespace(server.client, f"team-{number}")
     names = [f"gpu-{number}" for number in range(1, NODES + 1)]
     nodes = (
-        ("/api/v1/nodes", node(name, pool, part, held=number < HELD))
+        ("/api/v1/nodes", node(name, pool, pool_validation, is_held=number < HELD))
         for number, name in enumerate(names)
     )
     run = ((f"/api/v1/namespaces/{space}/pods", body) for number, name in enumerate(names)
            for space, body in pods(number, name))  # fmt: skip
 
-    def create(wanted: tuple[str, Json]) -> None:
-        path, body = wanted
-        answer = server.client.post(path, json=body)
-        if answer.status_code != 201:
-            raise BenchmarkError(f"POST {path}: {answer.status_code} {answer.text}")
+    def create(new_object: tuple[str, Json]) -> None:
+        path, body = new_object
+        response = server.client.post(path, json=body)
+        if response.status_code != 201:
+            raise BenchmarkError(f"POST {path}: {response.status_code} {response.text}")
 
     with ThreadPoolExecutor(AT_ONCE) as workers:
         list(workers.map(create, chain(nodes, run)))
@@ -202,7 +204,7 @@ def site(server: ApiServer, folder: Path) -> Site:
     file.write_text(yaml.safe_dump({"config": {"gpu-cluster:cluster": declared(context)}}))
     fill(server, file)
     (folder / "state").mkdir()
-    made = Site(
+    benchmark_site = Site(
         folder,
         {
             **{key: value for key, value in os.environ.items() if not key.startswith(OWN)},
@@ -218,25 +220,27 @@ def site(server: ApiServer, folder: Path) -> Site:
         },
         server.kubeconfig,
     )
-    timed(["pulumi", "stack", "init", STACK, "--non-interactive"], folder, made.environment)
-    return made
+    timed(
+        ["pulumi", "stack", "init", STACK, "--non-interactive"], folder, benchmark_site.environment
+    )
+    return benchmark_site
 
 
-def require_whole(made: Site, command: str) -> None:
+def require_whole(command_site: Site, command: str) -> None:
     """Check that a command reported the whole cluster.
 
     Raises:
         BenchmarkError: The last output of the command lacks a part.
     """
-    found = json.loads(made.output)
+    output = json.loads(command_site.output)
     whole: dict[str, Callable[[], bool]] = {
-        "status": lambda: found["outcome"] != "failed" and found["gpus"]["after"] == NODES * GPUS,
-        "who": lambda: len(found["nodes"]) == NODES and not found["uninspected"],
-        "support-bundle": lambda: not any(each["leftOut"] for each in found["entries"]),
-        OTHER: lambda: len(found["items"]) == NODES * (1 + PODS),
+        "status": lambda: output["outcome"] != "failed" and output["gpus"]["after"] == NODES * GPUS,
+        "who": lambda: len(output["nodes"]) == NODES and not output["uninspected"],
+        "support-bundle": lambda: not any(entry["leftOut"] for entry in output["entries"]),
+        OTHER: lambda: len(output["items"]) == NODES * (1 + PODS),
     }
     if not whole[command]():
-        raise BenchmarkError(f"{command}: incomplete: {made.output[:2000]}")
+        raise BenchmarkError(f"{command}: incomplete: {command_site.output[:2000]}")
 
 
 def size(path: Path) -> str:
@@ -254,17 +258,17 @@ def run() -> bool:
         raise BenchmarkError("B9: found no kubectl on PATH; wanted: one to compare with")
     samples: dict[str, list[Sample]] = {name: [] for name in (*COMMANDS, OTHER)}
     with running("reading") as server, tempfile.TemporaryDirectory(prefix="b9-") as place:
-        made = site(server, Path(place))
+        benchmark_site = site(server, Path(place))
         for _ in range(ROUNDS):
             for name, series in samples.items():
-                series.append(made.run(name))
-                require_whole(made, name)
-        archive = size(made.bundle)
+                series.append(benchmark_site.run(name))
+                require_whole(benchmark_site, name)
+        archive = size(benchmark_site.bundle)
     walls = {name: [sample.wall for sample in series] for name, series in samples.items()}
     cpus = {name: [sample.cpu for sample in series] for name, series in samples.items()}
     ratios = {name: ratio(walls[name], walls[OTHER]) for name in COMMANDS}
-    where = f"{NODES} nodes, {NODES * PODS} pods"
-    print(f"B9: {OTHER}: {statistics.median(walls[OTHER]):.1f} s ({where})")
+    size_text = f"{NODES} nodes, {NODES * PODS} pods"
+    print(f"B9: {OTHER}: {statistics.median(walls[OTHER]):.1f} s ({size_text})")
     for name in COMMANDS:
         print(
             f"B9: make {name}: {statistics.median(walls[name]):.1f} s, {ratios[name]:.2f} × "

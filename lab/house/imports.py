@@ -70,13 +70,13 @@ class Layers:
 
     def place(self, module: str) -> tuple[int, str] | None:
         """Return a module's layer: its number, and the name in the layer that covers the module."""
-        found = [
+        candidates = [
             (len(name), i, name)
             for i, group in enumerate(self.groups)
             for name in group
             if f"{module}.".startswith(f"{name}.")
         ]
-        return max(found)[1:] if found else None
+        return max(candidates)[1:] if candidates else None
 
     def upward(self, edges: Iterable[Edge]) -> list[Edge]:
         """Return the imports that violate the contract.
@@ -105,12 +105,12 @@ class Layers:
 
 def edges(tree: Tree) -> list[Edge]:
     """Return all imports in a tree; repeated imports of one module by another count once."""
-    found: dict[tuple[str, str, bool], Edge] = {}
+    edges_by_ends: dict[tuple[str, str, bool], Edge] = {}
     for module in tree.modules.values():
         for edge in [*_written_imports(tree, module), *run_time(tree, module)]:
             if edge.source != edge.target:
-                found.setdefault((edge.source, edge.target, edge.run_time), edge)
-    return sorted(found.values())
+                edges_by_ends.setdefault((edge.source, edge.target, edge.run_time), edge)
+    return sorted(edges_by_ends.values())
 
 
 def _written_imports(tree: Tree, module: Module) -> Iterator[Edge]:
@@ -143,7 +143,7 @@ def run_time(tree: Tree, module: Module) -> Iterator[Edge]:
 
 def untold(tree: Tree) -> list[str]:
     """Return where modules are imported at run time under names that the source doesn't show."""
-    found: list[str] = []
+    places: list[str] = []
     for module in tree.modules.values():
         nodes = [
             call for call in _walk_calls(module.syntax) if _called_name(module, call) in BY_PATH
@@ -153,8 +153,8 @@ def untold(tree: Tree) -> list[str]:
             for node, pattern in _import_calls(module)
             if pattern is None and not any(_import_targets(tree, module, pattern))
         ]
-        found += [f"{module.name}:{node.lineno}" for node in nodes]
-    return found
+        places += [f"{module.name}:{node.lineno}" for node in nodes]
+    return places
 
 
 def _import_calls(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
@@ -166,14 +166,14 @@ def _import_calls(module: Module) -> Iterator[tuple[ast.Call, str | None]]:
     for call in _walk_calls(module.syntax):
         if _called_name(module, call) not in RUN_TIME:
             continue
-        given = [*call.args, *(each.value for each in call.keywords)]
-        if not given:
+        arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
+        if not arguments:
             continue
-        name = given[0]
+        name = arguments[0]
         if isinstance(name, ast.Constant) and str(name.value).startswith("."):
-            rest = str(name.value).lstrip(".")
-            dots = len(str(name.value)) - len(rest)
-            yield call, re.escape(module.absolute(ast.ImportFrom(rest, [], dots)))
+            other_arguments = str(name.value).lstrip(".")
+            dots = len(str(name.value)) - len(other_arguments)
+            yield call, re.escape(module.absolute(ast.ImportFrom(other_arguments, [], dots)))
         else:
             yield call, _name_pattern(name)
 
@@ -207,9 +207,13 @@ def _discovered_modules(tree: Tree, module: Module) -> Iterator[str]:
 
 
 def _named_modules(tree: Tree, node: ast.AST) -> Iterator[str]:
-    for one in ast.walk(node):
-        if isinstance(one, ast.Constant) and one.value in tree.modules and "." in str(one.value):
-            yield str(one.value)
+    for inner_node in ast.walk(node):
+        if (
+            isinstance(inner_node, ast.Constant)
+            and inner_node.value in tree.modules
+            and "." in str(inner_node.value)
+        ):
+            yield str(inner_node.value)
 
 
 def _called_name(module: Module, node: ast.Call) -> str:
@@ -230,15 +234,15 @@ def _name_pattern(node: ast.expr) -> str | None:
     return None
 
 
-def circles(found: Iterable[Edge]) -> list[list[str]]:
+def circles(edges: Iterable[Edge]) -> list[list[str]]:
     """Return groups of modules that import each other in a cycle, directly or indirectly."""
     after: dict[str, list[str]] = {}
-    for edge in found:
+    for edge in edges:
         after.setdefault(edge.source, []).append(edge.target)
         after.setdefault(edge.target, [])
     reached = {name: _reachable_modules(after, name) for name in after}
     groups = {
-        tuple(sorted(other for other in reached[name] if name in reached[other]))
+        tuple(sorted(other_name for other_name in reached[name] if name in reached[other_name]))
         for name in after
         if name in reached[name]
     }
@@ -246,10 +250,10 @@ def circles(found: Iterable[Edge]) -> list[list[str]]:
 
 
 def _reachable_modules(after: dict[str, list[str]], name: str) -> set[str]:
-    seen: set[str] = set()
+    reached: set[str] = set()
     waiting = list(after[name])
     while waiting:
-        if (one := waiting.pop()) not in seen:
-            seen.add(one)
-            waiting += after[one]
-    return seen
+        if (module_name := waiting.pop()) not in reached:
+            reached.add(module_name)
+            waiting += after[module_name]
+    return reached

@@ -109,14 +109,18 @@ def read_lists(tree: Tree) -> list[List]:
         for module in tree.modules.values()
         for name, texts in _module_lists(module.syntax)
     ]
-    return [one for one in lists if len(one.texts) >= COMMON]
+    return [module_list for module_list in lists if len(module_list.texts) >= COMMON]
 
 
 def _module_lists(module: ast.Module) -> Iterator[tuple[str, frozenset[str]]]:
     for node in module.body:
         if isinstance(node, ast.ClassDef):
             if any("Enum" in ast.unparse(base) for base in node.bases):
-                values = [one.value for one in node.body if isinstance(one, ast.Assign)]
+                values = [
+                    assignment.value
+                    for assignment in node.body
+                    if isinstance(assignment, ast.Assign)
+                ]
                 yield node.name, _literal_texts(ast.Tuple(list(values)))
         elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -127,26 +131,30 @@ def _module_lists(module: ast.Module) -> Iterator[tuple[str, frozenset[str]]]:
 
 def _literal_texts(value: ast.expr | None) -> frozenset[str]:
     """Return the literal texts of a collection; of a mapping those of its keys."""
-    parts: list[ast.expr | None] = []
+    expressions: list[ast.expr | None] = []
     match value:
         case ast.Constant(value=str(text)):
             return frozenset({text})
         case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
-            parts = [*items]
+            expressions = [*items]
         case ast.Dict(keys=keys):
-            parts = keys
+            expressions = keys
         case ast.Starred(value=inner) | ast.Subscript(value=ast.Name("Literal"), slice=inner):
-            parts = [inner]
+            expressions = [inner]
         case ast.Call(func=ast.Name("frozenset" | "set" | "tuple" | "MappingProxyType"), args=args):
-            parts = [*args]
+            expressions = [*args]
         case ast.BinOp(left=left, right=right):
-            parts = [left, right]
-    return frozenset[str]().union(*map(_literal_texts, parts))
+            expressions = [left, right]
+    return frozenset[str]().union(*map(_literal_texts, expressions))
 
 
 def unregistered(tree: Tree, packages: frozenset[str]) -> list[str]:
     """Return what is wrong with the lists of packages: repetitions, and comparisons that fail."""
-    lists = [one for one in read_lists(tree) if one.name.partition(".")[0] in packages]
+    lists = [
+        module_list
+        for module_list in read_lists(tree)
+        if module_list.name.partition(".")[0] in packages
+    ]
     return [*repetitions(lists), *_failing_entries(lists)]
 
 
@@ -161,8 +169,11 @@ def repetitions(lists: list[List]) -> list[str]:
 
 
 def _is_registered(first: List, second: List) -> bool:
-    for one, other in ((first, second), (second, first)):
-        if any(one.is_named(name) and other.is_named(REGISTER[name][1]) for name in REGISTER):
+    for first_list, second_list in ((first, second), (second, first)):
+        if any(
+            first_list.is_named(name) and second_list.is_named(REGISTER[name][1])
+            for name in REGISTER
+        ):
             return True
     return any(
         any(map(first.is_named, names)) and any(map(second.is_named, names))
@@ -173,14 +184,19 @@ def _is_registered(first: List, second: List) -> bool:
 def _failing_entries(lists: list[List]) -> Iterator[str]:
     """Yield the entries of the register that name no list, or whose lists differ."""
     for name, (relation, source) in REGISTER.items():
-        own = [one.texts for one in lists if one.is_named(name)]
-        other = [one.texts for one in lists if one.is_named(source)]
-        if len(own) != 1 or len(other) != 1:
+        own_texts = [module_list.texts for module_list in lists if module_list.is_named(name)]
+        other_texts = [module_list.texts for module_list in lists if module_list.is_named(source)]
+        if len(own_texts) != 1 or len(other_texts) != 1:
             yield f"{name} or {source}: found no or several such lists"
-        elif not is_related(own[0], relation, other[0]):
-            yield f"{name} isn't {relation} of {source}: {', '.join(sorted(own[0] ^ other[0]))}"
+        elif not is_related(own_texts[0], relation, other_texts[0]):
+            differing = ", ".join(sorted(own_texts[0] ^ other_texts[0]))
+            yield f"{name} isn't {relation} of {source}: {differing}"
 
 
-def is_related(own: frozenset[str], relation: str, other: frozenset[str]) -> bool:
+def is_related(own_texts: frozenset[str], relation: str, other_texts: frozenset[str]) -> bool:
     """Check that a list is `equal` to another, `part` of it, or has `more` texts."""
-    return {"equal": own == other, "part": own <= other, "more": own >= other}[relation]
+    return {
+        "equal": own_texts == other_texts,
+        "part": own_texts <= other_texts,
+        "more": own_texts >= other_texts,
+    }[relation]

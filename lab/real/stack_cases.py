@@ -57,9 +57,11 @@ def _slice_gpus(document: Json) -> None:
 
 
 def _share_by_config(document: Json) -> None:
-    own = document["devicePlugin"]
-    del own["config"]["sharing"]
-    own["configs"] = {"shared": {**own["config"], "sharing": _sharing_section(2)}}
+    device_plugin = document["devicePlugin"]
+    del device_plugin["config"]["sharing"]
+    device_plugin["configs"] = {
+        "shared": {**device_plugin["config"], "sharing": _sharing_section(2)}
+    }
     for pool in document["pools"]:
         pool["labels"] = {"nvidia.com/gpu": "true", "nvidia.com/device-plugin.config": "shared"}
 
@@ -114,19 +116,24 @@ STEPS = (
             Case("it registers all GPUs", gpus, (GPUS, GPUS), _DEVICES),
             Case(
                 "each GPU is in the record of the validation",
-                recorded(lambda kept: (len(kept.devices), kept.missing)),
+                recorded(
+                    lambda validation_record: (
+                        len(validation_record.devices),
+                        validation_record.missing,
+                    )
+                ),
                 (GPUS, 0),
                 _OURS,
             ),
             Case(
                 "the record says that no kernel ran",
-                recorded(lambda kept: kept.simulated),
+                recorded(lambda validation_record: validation_record.simulated),
                 True,
                 _OURS,
             ),
             Case(
                 "it holds as long as boot, kernel, runtime, plugin and settings do",
-                recorded(lambda kept: sorted(kept.facts)),
+                recorded(lambda validation_record: sorted(validation_record.facts)),
                 ["DaemonSet nvidia-device-plugin", "boot", "kernel", "runtime", "settings"],
                 _OURS,
             ),
@@ -145,7 +152,12 @@ STEPS = (
             Case("a changed configuration is the plugin's", gpus, (24, 24), _MANAGER),
             Case(
                 "each GPU is in the record, though three replicas ran on it",
-                recorded(lambda kept: (len(kept.devices), kept.missing)),
+                recorded(
+                    lambda validation_record: (
+                        len(validation_record.devices),
+                        validation_record.missing,
+                    )
+                ),
                 (GPUS, 0),
                 _OURS,
             ),
@@ -170,7 +182,12 @@ STEPS = (
             ),
             Case(
                 "each GPU is in the record, shared or not",
-                recorded(lambda kept: (len(kept.devices), kept.missing)),
+                recorded(
+                    lambda validation_record: (
+                        len(validation_record.devices),
+                        validation_record.missing,
+                    )
+                ),
                 (GPUS, 0),
                 _OURS,
             ),
@@ -190,7 +207,12 @@ STEPS = (
             ),
             Case(
                 "the six are in the record",
-                recorded(lambda kept: (len(kept.devices), kept.missing)),
+                recorded(
+                    lambda validation_record: (
+                        len(validation_record.devices),
+                        validation_record.missing,
+                    )
+                ),
                 (6, 0),
                 _OURS,
             ),
@@ -205,7 +227,12 @@ STEPS = (
             Case("all GPUs are offered again", gpus, (GPUS, GPUS), _DEVICES),
             Case(
                 "all are in the record again",
-                recorded(lambda kept: (len(kept.devices), kept.missing)),
+                recorded(
+                    lambda validation_record: (
+                        len(validation_record.devices),
+                        validation_record.missing,
+                    )
+                ),
                 (GPUS, 0),
                 _OURS,
             ),

@@ -22,20 +22,22 @@ def labels(lab: Lab, node: str) -> dict[str, str]:
 
 def taints(lab: Lab, node: str) -> list[str]:
     """Return all taints of a node, in kubectl's notation."""
-    found = lab.node(node)["spec"].get("taints") or []
-    return sorted(f"{each['key']}={each.get('value', '')}:{each['effect']}" for each in found)
+    node_taints = lab.node(node)["spec"].get("taints") or []
+    return sorted(
+        f"{taint['key']}={taint.get('value', '')}:{taint['effect']}" for taint in node_taints
+    )
 
 
 def notes(lab: Lab, node: str) -> list[str]:
     """Return the keys of this project's annotations on a node."""
-    found = lab.node(node)["metadata"].get("annotations") or {}
-    return sorted(key for key in found if key.startswith("gpu-cluster/"))
+    annotations = lab.node(node)["metadata"].get("annotations") or {}
+    return sorted(key for key in annotations if key.startswith("gpu-cluster/"))
 
 
 def pods(lab: Lab, node: str, namespace: str) -> list[Json]:
     """Return the pods of a namespace on a node."""
-    found = lab.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
-    return [each for each in found if each["spec"].get("nodeName") == node]
+    all_pods = lab.request("GET", f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return [pod for pod in all_pods if pod["spec"].get("nodeName") == node]
 
 
 def plugins(inspect: Callable[[Json], Any]) -> Callable[[Lab, str], list[Any]]:
@@ -44,24 +46,24 @@ def plugins(inspect: Callable[[Json], Any]) -> Callable[[Lab, str], list[Any]]:
     Pods that are being deleted are omitted.
     """
     return lambda lab, node: [
-        inspect(each["status"])
-        for each in pods(lab, node, stack.NAMESPACE)
-        if "deletionTimestamp" not in each["metadata"]
+        inspect(pod["status"])
+        for pod in pods(lab, node, stack.NAMESPACE)
+        if "deletionTimestamp" not in pod["metadata"]
     ]
 
 
-def containers(shown: Json) -> list[tuple[str, bool]]:
+def containers(pod_status: Json) -> list[tuple[str, bool]]:
     """Return the names of a pod's containers, and whether each container is ready."""
-    found = shown.get("containerStatuses") or []
-    return sorted((each["name"], each["ready"]) for each in found)
+    statuses = pod_status.get("containerStatuses") or []
+    return sorted((status["name"], status["ready"]) for status in statuses)
 
 
 def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab, str], Any]:
     """Return a function that reads a node's validation record."""
 
     def looked(lab: Lab, node: str) -> Any:
-        kept = record.decode(lab.node(node))
-        return inspect(kept) if kept else None
+        validation_record = record.decode(lab.node(node))
+        return inspect(validation_record) if validation_record else None
 
     return looked
 
@@ -69,18 +71,18 @@ def recorded(inspect: Callable[[record.ValidationRecord], Any]) -> Callable[[Lab
 def namespaces(lab: Lab, node: str) -> list[str]:
     """Return which of the stack's namespaces exist."""
     names = ("gpu-validation", stack.NAMESPACE)
-    return [each for each in names if lab.exists(f"/api/v1/namespaces/{each}")]
+    return [namespace for namespace in names if lab.exists(f"/api/v1/namespaces/{namespace}")]
 
 
 def runtime_class(lab: Lab, node: str) -> str:
     """Return the handler of the RuntimeClass `nvidia`; empty if the RuntimeClass doesn't exist."""
     try:
-        found = lab.request("GET", "/apis/node.k8s.io/v1/runtimeclasses/nvidia")
+        runtime_class_object = lab.request("GET", "/apis/node.k8s.io/v1/runtimeclasses/nvidia")
     except api.ApiError:
         return ""
-    return str(found["handler"])
+    return str(runtime_class_object["handler"])
 
 
 def classes_of_plugins(lab: Lab, node: str) -> list[str]:
     """Return the RuntimeClass name of each device plugin pod on a node."""
-    return [each["spec"].get("runtimeClassName", "") for each in pods(lab, node, stack.NAMESPACE)]
+    return [pod["spec"].get("runtimeClassName", "") for pod in pods(lab, node, stack.NAMESPACE)]

@@ -20,8 +20,8 @@ def result(inspect: Callable[[Json], Any]) -> Inspect:
     """Return a function that reads a node's validation result, or the error of a failed one."""
 
     def looked(lab: Lab, node: str) -> Any:
-        said = lab.said[node]
-        return inspect(said["nodes"][0]) if "nodes" in said else said
+        output = lab.said[node]
+        return inspect(output["nodes"][0]) if "nodes" in output else output
 
     return looked
 
@@ -43,20 +43,20 @@ def failure(lab: Lab, node: str) -> Any:
 
 def failing(lab: Lab, node: str) -> list[str]:
     """Return the devices on which kernels failed, as named in the validation program's errors."""
-    said = " ".join(failure(lab, node))
-    return sorted(re.findall(r"((?:GPU|MIG) [0-9:]+): exit code 1", said))
+    output = " ".join(failure(lab, node))
+    return sorted(re.findall(r"((?:GPU|MIG) [0-9:]+): exit code 1", output))
 
 
 def twice(lab: Lab, node: str) -> list[str]:
     """Return the GPUs that the validation program reports as given to two containers."""
-    said = " ".join(failure(lab, node))
-    return sorted(re.findall(r"(GPU \d+): the device plugin gave it to 2 containers", said))
+    output = " ".join(failure(lab, node))
+    return sorted(re.findall(r"(GPU \d+): the device plugin gave it to 2 containers", output))
 
 
 def silent(lab: Lab, node: str) -> list[str]:
     """Return the GPUs whose containers succeeded, but whose logs don't prove that a kernel ran."""
-    said = " ".join(failure(lab, node))
-    return sorted(re.findall(r"(GPU \d+): its log has no line 'Test PASSED'", said))
+    output = " ".join(failure(lab, node))
+    return sorted(re.findall(r"(GPU \d+): its log has no line 'Test PASSED'", output))
 
 
 def shortfall(lab: Lab, node: str) -> str:
@@ -64,23 +64,25 @@ def shortfall(lab: Lab, node: str) -> str:
 
     The message of the device plugin, which the error quotes, is cut off.
     """
-    said = re.match(r"node NODE: found (.+?\))(;| \()", failure(lab, node)[0])
-    return said[1] if said else str(failure(lab, node))
+    output = re.match(r"node NODE: found (.+?\))(;| \()", failure(lab, node)[0])
+    return output[1] if output else str(failure(lab, node))
 
 
 def measured(lab: Lab, node: str) -> Any:
     """Return what the user-defined tests measured, or the error if the test program failed."""
-    said = lab.said[node]
+    output = lab.said[node]
     keys = ("figure", "problem", "skipped", "simulated")
-    return [[each[key] for key in keys] for each in said["tests"]] if "tests" in said else said
+    return (
+        [[test[key] for key in keys] for test in output["tests"]] if "tests" in output else output
+    )
 
 
 def validation_pod(lab: Lab, node: str) -> Json | None:
     """Return the status of the node's validation pod, or None if there is no pod."""
     path = f"/api/v1/namespaces/{NAMESPACE}/pods"
     selector = f"batch.kubernetes.io/job-name={job_name(node)}"
-    found = lab.request("GET", path, labelSelector=selector)["items"]
-    return found[-1]["status"] if found else None
+    pods = lab.request("GET", path, labelSelector=selector)["items"]
+    return pods[-1]["status"] if pods else None
 
 
 def ends(lab: Lab, node: str) -> list[tuple[int, str]]:

@@ -169,9 +169,9 @@ def table() -> str:
     for kind in KINDS:
         rules = judged_by(kind)
         more, fewer = sorted(rules - of_pods), sorted(of_pods - rules)
-        said = ", ".join(sorted(of_pods)) if kind is KINDS[0] else "as Pod"
-        said += f"; also {', '.join(more)}" if more else ""
-        said += f"; not {', '.join(fewer)}" if fewer else ""
-        rows.append(f"| {kind.name} ({kind.api}) | {said} |")
+        kinds_text = ", ".join(sorted(of_pods)) if kind is KINDS[0] else "as Pod"
+        kinds_text += f"; also {', '.join(more)}" if more else ""
+        kinds_text += f"; not {', '.join(fewer)}" if fewer else ""
+        rows.append(f"| {kind.name} ({kind.api}) | {kinds_text} |")
     rows += [f"| {name} | {', '.join(sorted(ids))} |" for name, ids in without_pods().items()]
     return "\n".join(rows)

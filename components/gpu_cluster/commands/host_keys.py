@@ -71,15 +71,15 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
     """
     filled: dict[str, Any] = copy.deepcopy(dict(settings))
     hosts = filled.get("hosts")
-    items = [each for each in hosts if isinstance(each, dict)] if isinstance(hosts, list) else []
-    new = {each.get("name") for each in items if "hostKey" not in each}
-    for each in items:
-        each.setdefault("hostKey", NOT_SCANNED)
+    items = [item for item in hosts if isinstance(item, dict)] if isinstance(hosts, list) else []
+    new = {item.get("name") for item in items if "hostKey" not in item}
+    for item in items:
+        item.setdefault("hostKey", NOT_SCANNED)
     cluster = load(filled)
-    known = {host.name for host in cluster.hosts}
-    if strange := sorted(names - known):
-        found = f"no host {', '.join(map(short, strange))}"
-        raise FaultError(Fault("HOSTS", found, "names of hosts", "correct them"))
+    host_names = {host.name for host in cluster.hosts}
+    if strange := sorted(names - host_names):
+        strange_text = f"no host {', '.join(map(short, strange))}"
+        raise FaultError(Fault("HOSTS", strange_text, "names of hosts", "correct them"))
     if not cluster.hosts:
         raise FaultError(
             Fault(
@@ -95,8 +95,8 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
 async def scan(host: Host) -> Scanned:
     """Scan the host key of one host, without a login."""
     if host.bastion is not None:
-        why = f"behind a bastion; read {PUBLIC_KEY} on the host, and declare it as hostKey"
-        return Scanned(host, why=why)
+        reason = f"behind a bastion; read {PUBLIC_KEY} on the host, and declare it as hostKey"
+        return Scanned(host, why=reason)
     try:
         key = await presented((host.address, host.port))
     except LoginFailed as error:
@@ -109,9 +109,13 @@ async def scanned(hosts: tuple[Host, ...]) -> list[Scanned]:
     return list(await gather(scan, hosts))
 
 
-def code_of(found: list[Scanned]) -> str:
+def code_of(scanned_hosts: list[Scanned]) -> str:
     """Return the code that confirms exactly these keys of these hosts at these addresses."""
-    lines = sorted(f"{each.host.name} {each.host.address} {each.key}" for each in found if each.key)
+    lines = sorted(
+        f"{scanned.host.name} {scanned.host.address} {scanned.key}"
+        for scanned in scanned_hosts
+        if scanned.key
+    )
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:DIGITS]
 
 
@@ -134,8 +138,8 @@ def with_host_keys(text: str, keys: Mapping[str, str]) -> str:
         if host["name"] in keys:
             host["hostKey"] = keys[host["name"]]
     if settings_of(changed) != expected:
-        found, wanted = "hosts in a form that can't be completed", "one mapping per host"
-        raise FaultError(Fault("hosts", found, wanted, "add the printed keys by hand"))
+        fault_text, wanted_text = "hosts in a form that can't be completed", "one mapping per host"
+        raise FaultError(Fault("hosts", fault_text, wanted_text, "add the printed keys by hand"))
     return changed
 
 
@@ -144,25 +148,25 @@ def _places(text: str, keys: Mapping[str, str]) -> list[tuple[int, int, str]]:
     node: yaml.Node | None = node_of(text)
     for name in ("config", KEY, "hosts"):
         node = _value(node, name)
-    found = []
+    insertions = []
     for item in node.value if isinstance(node, yaml.SequenceNode) else ():
         name_node, key_node = _value(item, "name"), _value(item, "hostKey")
         if not isinstance(name_node, yaml.ScalarNode) or name_node.value not in keys:
             continue
         key = keys[name_node.value]
         if key_node is not None:
-            found.append((key_node.start_mark.index, key_node.end_mark.index, key))
+            insertions.append((key_node.start_mark.index, key_node.end_mark.index, key))
         elif item.flow_style:
             end = name_node.end_mark.index
-            found.append((end, end, f", hostKey: {key}"))
+            insertions.append((end, end, f", hostKey: {key}"))
         else:
             end, column = (
                 text.find("\n", name_node.end_mark.index),
                 item.value[0][0].start_mark.column,
             )
             end = len(text) if end < 0 else end
-            found.append((end, end, f"\n{' ' * column}hostKey: {key}"))
-    return found
+            insertions.append((end, end, f"\n{' ' * column}hostKey: {key}"))
+    return insertions
 
 
 def _value(node: yaml.Node | None, name: str) -> yaml.Node | None:
@@ -171,17 +175,17 @@ def _value(node: yaml.Node | None, name: str) -> yaml.Node | None:
     return next((value for key, value in node.value if key.value == name), None)
 
 
-def line(found: Scanned) -> str:
+def line(scanned_host: Scanned) -> str:
     """Return a line with a host and its key's fingerprint, or why it was not scanned."""
-    host = found.host
+    host = scanned_host.host
     place = f"{short(host.name)} ({printable(host.address)}:{host.port})"
-    if not found.key:
-        return f"{place}: not scanned: {printable(found.why)}"
+    if not scanned_host.key:
+        return f"{place}: not scanned: {printable(scanned_host.why)}"
     if host.host_key == NOT_SCANNED:
-        return f"{place}: {found.shown}"
-    if host.host_key == found.key:
-        return f"{place}: {found.shown}, as declared"
-    return f"{place}: {found.shown}, declared is {fingerprint_of(host.host_key)}"
+        return f"{place}: {scanned_host.shown}"
+    if host.host_key == scanned_host.key:
+        return f"{place}: {scanned_host.shown}, as declared"
+    return f"{place}: {scanned_host.shown}, declared is {fingerprint_of(host.host_key)}"
 
 
 def confirmation(stack: str, hosts: str, code: str) -> str:
@@ -203,19 +207,23 @@ def main(*, hosts: str = "", confirm: str = "") -> None:
         confirm: Code of the scan that somebody compared.
     """
     stack = Stack.named()
-    with answering("host-keys") as answer:
+    with answering("host-keys") as json_output:
         try:
             text = stack.file.read_text(encoding="utf-8")
             names = frozenset(written_out(tuple(hosts.split())))
-            found = asyncio.run(scanned(chosen(settings_of(text), names)))
-            if not found:
+            scanned_hosts = asyncio.run(scanned(chosen(settings_of(text), names)))
+            if not scanned_hosts:
                 print("host-keys: each host has its key; --hosts gpu-[1-2] scans these again")
                 return
-            print("\n".join(map(line, found)))
-            keys = {each.host.name: each.key for each in found if each.key}
-            code = code_of(found)
-            answer |= {"keys": keys, "code": code, "written": bool(keys) and confirm == code}
-            if answer["written"]:
+            print("\n".join(map(line, scanned_hosts)))
+            keys = {
+                scanned_host.host.name: scanned_host.key
+                for scanned_host in scanned_hosts
+                if scanned_host.key
+            }
+            code = code_of(scanned_hosts)
+            json_output |= {"keys": keys, "code": code, "written": bool(keys) and confirm == code}
+            if json_output["written"]:
                 stack.file.write_text(with_host_keys(text, keys), encoding="utf-8")
                 print(f"host-keys: {counted(len(keys), 'key')} written to {stack.file.name}")
             elif keys:
@@ -230,5 +238,5 @@ def main(*, hosts: str = "", confirm: str = "") -> None:
                 "host-keys: --confirm is not the code of these keys: it was mistyped, or a key "
                 "has changed since; compare"
             )
-        if len(keys) != len(found):
+        if len(keys) != len(scanned_hosts):
             sys.exit(1)

@@ -118,14 +118,14 @@ def _looked_at(pod: Json, around: Around) -> Cause:
         "nodes": len(around.nodes),
         "logs": len(around.logs),
     }
-    read = ", ".join(f"{number or 'no'} {name}" for name, number in counts.items())
+    counts_text = ", ".join(f"{number or 'no'} {name}" for name, number in counts.items())
     namespace, name = (printable(str(pod["metadata"][key]), 253) for key in ("namespace", "name"))
     cure = f"see `kubectl describe pod -n {namespace} {name}`, and the log of "
     if node := pod["spec"].get("nodeName"):
         cure += f"the kubelet on node {printable(str(node), 253)}"
     else:
         cure += printable(str(pod["spec"].get("schedulerName") or "kube-scheduler"), 253)
-    text = f"{UNKNOWN} in its status and {read}"
+    text = f"{UNKNOWN} in its status and {counts_text}"
     return Cause(kind=Kind.UNKNOWN, text=text, cure=cure)
 
 
@@ -145,10 +145,10 @@ def _healthy(pod: Json) -> str:
 
 
 def _absent(namespace: str, name: str, unread: list[str]) -> Fault:
-    where = f", and {', '.join(unread)} can't be read with this role" if unread else ""
+    unread_text = f", and {', '.join(unread)} can't be read with this role" if unread else ""
     return Fault(
         f"pod {namespace}/{name}",
-        f"no such pod, and no event of a controller that can't create it{where}",
+        f"no such pod, and no event of a controller that can't create it{unread_text}",
         "a pod, or the controller of one",
         f"see `kubectl get pods -n {namespace}`; events are kept for an hour",
     )

@@ -318,8 +318,8 @@ async def printed(
         Unreadable: The output doesn't have the expected format.
     """
     async with reached(host, private_key) as connection:
-        answer = await run(connection, shell(host, limit), script, channel, limit)
-    return answer.read()
+        result = await run(connection, shell(host, limit), script, channel, limit)
+    return result.read()
 
 
 def shell(host: Endpoint, limit: float) -> str:
@@ -336,14 +336,14 @@ class _Output:
     errors: bytearray = field(default_factory=bytearray)
     has_begun: bool = False
 
-    def add_errors(self, part: bytes) -> bool:
+    def add_errors(self, chunk: bytes) -> bool:
         """Add a part of standard error; return True if our script has just begun."""
-        self.errors += part
+        self.errors += chunk
         if self.has_begun:
             return False
         mark = f"{_BEGUN}\n".encode()
         # A host may send single bytes, so only the new end is searched.
-        self.has_begun = mark in self.errors[-len(part) - len(mark) :]
+        self.has_begun = mark in self.errors[-len(chunk) - len(mark) :]
         return self.has_begun
 
     @property
@@ -383,22 +383,22 @@ async def run(
             bytes than the channel allows.
     """
     login: Login = connection.get_extra_info(_LOGIN)
-    seen = _Output()
+    output = _Output()
     loop = asyncio.get_running_loop()
 
     async def read_output(stream: asyncssh.SSHReader[bytes]) -> None:
-        while part := await stream.read(65536):
-            seen.output += part
-            require_at_most(channel.limit, seen.output)
+        while chunk := await stream.read(65536):
+            output.output += chunk
+            require_at_most(channel.limit, output.output)
 
     async def read_errors(stream: asyncssh.SSHReader[bytes]) -> None:
-        while part := await stream.read(65536):
-            if seen.add_errors(part):
+        while chunk := await stream.read(65536):
+            if output.add_errors(chunk):
                 deadline.reschedule(None if limit is None else loop.time() + limit)
-            require_at_most(ANSWER, seen.errors)
+            require_at_most(ANSWER, output.errors)
 
-    def require_at_most(most: int, taken: bytearray) -> None:
-        if len(taken) > most:
+    def require_at_most(most: int, received: bytearray) -> None:
+        if len(received) > most:
             raise Unreadable(f"the host answered more than {most} bytes")
 
     text = f"echo '{_BEGUN}' >&2\n{script}" if script else ""
@@ -414,25 +414,25 @@ async def run(
         raise LoginFailed(explain_refused_session(login, error)) from error
     except (OSError, asyncssh.Error, TimeoutError, Unreadable) as error:
         late = isinstance(error, TimeoutError)
-        if seen.has_begun or not late:
+        if output.has_begun or not late:
             reason = f"no end within {limit:.0f} s" if late and limit else text_of(error)
-            failure = explain_script(login, reason, seen.error_text)
+            failure = explain_script(login, reason, output.error_text)
         else:
-            failure = explain_session(login, None, seen.error_text, seen.text, is_late=True)
+            failure = explain_session(login, None, output.error_text, output.text, is_late=True)
         raise LoginFailed(failure) from error
-    if process.exit_status is None and seen.has_begun:
+    if process.exit_status is None and output.has_begun:
         reason = "the connection ended before the script"
-        raise LoginFailed(explain_script(login, reason, seen.error_text))
-    answer = Answer(process.exit_status, last_lines(seen.error_text), seen.text, channel)
-    if script and not seen.has_begun and not _is_readable(answer):
-        failure = explain_session(login, answer.status, seen.error_text, seen.text)
+        raise LoginFailed(explain_script(login, reason, output.error_text))
+    result = Answer(process.exit_status, last_lines(output.error_text), output.text, channel)
+    if script and not output.has_begun and not _is_readable(result):
+        failure = explain_session(login, result.status, output.error_text, output.text)
         raise LoginFailed(failure)
-    return answer
+    return result
 
 
-def _is_readable(answer: Answer[Any]) -> bool:
+def _is_readable(result: Answer[Any]) -> bool:
     """Return whether a host's copy of the script answered, though ours did not begin."""
     try:
-        return answer.status == 0 and answer.read() is not None and bool(answer._text)
+        return result.status == 0 and result.read() is not None and bool(result._text)
     except ValueError:
         return False

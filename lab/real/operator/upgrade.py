@@ -79,16 +79,18 @@ def facts(site: Site, objects: list[Json], alive: Callable[[], None]) -> Iterato
         alive: Function that raises an error if the operator has ended.
     """
     with site.applied(SETTING, objects, alive):
-        seen = _run_upgrade(site.lab, alive)
+        observed = _run_upgrade(site.lab, alive)
     for name, judge in JUDGES.items():
-        yield Fact(name, judge(seen))
+        yield Fact(name, judge(observed))
 
 
 def _run_upgrade(lab: Lab, alive: Callable[[], None]) -> Seen:
     body: Json = {"metadata": {"annotations": {CORDONED: "rollout"}}}
     lab.request("PATCH", f"{NODES}/{OURS}", {**body, "spec": {"unschedulable": True}})
     listed = lab.request("GET", NODES)
-    seen = Seen(before={node["metadata"]["name"]: _metadata_keys(node) for node in listed["items"]})
+    observed = Seen(
+        before={node["metadata"]["name"]: _metadata_keys(node) for node in listed["items"]}
+    )
     lab.request("PATCH", POLICY, {"spec": {"driver": {"version": NEWER}}})
 
     def done() -> bool:
@@ -101,10 +103,10 @@ def _run_upgrade(lab: Lab, alive: Callable[[], None]) -> Seen:
 
     lab.until("upgrade of the driver", done, bool, _LIMIT)
     for node in asyncio.run(_node_versions(lab, listed["metadata"]["resourceVersion"])):
-        seen.nodes.setdefault(node["metadata"]["name"], []).append(node)
+        observed.nodes.setdefault(node["metadata"]["name"], []).append(node)
     free = {"metadata": {"annotations": {CORDONED: None}}, "spec": {"unschedulable": None}}
     lab.request("PATCH", f"{NODES}/{OURS}", free)
-    return seen
+    return observed
 
 
 async def _node_versions(lab: Lab, version: str) -> list[Json]:
@@ -113,7 +115,9 @@ async def _node_versions(lab: Lab, version: str) -> list[Json]:
     Versions before a node's first upgrade state are omitted.
     """
     async with api.connect(lab.plane.access()) as client:
-        events = [it["object"] async for it in client.watch(NODES, version, timeoutSeconds="1")]
+        events = [
+            event["object"] async for event in client.watch(NODES, version, timeoutSeconds="1")
+        ]
     begun: set[str] = set()
     result = []
     for node in events:
@@ -138,52 +142,54 @@ def _difference_text(found: Any, wanted: Any) -> str:
     return "" if found == wanted else f"found {found}; wanted: {wanted}"
 
 
-def _at_work(seen: Seen) -> str:
+def _at_work(observed: Seen) -> str:
     """Check that this project's rollout leaves a node alone until its last upgrade state."""
     wrong = [
         (name, _upgrade_state(node), left_alone(node))
-        for name, nodes in seen.nodes.items()
+        for name, nodes in observed.nodes.items()
         for node in nodes
         if ("at work on its driver" in left_alone(node)) != (_upgrade_state(node) != STATES[-1])
     ]
     return _difference_text(wrong, [])
 
 
-def _check_cordoned(seen: Seen) -> str:
+def _check_cordoned(observed: Seen) -> str:
     """Check in which upgrade states the node is always cordoned."""
     free = {
-        _upgrade_state(node) for node in seen.nodes[FREE] if not node["spec"].get("unschedulable")
+        _upgrade_state(node)
+        for node in observed.nodes[FREE]
+        if not node["spec"].get("unschedulable")
     }
     return _difference_text([state for state in STATES if state not in free], list(STATES[2:6]))
 
 
-def _check_our_cordon(seen: Seen) -> str:
-    last = seen.nodes[OURS][-1]
-    kept = all(
+def _check_our_cordon(observed: Seen) -> str:
+    last = observed.nodes[OURS][-1]
+    was_kept = all(
         node["spec"].get("unschedulable") and CORDONED in node["metadata"]["annotations"]
-        for node in seen.nodes[OURS]
+        for node in observed.nodes[OURS]
     )
-    return _difference_text((kept, left_alone(last)), (True, ""))
+    return _difference_text((was_kept, left_alone(last)), (True, ""))
 
 
-def _check_keys(seen: Seen) -> str:
+def _check_keys(observed: Seen) -> str:
     new = {
         key
-        for name, nodes in seen.nodes.items()
+        for name, nodes in observed.nodes.items()
         for node in nodes
-        for key in _metadata_keys(node) - seen.before[name]
+        for key in _metadata_keys(node) - observed.before[name]
     }
-    known = (*NODE_LABELS, *NODE_ANNOTATIONS)
-    return _difference_text(sorted(key for key in new if not key.startswith(known)), [])
+    known_prefixes = (*NODE_LABELS, *NODE_ANNOTATIONS)
+    return _difference_text(sorted(key for key in new if not key.startswith(known_prefixes)), [])
 
 
 JUDGES: dict[str, Callable[[Seen], str]] = {
-    "a driver's upgrade goes through the operator's states in their order": lambda seen: (
-        _difference_text(seen.states(FREE), STATES)
+    "a driver's upgrade goes through the operator's states in their order": lambda observed: (
+        _difference_text(observed.states(FREE), STATES)
     ),
     "the operator cordons a node before it waits, and uncordons it last": _check_cordoned,
-    "a node that we cordoned goes through them and isn't uncordoned": lambda seen: _difference_text(
-        seen.states(OURS), _HELD
+    "a node that we cordoned goes through them and isn't uncordoned": lambda observed: (
+        _difference_text(observed.states(OURS), _HELD)
     ),
     "in all states but the last our rollout leaves the node to the operator": _at_work,
     "a node that we cordoned stays cordoned and ours": _check_our_cordon,

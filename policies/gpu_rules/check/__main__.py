@@ -37,28 +37,28 @@ def main(argv: Sequence[str] | None = None, find_stack: StackFinder | None = Non
     return check(arguments.parse(argv), find_stack)
 
 
-def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> int:
+def check(options: arguments.Arguments, find_stack: StackFinder | None = None) -> int:
     """Check the manifest files that the command line names, and return the exit code.
 
     Args:
-        given: The parsed command line.
+        options: The parsed command line.
         find_stack: Function that reads the stack file of `--stack`; None if no Pulumi project can
             read one.
     """
     try:
-        context = _context(given, find_stack)
-        report = Report(given.fail_on, fail_on_unjudged=given.fail_on_unjudged)
-        report.lists_all = given.lists_all
-        results = _results(given, context, report)
-        if given.baseline:
-            known = baseline.read(given.baseline)
-            report.add(known.marked(results))
-            report.gone = known.left
+        context = _context(options, find_stack)
+        report = Report(options.fail_on, fail_on_unjudged=options.fail_on_unjudged)
+        report.lists_all = options.lists_all
+        results = _results(options, context, report)
+        if options.baseline:
+            earlier = baseline.read(options.baseline)
+            report.add(earlier.marked(results))
+            report.gone = earlier.left
         else:
             report.add(results)
-        for format_, path in given.outputs:
+        for format_, path in options.outputs:
             _save(report, format_, path)
-        _write(report, given.format)
+        _write(report, options.format)
     except ContextError as error:
         print(error, file=sys.stderr)
         return UNREADABLE
@@ -78,53 +78,53 @@ def check(given: arguments.Arguments, find_stack: StackFinder | None = None) -> 
     return report.exit_code
 
 
-def _context(given: arguments.Arguments, find_stack: StackFinder | None) -> Context:
-    context = of_stack(given.stack, Path.cwd(), find_stack) if given.stack else Context()
-    context = configured(given.config, Path.cwd(), context)
-    if unknown := sorted(given.severities.keys() - RULES.keys()):
+def _context(options: arguments.Arguments, find_stack: StackFinder | None) -> Context:
+    context = of_stack(options.stack, Path.cwd(), find_stack) if options.stack else Context()
+    context = configured(options.config, Path.cwd(), context)
+    if unknown := sorted(options.severities.keys() - RULES.keys()):
         wanted, cure = "a rule of `gpu-rules list` or of ruleFolder", "correct the id"
         raise ContextError(Fault(f"--rule {unknown[0]}", "no such rule", wanted, cure))
     return replace(
         context,
-        observed=given.observed,
-        namespace=given.namespace,
-        severities={**context.severities, **given.severities},
+        observed=options.observed,
+        namespace=options.namespace,
+        severities={**context.severities, **options.severities},
     )
 
 
-def _results(given: arguments.Arguments, context: Context, report: Report) -> Iterator[Result]:
-    others: list[Problem | Unjudged] = []
+def _results(options: arguments.Arguments, context: Context, report: Report) -> Iterator[Result]:
+    later: list[Problem | Unjudged] = []
 
-    report.ignored.patterns = (*context.ignored_paths, *anchored(given.ignored_paths, "."))
+    report.ignored.patterns = (*context.ignored_paths, *anchored(options.ignored_paths, "."))
 
     def names() -> Iterator[files.Name]:
-        for name in files.find(given.paths, report.ignored):
+        for name in files.find(options.paths, report.ignored):
             if isinstance(name, Problem):
-                others.append(name)
+                later.append(name)
             else:
-                yield name if not given.mixed else replace(name, given=False)
+                yield name if not options.mixed else replace(name, given=False)
 
     def read() -> Iterator[Source]:
-        for entry in rendered.sources(names(), render=given.render):
+        for entry in rendered.sources(names(), render=options.render):
             if isinstance(entry, Source):
                 yield entry
             else:
-                others.append(entry)
+                later.append(entry)
 
     sources: Iterable[Source] = read()
-    if given.paths == (files.STDIN,):
+    if options.paths == (files.STDIN,):
         sources = list(sources)
-        context = replace(context, observed=given.observed or is_server_list(sources))
+        context = replace(context, observed=options.observed or is_server_list(sources))
     report.observed = context.observed
     whole = None
-    if given.scope is arguments.CheckScope.STACK:
+    if options.scope is arguments.CheckScope.STACK:
         sources = list(sources)
         context = together.with_claims(context, sources)
         whole = together.CheckedStack(context, sources)
     once = Once()
     for judged in judge_all(sources, context, keep=whole is not None):
         yield once.judged(whole.add(judged) if whole else judged)
-    yield from others
+    yield from later
     if whole:
         yield from whole.judge()
 

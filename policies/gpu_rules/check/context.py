@@ -89,8 +89,8 @@ def configured(given: Path | None, folder: Path, context: Context) -> Context:
     """
     if given:
         return by_config(given, context)
-    found = find_config(folder)
-    return by_config(found, context, trusted=False) if found else context
+    default_file = find_config(folder)
+    return by_config(default_file, context, trusted=False) if default_file else context
 
 
 def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:

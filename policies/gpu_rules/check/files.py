@@ -118,7 +118,7 @@ def _below(folder: str, ignored: IgnoredPaths) -> Iterator[Name | Problem]:
 def read(file: Name) -> Iterator[Source | Problem]:
     """Yield the YAML and JSON documents of a file, or a `Problem` if the file cannot be read."""
     name = file.path
-    shown = STDIN_NAME if name == STDIN else name
+    shown_name = STDIN_NAME if name == STDIN else name
     try:
         if name == STDIN and sys.stdin is None:
             raise InputError("no standard input", "manifests on it", "Pipe them in.")
@@ -133,12 +133,12 @@ def read(file: Name) -> Iterator[Source | Problem]:
             raise InputError(
                 f"more than {SIZE_LIMIT} bytes", "a smaller file", "Split it into several files."
             )
-        for part in split(_text(raw, strict=file.given)):
-            yield Source(shown, part, given=file.given)
+        for stream_part in split(_text(raw, strict=file.given)):
+            yield Source(shown_name, stream_part, given=file.given)
     except OSError as error:
-        yield _unreadable(shown, error, "a readable file")
+        yield _unreadable(shown_name, error, "a readable file")
     except InputError as error:
-        yield Problem.of(error, shown, None, error.line)
+        yield Problem.of(error, shown_name, None, error.line)
 
 
 def _text(raw: bytes, *, strict: bool) -> str:

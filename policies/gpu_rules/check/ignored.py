@@ -28,8 +28,8 @@ class IgnoredPaths:
         """Return whether a path is left out, and count it if so."""
         if not self.patterns:
             return False
-        parts = PurePath(os.path.abspath(path)).parts
-        is_ignored = any(_matches(parts, pattern) for pattern in self.patterns)
+        path_parts = PurePath(os.path.abspath(path)).parts
+        is_ignored = any(_matches(path_parts, pattern) for pattern in self.patterns)
         self.count += is_ignored
         return is_ignored
 
@@ -52,13 +52,13 @@ def _names(pattern: str) -> list[str]:
     return [name for name in pattern.split("/") if name not in ("", ".")]
 
 
-def _matches(parts: Iterable[str], pattern: tuple[str, ...]) -> bool:
+def _matches(path_parts: Iterable[str], pattern: tuple[str, ...]) -> bool:
     """Return whether a pattern matches a path or a folder above it.
 
     All ways to match are followed in parallel, so the time is linear in the length of the path.
     """
     positions = {0}
-    for part in parts:
+    for path_part in path_parts:
         following: set[int] = set()
         for position in range(len(pattern)):
             if position not in positions:
@@ -66,7 +66,7 @@ def _matches(parts: Iterable[str], pattern: tuple[str, ...]) -> bool:
             if pattern[position] == _ANY_FOLDERS:
                 positions.add(position + 1)
                 following.add(position)
-            elif fnmatchcase(part, pattern[position]):
+            elif fnmatchcase(path_part, pattern[position]):
                 following.add(position + 1)
         # After the last `**` of a pattern, everything below the folder matches.
         if len(pattern) in positions | following:

@@ -87,7 +87,7 @@ def read(folder: str) -> Kustomization | None:
         return None
     fields = mapping(value)
     folder = os.path.realpath(folder)
-    named = [_real(folder, entry) for key in _RESOURCES for entry in _entries(fields, key)]
+    paths = [_real(folder, entry) for key in _RESOURCES for entry in _entries(fields, key)]
     patches = {
         _real(folder, text(entry) or text(mapping(entry).get("path")))
         for key in _PATCHES
@@ -97,8 +97,8 @@ def read(folder: str) -> Kustomization | None:
     return Kustomization(
         folder=folder,
         is_component=fields.get("kind") == "Component",
-        below=tuple(path for path in named if os.path.isdir(path)),
-        resources=frozenset(filter(os.path.isfile, named)),
+        below=tuple(path for path in paths if os.path.isdir(path)),
+        resources=frozenset(filter(os.path.isfile, paths)),
         patches=frozenset(filter(os.path.isfile, patches)),
         settings=frozenset(filter(os.path.isfile, settings)),
         remote=tuple(_remote(fields)),
@@ -114,7 +114,7 @@ def _names(value: object) -> Iterator[str]:
         if isinstance(current, str):
             yield current
         elif isinstance(current, dict):
-            waiting += [part for key, part in current.items() if key not in _TEXTS]
+            waiting += [value_below for key, value_below in current.items() if key not in _TEXTS]
         elif isinstance(current, list):
             waiting += current
 
@@ -124,7 +124,7 @@ def _remote(fields: Mapping[str, object]) -> Iterator[str]:
 
     A text of several lines is a patch, or the settings of a plugin, which may name a file, too.
     """
-    for name in _names({key: part for key, part in fields.items() if key not in _PATCHES}):
+    for name in _names({key: value for key, value in fields.items() if key not in _PATCHES}):
         if match := _REMOTE.search(name) or _URL.search(name if "\n" in name else ""):
             yield match[1]
     for key in _PATCHES:
@@ -133,9 +133,9 @@ def _remote(fields: Mapping[str, object]) -> Iterator[str]:
                 yield match[1]
 
 
-def _download(one: Kustomization) -> str:
+def _download(kustomization: Kustomization) -> str:
     """Return what kustomize would download, or why that is not known; empty if nothing."""
-    waiting, seen = [one.folder], {one.folder}
+    waiting, seen_folders = [kustomization.folder], {kustomization.folder}
     while waiting:
         current = read(waiting.pop())
         if current is None:
@@ -147,25 +147,25 @@ def _download(one: Kustomization) -> str:
                 if match := _URL.search(file.read(SIZE_LIMIT).decode(errors="replace")):
                     return match[1]
         for folder in current.others:
-            if folder not in seen and file_of(folder):
-                seen.add(folder)
+            if folder not in seen_folders and file_of(folder):
+                seen_folders.add(folder)
                 waiting.append(folder)
     return ""
 
 
-def with_all_below(one: Kustomization) -> Iterator[Kustomization]:
+def with_all_below(kustomization: Kustomization) -> Iterator[Kustomization]:
     """Yield a kustomization and all kustomizations that it includes, also indirectly, each once."""
-    waiting, seen = [one], {one.folder}
+    waiting, seen_folders = [kustomization], {kustomization.folder}
     while waiting:
         current = waiting.pop()
         yield current
         for folder in current.below:
-            if folder not in seen and (inner := read(folder)):
-                seen.add(folder)
+            if folder not in seen_folders and (inner := read(folder)):
+                seen_folders.add(folder)
                 waiting.append(inner)
 
 
-def build(one: Kustomization) -> list[tuple[str, Mapping[str, object]]]:
+def build(kustomization: Kustomization) -> list[tuple[str, Mapping[str, object]]]:
     """Build a kustomization, and return its objects, each with the name of its source file.
 
     kustomize builds a temporary kustomization that includes the given one and sets
@@ -176,13 +176,13 @@ def build(one: Kustomization) -> list[tuple[str, Mapping[str, object]]]:
         NotRendered: Neither kustomize nor kubectl is on PATH, the kustomization has remote parts,
             or the build fails.
     """
-    if address := _download(one):
+    if address := _download(kustomization):
         raise NotRendered(f"it has remote parts, which are not downloaded: {printable(address)}")
     command = _command()
     with tempfile.TemporaryDirectory(prefix="gpu-rules-build-") as around:
         around = os.path.realpath(around)
         wrapper = {
-            "resources": [os.path.relpath(one.folder, around)],
+            "resources": [os.path.relpath(kustomization.folder, around)],
             "buildMetadata": ["originAnnotations"],
         }
         Path(around, NAMES[0]).write_text(json.dumps(wrapper))
@@ -190,7 +190,7 @@ def build(one: Kustomization) -> list[tuple[str, Mapping[str, object]]]:
             values = documents(output_of([*command, around]))
         except InputError as error:
             raise NotRendered(f"its output cannot be read: {error.found}") from None
-        return [_built(mapping(value), around, one.folder) for value in values]
+        return [_built(mapping(value), around, kustomization.folder) for value in values]
 
 
 def _command() -> tuple[str, ...]:
@@ -215,12 +215,12 @@ def _built(
     annotations = dict(mapping(metadata.get("annotations")))
     origin = mapping(next(iter(_documents(text(annotations.pop(_ORIGIN, "")))), None))
     name = "" if origin.get("repo") else text(origin.get("path"))
-    kept = {key: value for key, value in metadata.items() if key != "annotations"}
+    kept_metadata = {key: value for key, value in metadata.items() if key != "annotations"}
     if annotations:
-        kept["annotations"] = annotations
+        kept_metadata["annotations"] = annotations
     # The origin annotation of a generated object has no path.
     path = os.path.normpath(os.path.join(around, name)) if name else file_of(folder) or folder
-    return path, {**manifest, "metadata": kept}
+    return path, {**manifest, "metadata": kept_metadata}
 
 
 def _documents(written: str) -> list[object]:

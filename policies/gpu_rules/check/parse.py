@@ -284,9 +284,9 @@ def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     A list of mappings is reversed: go.yaml.in/yaml/v2 gives the first mapping priority over the
     other mappings, and over keys that are written before the merge.
     """
-    given = value if isinstance(value, list) else [value]
-    mappings = [item for item in given if isinstance(item, dict)]
-    if len(mappings) != len(given):
+    values = value if isinstance(value, list) else [value]
+    mappings = [item for item in values if isinstance(item, dict)]
+    if len(mappings) != len(values):
         raise _error(event, "a merge (<<) of what isn't a mapping", "a mapping", "Write it out.")
     return mappings[::-1]
 

@@ -45,8 +45,8 @@ class Problem:
     @property
     def message(self) -> str:
         """Return the message about the problem as one line, without the name of the file."""
-        where = f"document {self.document}: " if self.document is not None else ""
-        return where + worded(self.found, self.wanted, self.cure)
+        place = f"document {self.document}: " if self.document is not None else ""
+        return place + worded(self.found, self.wanted, self.cure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ class Unjudged:
     @property
     def message(self) -> str:
         """Return the message as one line: object and path, what was not checked, and why."""
-        where = f"{self.subject}: {self.path}: " if self.path else ""
+        place = f"{self.subject}: {self.path}: " if self.path else ""
         reason = f": {self.reason}" if self.reason else ""
-        return f"{where}not checked: {self.what}{reason}"
+        return f"{place}not checked: {self.what}{reason}"
 
 
 def show(value: object) -> str:

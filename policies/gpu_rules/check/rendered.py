@@ -47,24 +47,26 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
     built: set[str] = set()
     patches: set[str] = set()
     waiting = _roots(listed)
-    seen = {one.folder for one in waiting}
+    seen_folders = {kustomized.folder for kustomized in waiting}
     while waiting:
         failed: list[Kustomization] = []
-        for one, result in _build_all(waiting, render):
+        for kustomized, result in _build_all(waiting, render):
             if isinstance(result, str):
-                name = kustomization.file_of(one.folder) or one.folder
+                name = kustomization.file_of(kustomized.folder) or kustomized.folder
                 yield Unjudged(_shown(name), kustomization.KIND, reason=f"not rendered: {result}")
-                patches |= one.patches
-                failed.append(one)
+                patches |= kustomized.patches
+                failed.append(kustomized)
                 continue
             yield from result
-            for inner in kustomization.with_all_below(one):
+            for inner in kustomization.with_all_below(kustomized):
                 built |= inner.resources | inner.patches | inner.settings
         # What a kustomization that cannot be built includes is built by itself.
-        below = [kustomization.read(folder) for one in failed for folder in one.below]
-        unseen = {inner.folder: inner for inner in below if inner and inner.folder not in seen}
+        below = [kustomization.read(folder) for kustomized in failed for folder in kustomized.below]
+        unseen = {
+            inner.folder: inner for inner in below if inner and inner.folder not in seen_folders
+        }
         waiting = list(unseen.values())
-        seen |= unseen.keys()
+        seen_folders |= unseen.keys()
     for file in listed:
         if os.path.basename(file.real) in kustomization.NAMES:
             yield from _releases(file)
@@ -81,14 +83,18 @@ def _chart(name: Name) -> str | None:
 def _roots(names: Iterable[Name]) -> list[Kustomization]:
     """Return the kustomizations among files, without those that another of them includes."""
     folders = dict.fromkeys(filter(None, map(_kustomized, names)))
-    found = [one for one in map(kustomization.read, folders) if one and not one.is_component]
+    roots = [
+        kustomized
+        for kustomized in map(kustomization.read, folders)
+        if kustomized and not kustomized.is_component
+    ]
     below = {
         inner.folder
-        for one in found
-        for inner in kustomization.with_all_below(one)
-        if inner is not one
+        for kustomized in roots
+        for inner in kustomization.with_all_below(kustomized)
+        if inner is not kustomized
     }
-    return [one for one in found if one.folder not in below]
+    return [kustomized for kustomized in roots if kustomized.folder not in below]
 
 
 def _kustomized(name: Name) -> str | None:
@@ -105,13 +111,13 @@ def _kustomized(name: Name) -> str | None:
 def _above(folder: str) -> tuple[str, ...]:
     """Return the folders with a kustomization: a folder and its parents, the nearest first."""
     above = os.path.dirname(folder)
-    rest = _above(above) if above != folder else ()
-    return (folder, *rest) if kustomization.file_of(folder) else rest
+    above_it = _above(above) if above != folder else ()
+    return (folder, *above_it) if kustomization.file_of(folder) else above_it
 
 
 def _patches(folder: str) -> frozenset[str]:
-    one = kustomization.read(folder)
-    return one.patches if one else frozenset()
+    kustomized = kustomization.read(folder)
+    return kustomized.patches if kustomized else frozenset()
 
 
 def _of_chart(folder: str, render: bool) -> Iterator[Entry]:
@@ -135,7 +141,7 @@ def _build_all(
 ) -> Iterator[tuple[Kustomization, list[Source] | str]]:
     """Build kustomizations on all processor cores, and yield the documents or the fault of each."""
     if not render:
-        yield from ((one, "--no-render was given") for one in kustomizations)
+        yield from ((kustomized, "--no-render was given") for kustomized in kustomizations)
         return
     workers = min(len(os.sched_getaffinity(0)), len(kustomizations))
     with ExitStack() as stack:
@@ -143,22 +149,22 @@ def _build_all(
         if workers > 1:
             results = stack.enter_context(ProcessPoolExecutor(workers)).map(_build, kustomizations)
         progress = Progress(len(kustomizations), "kustomizations built")
-        for one, result in zip(kustomizations, results, strict=True):
+        for kustomized, result in zip(kustomizations, results, strict=True):
             progress.advance()
-            yield one, result
+            yield kustomized, result
 
 
-def _build(one: Kustomization) -> list[Source] | str:
+def _build(kustomized: Kustomization) -> list[Source] | str:
     """Return the documents of a kustomization, or the reason why it is not rendered."""
     try:
-        return list(_built(one))
+        return list(_built(kustomized))
     except NotRendered as error:
         return str(error)
 
 
-def _built(one: Kustomization) -> Iterator[Source]:
-    name = f"kustomization {_shown(one.folder)}"
-    for number, (file, manifest) in enumerate(kustomization.build(one), 1):
+def _built(kustomized: Kustomization) -> Iterator[Source]:
+    name = f"kustomization {_shown(kustomized.folder)}"
+    for number, (file, manifest) in enumerate(kustomization.build(kustomized), 1):
         origin = _origin(file, text(manifest.get("kind")), text(at(manifest, "metadata", "name")))
         yield Source(_shown(file), _part(number, manifest), rendered=name, origin=origin)
 
@@ -217,10 +223,10 @@ def _values_in(folder: str, file: str) -> Mapping[str, object]:
         return {}
     try:
         with open(path, "rb") as opened:
-            found = documents(decode(opened.read(SIZE_LIMIT + 1)))
+            values = documents(decode(opened.read(SIZE_LIMIT + 1)))
     except (OSError, InputError):
         return {}
-    return mapping(found[0]) if found else {}
+    return mapping(values[0]) if values else {}
 
 
 def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> dict[str, object]:
@@ -243,24 +249,24 @@ def _origin(file: str, kind: str, name: str) -> StreamPart | None:
     because a kustomization may add a prefix and a suffix to names.
     """
     same = [entry for entry in _objects(file) if entry[0] == kind]
-    named = [entry for entry in same if entry[1] and entry[1] in name]
-    best = max(named, key=lambda entry: len(entry[1]), default=next(iter(same), None))
+    entries = [entry for entry in same if entry[1] and entry[1] in name]
+    best = max(entries, key=lambda entry: len(entry[1]), default=next(iter(same), None))
     return best[2] if best else None
 
 
 @cache
 def _objects(file: str) -> tuple[tuple[str, str, StreamPart], ...]:
     """Return kind, name and document of each object in a file; empty for an unreadable file."""
-    found = []
+    objects = []
     try:
-        for part in split(decode(Path(file).read_bytes())):
-            for value in documents(part.text):
+        for stream_part in split(decode(Path(file).read_bytes())):
+            for value in documents(stream_part.text):
                 fields = mapping(value)
                 name = text(at(fields, "metadata", "name"))
-                found.append((text(fields.get("kind")), name, part))
+                objects.append((text(fields.get("kind")), name, stream_part))
     except (OSError, InputError):
         return ()
-    return tuple(found)
+    return tuple(objects)
 
 
 def _patch(name: Name) -> Iterator[Entry]:

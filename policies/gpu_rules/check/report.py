@@ -83,18 +83,18 @@ class Report:
         Advice of one rule that has more places than `Rule.listed` is listed once: the same advice
         in many objects would hide what must be changed. A run that fails on advice lists all.
         """
-        shown = [violation for violation in self.found if not violation.known]
-        advice = Counter(v.rule for v in shown if v.severity is Severity.ADVISORY)
-        every = self.lists_all or self.fail_on is Severity.ADVISORY
+        new_violations = [violation for violation in self.found if not violation.known]
+        advice = Counter(v.rule for v in new_violations if v.severity is Severity.ADVISORY)
+        lists_all = self.lists_all or self.fail_on is Severity.ADVISORY
         begun: set[str] = set()
-        for violation in shown:
-            others = advice[violation.rule] - 1
-            is_listed = every or others < RULES[violation.rule].listed
+        for violation in new_violations:
+            others_of_rule = advice[violation.rule] - 1
+            is_listed = lists_all or others_of_rule < RULES[violation.rule].listed
             if is_listed or violation.severity is Severity.MANDATORY:
                 yield violation, 0
             elif violation.rule not in begun:
                 begun.add(violation.rule)
-                yield violation, others
+                yield violation, others_of_rule
 
     @property
     def exempt(self) -> int:
@@ -128,33 +128,35 @@ class Report:
     @property
     def summary(self) -> str:
         """Return a summary of the checker's run in one line."""
-        parts = [
+        counts = [
             f"{_plural(self.objects, 'object')} checked" if self.objects else "nothing was checked",
             f"{self.count(Severity.MANDATORY)} mandatory and "
             f"{self.count(Severity.ADVISORY)} advisory violations",
         ]
         if self.observed:
-            parts.append("without what the system wrote")
+            counts.append("without what the system wrote")
         if self.exempt:
-            parts.append(f"{self.exempt} exempt")
+            counts.append(f"{self.exempt} exempt")
         if self.known:
-            parts.append(f"{self.known} known from the baseline")
+            counts.append(f"{self.known} known from the baseline")
         if self.gone:
-            parts.append(f"{self.gone} of the baseline gone")
+            counts.append(f"{self.gone} of the baseline gone")
         if self.foreign:
-            parts.append(f"{_plural(self.foreign, 'document')} without Kubernetes objects left out")
+            counts.append(
+                f"{_plural(self.foreign, 'document')} without Kubernetes objects left out"
+            )
         if self.ignored.count:
-            parts.append(f"{_plural(self.ignored.count, 'path')} ignored")
+            counts.append(f"{_plural(self.ignored.count, 'path')} ignored")
         if self.templates:
-            parts.append(f"{self.templates} without GPUs left out as templates or patches")
+            counts.append(f"{self.templates} without GPUs left out as templates or patches")
         if self.unjudged:
             kinds = ", ".join(
                 f"{count} {kind}" for kind, count in sorted(self.unjudged_kinds.items())
             )
-            parts.append(f"not checked: {kinds}")
+            counts.append(f"not checked: {kinds}")
         if self.problems:
-            parts.append(f"{len(self.problems)} could not be read")
-        return ", ".join(parts)
+            counts.append(f"{len(self.problems)} could not be read")
+        return ", ".join(counts)
 
 
 def _plural(count: int, noun: str) -> str:

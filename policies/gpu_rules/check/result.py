@@ -70,8 +70,8 @@ class Found:
     @property
     def message(self) -> str:
         """Return the message about the violation as one line, without file, line and rule."""
-        where = f"{self.subject}, container {self.container}" if self.container else self.subject
-        line = f"{where}: {self.path}: {worded(self.found, self.wanted, self.cure)}"
+        place = f"{self.subject}, container {self.container}" if self.container else self.subject
+        line = f"{place}: {self.path}: {worded(self.found, self.wanted, self.cure)}"
         line = f"{line} [exempt {self.exemption}]" if self.exemption else line
         return f"{line} [rendered from {self.rendered}]" if self.rendered else line
 
@@ -140,8 +140,15 @@ class Once:
             return judged
         return replace(judged, found=tuple(filter(self._is_new, judged.found)))
 
-    def _is_new(self, found: Found) -> bool:
-        key = (found.rule, found.file, found.line, found.container, found.path, found.found)
+    def _is_new(self, violation: Found) -> bool:
+        key = (
+            violation.rule,
+            violation.file,
+            violation.line,
+            violation.container,
+            violation.path,
+            violation.found,
+        )
         is_new = key not in self._seen
         self._seen.add(key)
         return is_new

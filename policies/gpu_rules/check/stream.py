@@ -68,10 +68,10 @@ def split(text: str) -> Iterator[StreamPart]:
     """Yield the documents of a text, without empty documents and those with only comments."""
     number, line, begin = 0, 1, 0
     for end in (*(match.start() for match in _START.finditer(text)), len(text)):
-        part = text[begin:end]
-        if end < len(text) and _only_directives(part):
+        stream_part = text[begin:end]
+        if end < len(text) and _only_directives(stream_part):
             continue  # YAML directives belong to the next document.
-        for offset, text_ in _objects(part):
+        for offset, text_ in _objects(stream_part):
             if _CONTENT.search(text_):
                 number += 1
                 yield StreamPart(number, line + offset, text_)
@@ -79,7 +79,7 @@ def split(text: str) -> Iterator[StreamPart]:
         begin = end
 
 
-def _objects(part: str) -> Iterator[tuple[int, str]]:
+def _objects(stream_part: str) -> Iterator[tuple[int, str]]:
     """Split a sequence of JSON objects without separators, such as `{…}{…}`, into single objects.
 
     Each object is yielded with the number of lines before it. The text after the last valid object
@@ -88,27 +88,29 @@ def _objects(part: str) -> Iterator[tuple[int, str]]:
     YAMLOrJSONDecoder).
     """
     line = end = 0
-    start = _content(part, 0)
-    while start < len(part) and part[start] == "{" and _NEXT.search(part, start):
+    start = _content(stream_part, 0)
+    while (
+        start < len(stream_part) and stream_part[start] == "{" and _NEXT.search(stream_part, start)
+    ):
         try:
-            _, after = _JSON.raw_decode(part, start)
+            _, after = _JSON.raw_decode(stream_part, start)
         except (ValueError, RecursionError):
             break
-        line += part.count("\n", end, start)
-        yield line, part[start:after]
-        line += part.count("\n", start, after)
-        end, start = after, _content(part, after)
-    if start < len(part):
-        yield line, part[end:]
+        line += stream_part.count("\n", end, start)
+        yield line, stream_part[start:after]
+        line += stream_part.count("\n", start, after)
+        end, start = after, _content(stream_part, after)
+    if start < len(stream_part):
+        yield line, stream_part[end:]
 
 
-def _content(part: str, start: int) -> int:
+def _content(stream_part: str, start: int) -> int:
     """Return the position of the first character after a position that is no white space."""
-    match = _SPACE.match(part, start)
+    match = _SPACE.match(stream_part, start)
     return match.end() if match else start
 
 
-def _only_directives(part: str) -> bool:
-    if not part.startswith("%") and "\n%" not in part:
+def _only_directives(stream_part: str) -> bool:
+    if not stream_part.startswith("%") and "\n%" not in stream_part:
         return False
-    return all(not row.strip() or row[0] in "%#" for row in part.splitlines())
+    return all(not row.strip() or row[0] in "%#" for row in stream_part.splitlines())

@@ -72,12 +72,12 @@ class CheckedStack:
         all manifests outside of charts and kustomizations are added.
         """
         rendered = dict.fromkeys(judged.rendered for judged, _ in self._objects if judged.rendered)
-        seen: set[Found] = set()
+        yielded: set[Found] = set()
         for name in rendered or ("",):
-            for found in self._judge(name):
-                if found not in seen:
-                    seen.add(found)
-                    yield found
+            for violation in self._judge(name):
+                if violation not in yielded:
+                    yielded.add(violation)
+                    yield violation
 
     def _judge(self, rendered: str) -> Iterator[Found]:
         stack = [entry for entry in self._objects if entry[0].rendered in ("", rendered)]

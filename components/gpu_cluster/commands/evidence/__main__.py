@@ -79,9 +79,9 @@ def named_file(option: str, path: str, limit: int, command: str) -> bytes:
         with Path(path).open("rb") as file:
             return file.read(limit)
     except OSError as error:
-        found = f"{printable(path, 200)}, {error.strerror}" if path else "nothing"
+        fault_text = f"{printable(path, 200)}, {error.strerror}" if path else "nothing"
         cure = f"name it with {option}; `{command}` writes one"
-        raise EvidenceError(Fault(option, found, "a file that can be read", cure)) from None
+        raise EvidenceError(Fault(option, fault_text, "a file that can be read", cure)) from None
 
 
 def require_clean(document: Document) -> None:
@@ -91,37 +91,40 @@ def require_clean(document: Document) -> None:
         EvidenceError: Something drifted, is due or at fault, or was not inspected.
     """
     if document.outcome is Outcome.FAILED:
-        found = printable(document.cause)
+        fault_text = printable(document.cause)
         raise EvidenceError(
-            Fault(f"stack {document.stack}", found, "no fault", "see `gpu-cluster status`")
+            Fault(f"stack {document.stack}", fault_text, "no fault", "see `gpu-cluster status`")
         )
     if any(cluster.is_changed for cluster in document.clusters):
-        wanted, cure = "a stack as its file says", "run `gpu-cluster up`, then make the evidence"
-        found = status.last_line(document)
-        raise EvidenceError(Fault(f"stack {document.stack}", found, wanted, cure))
+        wanted_text, cure = (
+            "a stack as its file says",
+            "run `gpu-cluster up`, then make the evidence",
+        )
+        fault_text = status.last_line(document)
+        raise EvidenceError(Fault(f"stack {document.stack}", fault_text, wanted_text, cure))
 
 
 async def _kubernetes_version(context: str) -> str:
     async with connect(context) as client:
-        found = await client.request("GET", "", base="/version", version="")
-    return printable(str(found.get("gitVersion")), 100)
+        response = await client.request("GET", "", base="/version", version="")
+    return printable(str(response.get("gitVersion")), 100)
 
 
 def _software_versions(context: str, platform: Platform) -> dict[str, str]:
     """Return the versions of the software that the evidence depends on, by name."""
-    found = {
+    versions = {
         "kubernetes": asyncio.run(_kubernetes_version(context)),
         "pulumi": metadata.version("pulumi"),
         f"chart {platform.chart}": platform.installation.version,
     }
-    return {name: version for name, version in found.items() if version}
+    return {name: version for name, version in versions.items() if version}
 
 
 def _measured_figures(stack: Stack) -> tuple[Figure, ...]:
     try:
         with stack.unsalted():
-            found = select(stack).outputs().get("tests")
-        return tuple(collect.figures(figures_of(found.value if found else [])))
+            output = select(stack).outputs().get("tests")
+        return tuple(collect.figures(figures_of(output.value if output else [])))
     except (automation.CommandError, ValueError) as error:
         cure = "see that the state can be read: `gpu-cluster env`"
         fault = Fault("results of tests", printable(str(error), 500), "the stack's outputs", cure)
@@ -168,7 +171,7 @@ def main(*, key: str = "", days: str = "", file: str = "") -> None:
         file: File of the evidence; empty: `evidence-STACK.json`.
     """
     stack = Stack.current()
-    with answering("evidence") as answer:
+    with answering("evidence") as json_output:
         try:
             valid = validity(days)
             signer = envelope.signer(
@@ -179,18 +182,20 @@ def main(*, key: str = "", days: str = "", file: str = "") -> None:
             predicate = made(stack, datetime.now(UTC), valid)
             if stack.digest() != digest:
                 cure = "make the evidence again while nobody changes the file"
-                found = "another content than when the command began"
-                raise EvidenceError(Fault(stack.file.name, found, "the same content", cure))
+                fault_text = "another content than when the command began"
+                raise EvidenceError(Fault(stack.file.name, fault_text, "the same content", cure))
         except FaultError as error:
             sys.exit(str(error))
         signed = statement(predicate, stack.file.name, digest)
         replace_text(path, envelope.sign(signed.text(), signer))
         counts = totals(predicate.nodes)
-        answer |= {"file": str(path), "key": signer.public_key.keyid, "gpus": counts}
+        json_output |= {"file": str(path), "key": signer.public_key.keyid, "gpus": counts}
         say(f"evidence: {path}: {counted(counts)}, until {predicate.until}")
 
 
 def counted(counts: Mapping[str, int]) -> str:
     """Return how many GPUs of how many ran a kernel, simulated a kernel or were deferred."""
-    parts = [f"{counts[kind]} {kind}" for kind in ("computed", "simulated", "deferred")]
-    return f"{counts['declared']} GPUs, {', '.join(p for p in parts if not p.startswith('0 '))}"
+    count_texts = [f"{counts[kind]} {kind}" for kind in ("computed", "simulated", "deferred")]
+    return (
+        f"{counts['declared']} GPUs, {', '.join(p for p in count_texts if not p.startswith('0 '))}"
+    )

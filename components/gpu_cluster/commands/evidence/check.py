@@ -45,60 +45,64 @@ class Declared:
     validation: DesiredValidation
 
 
-def require_holds(found: Statement, declared: Declared, now: datetime) -> None:
+def require_holds(statement: Statement, declared: Declared, now: datetime) -> None:
     """Check that a statement holds for a stack at a time.
 
     Dates are checked first, then the stack file, then facts: evidence that is too old is not
     reported with all that has changed since.
 
     Args:
-        found: The statement; its signature was verified.
+        statement: The statement; its signature was verified.
         declared: The stack as its file declares it now.
         now: Current time, UTC.
 
     Raises:
         EvidenceError: Something does not hold; the error names it.
     """
-    predicate = found.predicate
+    predicate = statement.predicate
     for faults in (
         _check_dates(predicate, now),
-        _check_stack(found, declared),
+        _check_stack(statement, declared),
         _check_nodes(predicate, declared.validation),
         _check_facts(predicate, declared.validation),
         _check_figures(predicate, declared.validation),
-        _check_file(found, declared),
+        _check_file(statement, declared),
     ):
-        if named := list(faults):
-            raise EvidenceError(*named)
+        if named_faults := list(faults):
+            raise EvidenceError(*named_faults)
 
 
-def _check_dates(found: Predicate, now: datetime) -> Iterator[Fault]:
-    made, until = moment(found.made), moment(found.until)
-    if made > now + SKEW:
+def _check_dates(predicate: Predicate, now: datetime) -> Iterator[Fault]:
+    made_at, until = moment(predicate.made), moment(predicate.until)
+    if made_at > now + SKEW:
         cure = "set the clock of this machine, or of the one that made the evidence"
-        yield Fault("made", f"{found.made}, in the future", f"at most {now:%Y-%m-%dT%H:%MZ}", cure)
+        yield Fault(
+            "made", f"{predicate.made}, in the future", f"at most {now:%Y-%m-%dT%H:%MZ}", cure
+        )
     if until <= now:
-        yield Fault("until", f"{found.until}, which is over", f"later than {now:%Y-%m-%d}", AGAIN)
-    if not made < until <= made + timedelta(days=LONGEST):
-        wanted = f"after {found.made}, at most {LONGEST} days"
-        yield Fault("until", found.until, wanted, DISTRUST)
-    for node in found.nodes:
-        if node.since and moment(node.since) > made + SKEW:
+        yield Fault(
+            "until", f"{predicate.until}, which is over", f"later than {now:%Y-%m-%d}", AGAIN
+        )
+    if not made_at < until <= made_at + timedelta(days=LONGEST):
+        allowed = f"after {predicate.made}, at most {LONGEST} days"
+        yield Fault("until", predicate.until, allowed, DISTRUST)
+    for node in predicate.nodes:
+        if node.since and moment(node.since) > made_at + SKEW:
             place = f"node {node.name} since"
-            yield Fault(place, f"{node.since}, after the evidence", found.made, DISTRUST)
+            yield Fault(place, f"{node.since}, after the evidence", predicate.made, DISTRUST)
 
 
-def _check_stack(found: Statement, declared: Declared) -> Iterator[Fault]:
-    if found.predicate.stack != declared.stack:
-        cure = f"name the stack: --stack {found.predicate.stack}"
-        yield Fault("stack", found.predicate.stack, declared.stack, cure)
-    (subject,) = found.subject
+def _check_stack(statement: Statement, declared: Declared) -> Iterator[Fault]:
+    if statement.predicate.stack != declared.stack:
+        cure = f"name the stack: --stack {statement.predicate.stack}"
+        yield Fault("stack", statement.predicate.stack, declared.stack, cure)
+    (subject,) = statement.subject
     if subject.name != declared.file:
         yield Fault("subject", subject.name, declared.file, DISTRUST)
 
 
-def _check_file(found: Statement, declared: Declared) -> Iterator[Fault]:
-    (subject,) = found.subject
+def _check_file(statement: Statement, declared: Declared) -> Iterator[Fault]:
+    (subject,) = statement.subject
     if subject.digest.sha256 != declared.sha256:
         yield Fault(
             f"digest of {declared.file}",
@@ -110,14 +114,18 @@ def _check_file(found: Statement, declared: Declared) -> Iterator[Fault]:
 
 def _declared_pool(name: str, pool: str, validation: DesiredValidation) -> PoolValidation | None:
     """Return the pool that a node belongs to, or None if the stack has no such node."""
-    for each in validation.pools:
-        if name in (each.nodes or ()):
-            return each if pool == validation.pool_of.get(name, each.pool) else None
+    for pool_validation in validation.pools:
+        if name in (pool_validation.nodes or ()):
+            return (
+                pool_validation
+                if pool == validation.pool_of.get(name, pool_validation.pool)
+                else None
+            )
     return next((p for p in validation.pools if p.nodes is None and p.pool == pool), None)
 
 
-def _check_nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
-    names = Counter(node.name for node in found.nodes)
+def _check_nodes(predicate: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+    names = Counter(node.name for node in predicate.nodes)
     yield from (
         Fault(f"node {name}", f"{count} entries", "one entry", DISTRUST)
         for name, count in names.items()
@@ -127,9 +135,12 @@ def _check_nodes(found: Predicate, validation: DesiredValidation) -> Iterator[Fa
         for name in pool.nodes or ():
             if name not in names:
                 yield Fault(f"node {name}", "no entry", f"a node of pool {pool.pool}", AGAIN)
-        if pool.nodes is None and (n := sum(e.pool == pool.pool for e in found.nodes)) < pool.count:
+        if (
+            pool.nodes is None
+            and (n := sum(e.pool == pool.pool for e in predicate.nodes)) < pool.count
+        ):
             yield Fault(f"pool {pool.pool}", f"{n} nodes", f"{pool.count} nodes", AGAIN)
-    uuids = Counter(uuid for node in found.nodes for uuid in _uuids_of_node(node))
+    uuids = Counter(uuid for node in predicate.nodes for uuid in _uuids_of_node(node))
     yield from (
         Fault(f"GPU {uuid}", f"{count} entries", "one entry: it is one device", DISTRUST)
         for uuid, count in uuids.items()
@@ -143,8 +154,8 @@ def _uuids_of_node(node: NodeEvidence) -> Iterator[str]:
         yield from instances
 
 
-def _check_facts(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
-    for node in found.nodes:
+def _check_facts(predicate: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+    for node in predicate.nodes:
         place = f"node {node.name}"
         pool = _declared_pool(node.name, node.pool, validation)
         if pool is None:
@@ -166,22 +177,22 @@ def _check_counts(node: NodeEvidence, place: str) -> Iterator[Fault]:
         counts = f"{node.computed} computed, {node.simulated} simulated, {node.deferred} deferred"
         yield Fault(place, counts, f"{node.declared} in all, of one kind", DISTRUST)
     elif not ran <= len(node.devices) <= node.declared or (ran and not node.since):
-        found = f"{len(node.devices)} UUIDs since {node.since or 'no time'}"
-        yield Fault(place, found, f"the UUIDs and the time of {ran} GPUs", DISTRUST)
+        fault_text = f"{len(node.devices)} UUIDs since {node.since or 'no time'}"
+        yield Fault(place, fault_text, f"the UUIDs and the time of {ran} GPUs", DISTRUST)
 
 
-def _check_figures(found: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
+def _check_figures(predicate: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
     tests = {test.name: test for test in validation.measuring.tests}
-    names = {node.name for node in found.nodes}
-    for each in found.figures:
-        place = f"test {each.test} on {each.node}"
-        if each.test not in tests or each.node not in names:
+    names = {node.name for node in predicate.nodes}
+    for figure in predicate.figures:
+        place = f"test {figure.test} on {figure.node}"
+        if figure.test not in tests or figure.node not in names:
             yield Fault(place, "a result", "a test and a node of the stack", AGAIN)
-        elif each.minimum != tests[each.test].minimum:
-            wanted = str(tests[each.test].minimum)
-            yield Fault(f"{place} minimum", str(each.minimum), f"{wanted}, as declared", AGAIN)
-        elif not each.problem and not each.skipped and _is_below(each.figure, each.minimum):
-            yield Fault(place, f"{each.figure}, passed", f"at least {each.minimum}", DISTRUST)
+        elif figure.minimum != tests[figure.test].minimum:
+            minimum = str(tests[figure.test].minimum)
+            yield Fault(f"{place} minimum", str(figure.minimum), f"{minimum}, as declared", AGAIN)
+        elif not figure.problem and not figure.skipped and _is_below(figure.figure, figure.minimum):
+            yield Fault(place, f"{figure.figure}, passed", f"at least {figure.minimum}", DISTRUST)
 
 
 def _is_below(figure: float | None, minimum: float | None) -> bool:

@@ -34,13 +34,13 @@ def entries(nodes: list[Json], validation: DesiredValidation) -> Iterator[NodeEv
     for pool in validation.pools:
         for node in pool_members(nodes, pool):
             counted = of_node(pool, node)
-            kept = record.decode(node) or record.ValidationRecord()
+            recorded = record.decode(node) or record.ValidationRecord()
             try:
                 yield NodeEvidence(
                     **{key: counted[key] for key in COUNTS},
                     pool=validation.pool_of.get(counted["name"], pool.pool),
-                    devices={gpu: tuple(parts) for gpu, parts in kept.devices.items()},
-                    facts=kept.facts,
+                    devices={gpu: tuple(uuids) for gpu, uuids in recorded.devices.items()},
+                    facts=recorded.facts,
                 )
             except ValidationError as error:
                 raise _ill_formed(f"node {counted['name']}", error) from None
@@ -60,8 +60,8 @@ def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
 
 
 def _ill_formed(place: str, error: ValidationError) -> EvidenceError:
-    where, wrong = first_error(error)
+    field_path, wrong = first_error(error)
     cure = "run `gpu-cluster validate` again"
     return EvidenceError(
-        Fault(f"{place} {where}", wrong, "a result of `gpu-cluster validate`", cure)
+        Fault(f"{place} {field_path}", wrong, "a result of `gpu-cluster validate`", cure)
     )

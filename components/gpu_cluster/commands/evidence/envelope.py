@@ -81,10 +81,10 @@ def _no_key(place: str, kind: str, command: str) -> EvidenceError:
     return EvidenceError(Fault(place, f"no {kind} key", wanted, f"make one with `{command}`"))
 
 
-def sign(payload: bytes, own: CryptoSigner) -> str:
+def sign(payload: bytes, signer: CryptoSigner) -> str:
     """Return an envelope with a statement's text and its signature, as JSON."""
     envelope = Envelope(payload, PAYLOAD, {})
-    envelope.sign(own)
+    envelope.sign(signer)
     return json.dumps(envelope.to_dict(), indent=1) + "\n"
 
 
@@ -98,25 +98,25 @@ def verified(text: bytes, trusted: SSlibKey) -> bytes:
     Raises:
         EvidenceError: The envelope is malformed, or the trusted key did not sign it.
     """
-    found = parsed(_Envelope, text, "envelope")
-    if found.payload_type != PAYLOAD:
-        raise _refused_envelope("payloadType", printable(found.payload_type), f"`{PAYLOAD}`")
-    payload = _decode_base64(found.payload, "payload")
-    signatures = {each.keyid: each.sig for each in found.signatures}
-    if len(signatures) != len(found.signatures):
+    envelope = parsed(_Envelope, text, "envelope")
+    if envelope.payload_type != PAYLOAD:
+        raise _refused_envelope("payloadType", printable(envelope.payload_type), f"`{PAYLOAD}`")
+    payload = _decode_base64(envelope.payload, "payload")
+    signatures = {signature.keyid: signature.sig for signature in envelope.signatures}
+    if len(signatures) != len(envelope.signatures):
         raise _refused_envelope(
             "signatures", "two signatures of one key", "one signature of each key"
         )
     if not signatures:
         raise _refused_envelope("signatures", "no signature", f"a signature of key {trusted.keyid}")
     if trusted.keyid not in signatures:
-        others = ", ".join(f"key {keyid}" for keyid in signatures)
+        other_keys = ", ".join(f"key {keyid}" for keyid in signatures)
         raise _refused_envelope(
-            "signatures", f"only {others}", f"a signature of key {trusted.keyid}"
+            "signatures", f"only {other_keys}", f"a signature of key {trusted.keyid}"
         )
-    own = Signature(trusted.keyid, _decode_base64(signatures[trusted.keyid], "sig").hex())
+    own_signature = Signature(trusted.keyid, _decode_base64(signatures[trusted.keyid], "sig").hex())
     try:
-        Envelope(payload, PAYLOAD, {own.keyid: own}).verify([trusted], 1)
+        Envelope(payload, PAYLOAD, {own_signature.keyid: own_signature}).verify([trusted], 1)
     except VerificationError:
         raise _refused_envelope(
             "signatures", "a signature that does not fit the content", "the content as signed"
@@ -131,14 +131,14 @@ def _decode_base64(text: str, place: str) -> bytes:
         EvidenceError: The text is not standard base64.
     """
     try:
-        found = base64.b64decode(text.encode(), validate=True)
+        content = base64.b64decode(text.encode(), validate=True)
     except (binascii.Error, UnicodeEncodeError):
-        found = b""
-    if not found or base64.b64encode(found).decode() != text:
+        content = b""
+    if not content or base64.b64encode(content).decode() != text:
         raise _refused_envelope(
             place, "not standard base64", "base64 as RFC 4648, section 4, has it"
         )
-    return found
+    return content
 
 
 def _refused_envelope(place: str, found: str, wanted: str) -> EvidenceError:

@@ -199,8 +199,8 @@ def parsed(model: type[M], text: bytes, place: str) -> M:
         json.loads(text, object_pairs_hook=_refuse_repeated_keys)
         return model.model_validate_json(text, by_alias=True, by_name=False)
     except ValidationError as error:
-        where, wrong = first_error(error)
-        raise _malformed_statement(f"{place} {printable(where, 200)}".strip(), wrong) from None
+        field_path, wrong = first_error(error)
+        raise _malformed_statement(f"{place} {printable(field_path, 200)}".strip(), wrong) from None
     except (ValueError, RecursionError) as error:
         raise _malformed_statement(place, printable(str(error), 200)) from None
 
@@ -211,10 +211,10 @@ def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     Raises:
         ValueError: A key occurs twice.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
         raise PartError("a key that occurs twice in one object")
-    return found
+    return mapping
 
 
 def _malformed_statement(place: str, found: str) -> EvidenceError:

@@ -149,15 +149,17 @@ def labels(document: Document) -> tuple[str, ...]:
     """Return which labels the pull request gets: `gpus`, `disruptive`, `drift`."""
     clusters = document.clusters
     counts = [cluster.gpus for cluster in clusters]
-    wanted = {
-        "gpus": any(each.before is not None and each.before != each.after for each in counts),
+    holds = {
+        "gpus": any(
+            numbers.before is not None and numbers.before != numbers.after for numbers in counts
+        ),
         "disruptive": any(
             cluster.pods or cluster.gaps or any(node.drained for node in cluster.nodes)
             for cluster in clusters
         ),
         "drift": any(cluster.drift for cluster in clusters),
     }
-    return tuple(name for name in LABELS if wanted[name])
+    return tuple(name for name in LABELS if holds[name])
 
 
 def is_silent(document: Document) -> bool:
@@ -186,8 +188,8 @@ def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> s
     """
     match = MARK.match(body)
     stack = match["stack"] if match else "_"
-    rest = re.sub(r"\n<sub>This comment is .*</sub>\n*\Z", "\n", body.partition("\n")[2])
-    if "<summary>Outdated" in rest[:400]:
+    old_text = re.sub(r"\n<sub>This comment is .*</sub>\n*\Z", "\n", body.partition("\n")[2])
+    if "<summary>Outdated" in old_text[:400]:
         return body
     commit = f" of commit {code(origin.commit[:12])}" if origin.commit else ""
     count = "" if gpus is None else f": {counted(gpus, 'GPU')}, as before"
@@ -196,11 +198,11 @@ def outdated(body: str, origin: Origin = Origin(), gpus: int | None = None) -> s
         f"The preview{commit} changes nothing{count}.\n\n"
         "<details><summary>Outdated: what an earlier preview said</summary>\n\n"
     )
-    kept = rest.encode()[: LIMIT - len(head.encode()) - 100].decode(errors="ignore")
-    if len(kept) < len(rest):
+    old_start = old_text.encode()[: LIMIT - len(head.encode()) - 100].decode(errors="ignore")
+    if len(old_start) < len(old_text):
         # A shortened comment may end inside a code block or inside `<details>`.
-        kept = block(kept)
-    return f"{head}{kept}\n</details>\n"
+        old_start = block(old_start)
+    return f"{head}{old_start}\n</details>\n"
 
 
 def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
@@ -246,7 +248,7 @@ def _title(document: Document) -> str:
         return f"### Stack {stack}: no change"
     words = list(dict.fromkeys(filter(None, map(outage_word, document.clusters))))
     outage = "".join(f", **{word} meanwhile**" for word in words)
-    evicted = sum(p.loss is Loss.EVICTED for each in document.clusters for p in each.pods)
+    evicted = sum(p.loss is Loss.EVICTED for cluster in document.clusters for p in cluster.pods)
     if evicted:
         outage = f", **{counted(evicted, 'pod')} evicted**{outage}"
     total = document.gpus
@@ -259,16 +261,18 @@ def _title(document: Document) -> str:
 
 def _requested(document: Document) -> Iterator[str]:
     """Yield the amounts of each extended resource whose total changes, before and after."""
-    found: dict[str, list[Numbers]] = {}
+    resources: dict[str, list[Numbers]] = {}
     for cluster in document.clusters:
         for pool in cluster.pools:
             for resource in pool.resources:
-                found.setdefault(resource.name, []).append(resource)
-    for name, each in list(found.items())[:GAPS]:
-        before = [resource.before for resource in each]
-        known = [number for number in before if number is not None]
-        total = Numbers(before=sum(known), after=sum(resource.after for resource in each))
-        if len(known) == len(before) and total.before != total.after:
+                resources.setdefault(resource.name, []).append(resource)
+    for name, all_numbers in list(resources.items())[:GAPS]:
+        before = [resource.before for resource in all_numbers]
+        numbers_before = [number for number in before if number is not None]
+        total = Numbers(
+            before=sum(numbers_before), after=sum(resource.after for resource in all_numbers)
+        )
+        if len(numbers_before) == len(before) and total.before != total.after:
             yield f"{code(name)} {numbers(total)}"
 
 
@@ -277,10 +281,10 @@ def _cause(document: Document) -> Iterator[str]:
     if document.outcome is not Outcome.FAILED:
         return
     texts = dict.fromkeys(map(_placed, stopping(document.clusters, document.faults)))
-    shown = list(texts)[:20] or [document.cause]
+    cause_lines = list(texts)[:20] or [document.cause]
     more = [f"and {len(texts) - 20} more"] if len(texts) > 20 else []
     text = "`gpu-cluster up` would fail in the same way, before it changes anything:\n\n"
-    yield text + block("\n".join([*shown, *more]))
+    yield text + block("\n".join([*cause_lines, *more]))
     if not document.clusters:
         yield (
             "**GPUs and pods**: unknown. The preview failed before it counted GPUs and inspected "
@@ -298,16 +302,16 @@ def _upgrade(document: Document) -> Iterator[str]:
         for note in upgrade.notes[:EDITS]
     ]
     more = len(upgrade.notes) - EDITS
-    rest = [f"- and {counted(more, 'change')} more"] if more > 0 else []
-    yield "\n".join([f"**{upgrade_text(upgrade, code)}**", "", *lines, *rest])
+    more_lines = [f"- and {counted(more, 'change')} more"] if more > 0 else []
+    yield "\n".join([f"**{upgrade_text(upgrade, code)}**", "", *lines, *more_lines])
 
 
 def _edits(document: Document) -> Iterator[str]:
     """Yield what was edited in the stack file since the last run that succeeded."""
-    every = document.edits or ()
-    if every:
-        lines = [f"- {code(each.path)}: {edit_text(each, code)}" for each in every[:EDITS]]
-        more = [f"- and {counted(len(every) - EDITS, 'setting')} more"] if every[EDITS:] else []
+    edits = document.edits or ()
+    if edits:
+        lines = [f"- {code(edit.path)}: {edit_text(edit, code)}" for edit in edits[:EDITS]]
+        more = [f"- and {counted(len(edits) - EDITS, 'setting')} more"] if edits[EDITS:] else []
         yield "\n".join(["**Edited in the stack file**", "", *lines, *more])
 
 
@@ -318,18 +322,18 @@ def _refused(document: Document) -> Iterator[str]:
             "**Refused from now on**: unknown, running workloads were not judged: "
             f"{code(document.unjudged, DETAIL)}"
         )
-    every = document.refused
-    if every:
+    workloads = document.refused
+    if workloads:
         head = (
-            f"**Refused from now on: {counted(len(every), 'running workload')}** can't start pods "
-            "again after this run. Pods that run go on until they end"
+            f"**Refused from now on: {counted(len(workloads), 'running workload')}** can't start "
+            "pods again after this run. Pods that run go on until they end"
         )
         lines = [
-            f"- {code(f'{each.kind} {each.namespace}/{each.name}')} "
-            f"({counted(each.pods, 'pod')}): {code(each.why, DETAIL)}"
-            for each in every[:PODS]
+            f"- {code(f'{workload.kind} {workload.namespace}/{workload.name}')} "
+            f"({counted(workload.pods, 'pod')}): {code(workload.why, DETAIL)}"
+            for workload in workloads[:PODS]
         ]
-        more = [f"- and {len(every) - PODS} more"] if every[PODS:] else []
+        more = [f"- and {len(workloads) - PODS} more"] if workloads[PODS:] else []
         yield "\n".join([head, "", *lines, *more])
 
 
@@ -354,7 +358,9 @@ def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Ite
     )
     yield f"- **Pods**: {_pods(cluster)}{f' ({SIMULATED})' if simulated else ''}"
     yield f"- **Down meanwhile**: {_down(cluster)}"
-    if lasting := [each for each in cluster.limits if each.what is not Restriction.NOT_INSPECTED]:
+    if lasting := [
+        limit for limit in cluster.limits if limit.what is not Restriction.NOT_INSPECTED
+    ]:
         more = [f"{len(lasting) - PODS} more"] if len(lasting) > PODS else []
         yield f"- **After the run**: {'; '.join([*map(_limit, lasting[:PODS]), *more])}"
     drained = [node for node in cluster.nodes if node.drained]
@@ -371,10 +377,10 @@ def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Ite
     if has_edits:
         # The edits say it, with the values.
         changes = [item for item in changes if item.was or item.now or item.subject != "node"]
-    if others := _difference_words(changes):
+    if other_texts := _difference_words(changes):
         first = "Also changed" if cluster.gaps or cluster.limits or cluster.versions else "Changed"
-        where = "on hosts and nodes" if has_edits else "in the stack file"
-        yield f"- **{first} {where}**: {others}"
+        place = "on hosts and nodes" if has_edits else "in the stack file"
+        yield f"- **{first} {place}**: {other_texts}"
     if cluster.drift:
         yield (
             "- **Drift** (changed outside of this program since the last run; `gpu-cluster "
@@ -382,7 +388,7 @@ def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Ite
             "it): "
             f"{_difference_words(cluster.drift, _drift_text)}"
         )
-    due = _difference_words([each for each in cluster.due if not is_validation(each)])
+    due = _difference_words([limit for limit in cluster.due if not is_validation(limit)])
     if due:
         yield f"- **Due** ({DUE}): {due}"
     elif cluster.due:
@@ -390,42 +396,42 @@ def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Ite
     for note in cluster.notes[:PODS]:
         yield f"- {code(note)}"
     if missing := only_uninspected(cluster):
-        yield "- **Not inspected**: " + "; ".join(code(each) for each in missing[:5])
+        yield "- **Not inspected**: " + "; ".join(code(limit) for limit in missing[:5])
     if cluster.maintenance:
         names = _names(cluster.maintenance)
         yield f"- **In maintenance**, neither touched nor counted: {names}"
 
 
-def _word(part: str) -> str:
+def _word(version_part: str) -> str:
     """Return a software's name as Markdown; an untrusted chart name becomes a code span."""
-    head, _, name = part.partition(" ")
+    head, _, name = version_part.partition(" ")
     word = head if head.isalpha() and len(head) < 30 else "version"
     word = word[:1].upper() + word[1:]
     return f"{word} {code(name)}" if name else word
 
 
 def _list(items: Iterable[str]) -> str:
-    found = list(items)
-    return f" ({'; '.join(found)})" if found else ""
+    texts = list(items)
+    return f" ({'; '.join(texts)})" if texts else ""
 
 
 def _pods(cluster: ClusterChange) -> str:
-    parts = []
-    for found in consequences(cluster):
-        named = ", ".join(map(_pod, found[:PODS])) + and_more(len(found), PODS)
-        parts.append(f"**{loss_text(found)}**: {named}")
-    if not parts and cluster.unknown:
+    texts = []
+    for pods in consequences(cluster):
+        pod_names = ", ".join(map(_pod, pods[:PODS])) + and_more(len(pods), PODS)
+        texts.append(f"**{loss_text(pods)}**: {pod_names}")
+    if not texts and cluster.unknown:
         return "unknown, because the cluster was not inspected"
     if text := none_now(cluster, _names):
-        parts.append(text)
-    if not parts:
-        seen = "none that was found" if cluster.uninspected else "none"
-        parts.append(f"{seen} is evicted or loses its GPUs")
-    return "; ".join([*parts, *map(_limit, _unknown(cluster))])
+        texts.append(text)
+    if not texts:
+        none_text = "none that was found" if cluster.uninspected else "none"
+        texts.append(f"{none_text} is evicted or loses its GPUs")
+    return "; ".join([*texts, *map(_limit, _unknown(cluster))])
 
 
 def _unknown(cluster: ClusterChange) -> list[Limit]:
-    return [each for each in cluster.limits if each.what is Restriction.NOT_INSPECTED]
+    return [limit for limit in cluster.limits if limit.what is Restriction.NOT_INSPECTED]
 
 
 def _pod(pod: PodChange) -> str:
@@ -443,8 +449,8 @@ def _down(cluster: ClusterChange) -> str:
     if not cluster.gaps:
         if not unknown:
             return "nothing" if cluster.limits else "nothing; every GPU stays usable"
-        seen = "no outage that was found" if cluster.uninspected else "no outage"
-        return "; ".join([seen, *unknown])
+        none_text = "no outage that was found" if cluster.uninspected else "no outage"
+        return "; ".join([none_text, *unknown])
     word = outage_word(cluster)
     full = f"**{word}**, " if word else ""
     steps = ["; ".join(map(_gone, gaps)) for gaps in outage_steps(cluster)]
@@ -468,7 +474,7 @@ def _gone(gap: Gap) -> str:
 def _limit(limit: Limit) -> str:
     """Return the restriction of GPUs that stay up but are not usable as before."""
     of = f"{counted(limit.gpus, 'GPU')} of {_names(limit.nodes)}"
-    one = limit.gpus == 1
+    is_single = limit.gpus == 1
     if limit.what is Restriction.LEAVES_POOL:
         return f"the stack no longer offers the {of}"
     if limit.what is Restriction.UNDECLARED:
@@ -478,7 +484,7 @@ def _limit(limit: Limit) -> str:
         )
     if limit.what is Restriction.TAINT:
         taint = code(limit.detail)
-        return f"the {of} {'is' if one else 'are'} usable only by pods that tolerate {taint}"
+        return f"the {of} {'is' if is_single else 'are'} usable only by pods that tolerate {taint}"
     if not limit.nodes:
         return f"unknown: {code(limit.detail)}"
     hosts = "whose host" if len(limit.nodes) == 1 else "whose hosts"
@@ -498,37 +504,41 @@ def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
     for node in nodes:
         waves.setdefault(node.wave, []).append(node.node)
     booted = sum(node.rebooted for node in nodes)
-    every = [f"{_names(names)}{at_a_time(len(names), cluster.at_once)}" for names in waves.values()]
-    more = f" and {len(every) - WAVES} more waves" if len(every) > WAVES else ""
-    text = ", then ".join(every[:WAVES]) + more
+    wave_texts = [
+        f"{_names(names)}{at_a_time(len(names), cluster.at_once)}" for names in waves.values()
+    ]
+    more = f" and {len(wave_texts) - WAVES} more waves" if len(wave_texts) > WAVES else ""
+    text = ", then ".join(wave_texts[:WAVES]) + more
     return f"{len(nodes)} ({first}{text})" + (f", {booted} rebooted" if booted else "")
 
 
 def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
     """Return names as ranges in code spans; names that don't fit are only counted."""
-    every = ranges(names)
-    shown: list[str] = []
-    for name in every[:most]:
+    name_ranges = ranges(names)
+    range_texts: list[str] = []
+    for name in name_ranges[:most]:
         room -= len(name)
-        if shown and room < 0:
+        if range_texts and room < 0:
             break
-        shown.append(code(name))
-    return ", ".join(shown) + and_more(len(every), len(shown))
+        range_texts.append(code(name))
+    return ", ".join(range_texts) + and_more(len(name_ranges), len(range_texts))
 
 
 def _difference_words(
-    found: Iterable[Statement], text: Callable[[Statement], str] = statement_text
+    statements: Iterable[Statement], text: Callable[[Statement], str] = statement_text
 ) -> str:
     """Return differences as one text, grouped by the nodes or hosts that they concern."""
-    every = list(found)
+    all_statements = list(statements)
     groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for each in every[:STATEMENTS]:
-        groups.setdefault((each.subject, each.names), []).append(code(text(each), DETAIL))
+    for statement in all_statements[:STATEMENTS]:
+        groups.setdefault((statement.subject, statement.names), []).append(
+            code(text(statement), DETAIL)
+        )
     texts = [
-        f"{subject} {_names(names)}: {', '.join(parts)}"
-        for (subject, names), parts in groups.items()
+        f"{subject} {_names(names)}: {', '.join(statement_texts)}"
+        for (subject, names), statement_texts in groups.items()
     ]
-    return "; ".join(texts) + and_more(len(every), STATEMENTS)
+    return "; ".join(texts) + and_more(len(all_statements), STATEMENTS)
 
 
 def _drift_text(statement: Statement) -> str:
@@ -562,11 +572,14 @@ def _folded(
 
 def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
     amounts = [
-        (pool.pool, name, found)
+        (pool.pool, name, numbers)
         for pool in cluster.pools
-        for name, found in [("GPUs", pool.gpus), *((each.name, each) for each in pool.resources)]
+        for name, numbers in [
+            ("GPUs", pool.gpus),
+            *((resource.name, resource) for resource in pool.resources),
+        ]
     ]
-    if any(found.before != found.after for _, _, found in amounts):
+    if any(numbers.before != numbers.after for _, _, numbers in amounts):
         head: tuple[str, ...] = ("pool", "resource", "before", "after")
         yield from _folded("GPUs by pool and resource", head, amounts, _amount, most)
     if len(cluster.pods) > PODS:
@@ -583,9 +596,9 @@ def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
 
 
 def _amount(item: tuple[str, str, Numbers]) -> list[str]:
-    pool, name, found = item
-    before = "?" if found.before is None else str(found.before)
-    return [code(pool), code(name), before, str(found.after)]
+    pool, name, numbers = item
+    before = "?" if numbers.before is None else str(numbers.before)
+    return [code(pool), code(name), before, str(numbers.after)]
 
 
 def _pod_row(pod: PodChange) -> list[str]:
@@ -661,11 +674,13 @@ def _rules(document: Document, most: int) -> Iterator[str]:
 
 def _warnings(document: Document) -> Iterator[str]:
     """Yield the warnings, which speak against approving, so they are not folded."""
-    every = list(dict.fromkeys(each for cluster in document.clusters for each in cluster.warnings))
-    if every:
-        shown = [f"- {code(_placed(each), DETAIL)}" for each in every[:PODS]]
-        more = [f"- and {len(every) - PODS} more"] if every[PODS:] else []
-        yield "\n".join(["**Warnings**", "", *shown, *more])
+    warnings = list(
+        dict.fromkeys(warning for cluster in document.clusters for warning in cluster.warnings)
+    )
+    if warnings:
+        warning_lines = [f"- {code(_placed(warning), DETAIL)}" for warning in warnings[:PODS]]
+        more = [f"- and {len(warnings) - PODS} more"] if warnings[PODS:] else []
+        yield "\n".join(["**Warnings**", "", *warning_lines, *more])
 
 
 def _engine(document: Document, most: int) -> Iterator[str]:
@@ -676,23 +691,23 @@ def _engine(document: Document, most: int) -> Iterator[str]:
 
 
 def _footer(document: Document, origin: Origin) -> str:
-    parts = ["This comment is updated with each push."]
+    sentences = ["This comment is updated with each push."]
     if origin.base:
-        parts.append(
+        sentences.append(
             f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
             f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there. "
             f"{REPORTED}"
         )
     elif origin.commit:
-        parts.append(f"Commit {code(origin.commit[:12])}, compared with the live cluster.")
+        sentences.append(f"Commit {code(origin.commit[:12])}, compared with the live cluster.")
     if re.fullmatch(r"https://[A-Za-z0-9./_-]{1,300}", origin.run):
-        parts.append(f"[Run]({origin.run})")
-    return f"<sub>{' '.join(parts)}</sub>"
+        sentences.append(f"[Run]({origin.run})")
+    return f"<sub>{' '.join(sentences)}</sub>"
 
 
 def problems(document: Document) -> Iterator[Problem]:
     """Yield the problems of a document whose line in the stack file is known."""
-    every = [*document.faults, *document.rules]
+    all_problems = [*document.faults, *document.rules]
     for cluster in document.clusters:
-        every += [*cluster.faults, *cluster.warnings]
-    yield from (each for each in dict.fromkeys(every) if each.line)
+        all_problems += [*cluster.faults, *cluster.warnings]
+    yield from (problem for problem in dict.fromkeys(all_problems) if problem.line)

@@ -135,21 +135,23 @@ class Forge(ABC):
             Temporary: The same request may succeed later.
             ForgeError: The forge refuses the request.
         """
-        where = f"{method} {path}"
+        request_text = f"{method} {path}"
         try:
-            answer = self._sent(method, path, **options)
+            response = self._sent(method, path, **options)
         except httpx.TransportError as error:
-            raise Temporary(f"{where}: {type(error).__name__}") from None
+            raise Temporary(f"{request_text}: {type(error).__name__}") from None
         except httpx.HTTPError as error:
-            found = f"a response with {type(error).__name__}"
-            raise ForgeError(f"{where}: found {found}; cure: check the address") from None
-        if answer.is_success or (missing and answer.status_code == 404):
-            return answer
-        said = printable(answer.text, 200)
-        text = f"{where}: found HTTP {answer.status_code} {said}"
-        if answer.status_code in TEMPORARY or _is_limited(answer):
-            raise Temporary(text, _pause(answer))
-        cure = self.cures.get(answer.status_code, "check the forge's status page, then run again")
+            fault_text = f"a response with {type(error).__name__}"
+            raise ForgeError(
+                f"{request_text}: found {fault_text}; cure: check the address"
+            ) from None
+        if response.is_success or (missing and response.status_code == 404):
+            return response
+        response_text = printable(response.text, 200)
+        text = f"{request_text}: found HTTP {response.status_code} {response_text}"
+        if response.status_code in TEMPORARY or _is_limited(response):
+            raise Temporary(text, _pause(response))
+        cure = self.cures.get(response.status_code, "check the forge's status page, then run again")
         raise ForgeError(f"{text}; wanted: a success; cure: {cure}")
 
     def _sent(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -160,9 +162,9 @@ class Forge(ABC):
         """
         latest = time.monotonic() + LONGEST_ANSWER
         content = bytearray()
-        with self.client.stream(method, path, **options) as answer:
-            for part in answer.iter_bytes():
-                content += part
+        with self.client.stream(method, path, **options) as response:
+            for chunk in response.iter_bytes():
+                content += chunk
                 if len(content) > LARGEST:
                     raise ForgeError(
                         f"{method} {path}: found more than {LARGEST} bytes; cure: find out what "
@@ -173,10 +175,10 @@ class Forge(ABC):
                         f"{method} {path}: found no end in {LONGEST_ANSWER:.0f} s; cure: run again"
                     )
         return httpx.Response(
-            answer.status_code,
-            headers={k: v for k, v in answer.headers.items() if k in KEPT},
+            response.status_code,
+            headers={k: v for k, v in response.headers.items() if k in KEPT},
             content=bytes(content),
-            request=answer.request,
+            request=response.request,
         )
 
     def rewrite(self, method: str, path: str, body: str) -> None:
@@ -186,20 +188,20 @@ class Forge(ABC):
             Temporary: Somebody deleted the comment after it was listed.
             ForgeError: The forge refuses the request.
         """
-        answer = self.request(method, path, missing=True, json={"body": body})
-        if not answer.is_success:
+        response = self.request(method, path, missing=True, json={"body": body})
+        if not response.is_success:
             raise Temporary(f"{method} {path}: found that the comment was deleted meanwhile")
 
-    def objects(self, answer: httpx.Response) -> list[dict[str, Any]]:
+    def objects(self, response: httpx.Response) -> list[dict[str, Any]]:
         """Return the content of a response, which must be a list of objects.
 
         Raises:
             ForgeError: The content is no list of objects.
         """
-        items = self.read(answer)
-        if not isinstance(items, list) or not all(isinstance(each, dict) for each in items):
-            where = f"GET {answer.url.path}"
-            raise ForgeError(f"{where}: found no list of objects; cure: check the address")
+        items = self.read(response)
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            request_text = f"GET {response.url.path}"
+            raise ForgeError(f"{request_text}: found no list of objects; cure: check the address")
         return items
 
     def listed(self, path: str, **query: Any) -> Iterator[dict[str, Any]]:
@@ -219,49 +221,49 @@ class Forge(ABC):
             "cure: resolve or delete old comments"
         )
 
-    def read(self, answer: httpx.Response) -> Any:
+    def read(self, response: httpx.Response) -> Any:
         """Return the JSON content of a response.
 
         Raises:
             ForgeError: The response is not JSON.
         """
         try:
-            return answer.json()
+            return response.json()
         except (ValueError, RecursionError):
-            found = printable(answer.text, 80)
+            start = printable(response.text, 80)
             raise ForgeError(
-                f"GET {answer.url.path}: found no JSON ({found}); cure: check the forge's address"
+                f"GET {response.url.path}: found no JSON ({start}); cure: check the forge's address"
             ) from None
 
 
-def _is_limited(answer: httpx.Response) -> bool:
+def _is_limited(response: httpx.Response) -> bool:
     """Return whether an error response reports a rate limit.
 
     GitHub reports a rate limit by status 403 with one of these headers, or in its message (GitHub
     documentation, "Rate limits for the REST API").
     """
-    if answer.status_code != 403:
+    if response.status_code != 403:
         return False
-    return _is_used_up(answer) or "retry-after" in answer.headers or SECONDARY in answer.text
+    return _is_used_up(response) or "retry-after" in response.headers or SECONDARY in response.text
 
 
-def _is_used_up(answer: httpx.Response) -> bool:
+def _is_used_up(response: httpx.Response) -> bool:
     """Return whether no request is left until the time in the header `x-ratelimit-reset`."""
-    return bool(answer.headers.get("x-ratelimit-remaining") == "0")
+    return bool(response.headers.get("x-ratelimit-remaining") == "0")
 
 
-def _pause(answer: httpx.Response) -> float | None:
+def _pause(response: httpx.Response) -> float | None:
     """Return how many seconds to wait, as the forge says; None if it says nothing.
 
     The header `x-ratelimit-reset` is a time in seconds since 1970, and counts only if no request is
     left. A limit without any header takes a minute (GitHub documentation, as above).
     """
-    if (seconds := _number(answer.headers.get("retry-after", ""))) is not None:
+    if (seconds := _number(response.headers.get("retry-after", ""))) is not None:
         return seconds
-    reset = _number(answer.headers.get("x-ratelimit-reset", ""))
-    if _is_used_up(answer) and reset is not None:
+    reset = _number(response.headers.get("x-ratelimit-reset", ""))
+    if _is_used_up(response) and reset is not None:
         return max(0.0, reset - time.time())
-    return LONGEST_PAUSE if SECONDARY in answer.text else None
+    return LONGEST_PAUSE if SECONDARY in response.text else None
 
 
 def _number(text: str) -> float | None:
@@ -313,22 +315,22 @@ def retry(act: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> 
 
 def _publish(forge: Forge, stack: str, body: str | None, replace: Callable[[str], str]) -> str:
     notes = forge.notes()
-    own = [note for note in notes if note.stack == stack]
+    stack_notes = [note for note in notes if note.stack == stack]
     done = "unchanged"
-    if own:
-        newest = own[-1]
-        wanted = replace(newest.body) if body is None else body
-        if wanted.strip() != newest.body.strip():
-            forge.update(newest, wanted)
+    if stack_notes:
+        newest = stack_notes[-1]
+        new_body = replace(newest.body) if body is None else body
+        if new_body.strip() != newest.body.strip():
+            forge.update(newest, new_body)
             done = "outdated" if body is None else "updated"
     elif body is not None:
         forge.create(body)
         done = "created"
-    others = [note.labels for note in notes if note.stack != stack]
-    asked = Note(number=0, body=body).labels if body else frozenset()
-    wanted_labels = asked.union(*others)
-    there = forge.labelled()
-    add, remove = wanted_labels - there, there - wanted_labels
+    other_labels = [note.labels for note in notes if note.stack != stack]
+    asked_labels = Note(number=0, body=body).labels if body else frozenset()
+    wanted_labels = asked_labels.union(*other_labels)
+    forge_labels = forge.labelled()
+    add, remove = wanted_labels - forge_labels, forge_labels - wanted_labels
     if add or remove:
         forge.label(frozenset(add), frozenset(remove))
     return done

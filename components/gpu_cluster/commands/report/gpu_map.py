@@ -76,11 +76,11 @@ class PoolGpus:
 
 def totals(nodes: Iterable[NodeGpus]) -> dict[State, int]:
     """Return the number of GPUs in each state."""
-    found = dict.fromkeys(State, 0)
+    numbers_of_states = dict.fromkeys(State, 0)
     for node in nodes:
         for state, number in node.gpus:
-            found[state] += number
-    return found
+            numbers_of_states[state] += number
+    return numbers_of_states
 
 
 def pools_of(
@@ -101,27 +101,33 @@ def pools_of(
     by_name = {str(node["metadata"]["name"]): node for node in nodes}
     whole = {pool.pool: pool for pool in scheduling.pools}
     cordoned = frozenset(cordoned_by_others(list(nodes)))
-    found: dict[str, list[NodeGpus]] = {}
+    nodes_of_pools: dict[str, list[NodeGpus]] = {}
     problems: dict[str, str] = {}
-    for part in validation.pools:
-        names = [*part.nodes] if part.nodes is not None else []
-        if part.nodes is None:
+    for pool_validation in validation.pools:
+        names = [*pool_validation.nodes] if pool_validation.nodes is not None else []
+        if pool_validation.nodes is None:
             try:
-                names = [node["metadata"]["name"] for node in pool_members([*nodes], part)]
+                names = [
+                    node["metadata"]["name"] for node in pool_members([*nodes], pool_validation)
+                ]
             except ClusterError as error:
-                problems[part.pool] = printable(str(error))
+                problems[pool_validation.pool] = printable(str(error))
         for name in names:
-            pool = validation.pool_of.get(name, part.pool)
-            excluded = whole[pool].gpus - part.gpus if pool in whole else 0
-            made = _of_node(part, name, by_name.get(name), excluded, name in cordoned)
-            found.setdefault(pool, []).append(made)
+            pool = validation.pool_of.get(name, pool_validation.pool)
+            excluded = whole[pool].gpus - pool_validation.gpus if pool in whole else 0
+            node_gpus = _of_node(
+                pool_validation, name, by_name.get(name), excluded, name in cordoned
+            )
+            nodes_of_pools.setdefault(pool, []).append(node_gpus)
     for name, pool in resting.items():
         if pool in whole and whole[pool].gpus:
-            found.setdefault(pool, []).append(_resting(name, whole[pool].gpus))
+            nodes_of_pools.setdefault(pool, []).append(_resting(name, whole[pool].gpus))
     return tuple(
-        PoolGpus(name=name, nodes=tuple(found.get(name, ())), problem=problems.get(name, ""))
+        PoolGpus(
+            name=name, nodes=tuple(nodes_of_pools.get(name, ())), problem=problems.get(name, "")
+        )
         for name in whole
-        if name in found or name in problems
+        if name in nodes_of_pools or name in problems
     )
 
 
@@ -139,30 +145,30 @@ def _of_node(
         excluded: Number of GPUs that the stack file excludes.
         cordoned: Whether somebody else cordoned the node.
     """
-    shown = printable(name)
+    shown_name = printable(name)
     if node is None:
         absent = _states({State.DECLARED: pool.gpus, State.UNHEALTHY: excluded})
-        return NodeGpus(name=shown, gpus=absent, note="not in the cluster")
-    kept = record.decode(node) or record.ValidationRecord()
+        return NodeGpus(name=shown_name, gpus=absent, note="not in the cluster")
+    recorded = record.decode(node) or record.ValidationRecord()
     withdrawn = _gpus(pool, _amounts(pool, node, "capacity")) - _advertised(pool, node)
     unhealthy = min(pool.gpus, max(0, withdrawn))
     advertised = min(_advertised(pool, node), pool.gpus - unhealthy)
-    ran = min(kept.gpus(instances(pool)), advertised)
-    deferred = advertised - ran if kept.missing and kept.held else 0
+    ran = min(recorded.gpus(instances(pool)), advertised)
+    deferred = advertised - ran if recorded.missing and recorded.held else 0
     numbers = {
-        State.SIMULATED if kept.simulated else State.COMPUTED: ran,
+        State.SIMULATED if recorded.simulated else State.COMPUTED: ran,
         State.DEFERRED: deferred,
         State.ADVERTISED: advertised - ran - deferred,
         State.DECLARED: pool.gpus - unhealthy - advertised,
         State.UNHEALTHY: unhealthy + excluded,
     }
     return NodeGpus(
-        name=shown,
+        name=shown_name,
         gpus=_states(numbers),
         shares=_shares(pool),
         parts=instances(pool),
-        held=printable(kept.held) if deferred else "",
-        since=printable(kept.since, 40) if ran else "",
+        held=printable(recorded.held) if deferred else "",
+        since=printable(recorded.since, 40) if ran else "",
         note="cordoned" if cordoned else "",
     )
 
@@ -180,8 +186,10 @@ def _amounts(pool: PoolValidation, node: Json, kind: str) -> Iterator[tuple[int,
 def _gpus(pool: PoolValidation, amounts: Iterable[tuple[int, int]]) -> int:
     """Convert amounts of resources to a number of whole GPUs, rounded down."""
     pairs = list(amounts)
-    wanted = sum(count for _, count in pairs)
-    return math.floor(pool.gpus * sum(there for there, _ in pairs) / wanted) if wanted else 0
+    declared = sum(count for _, count in pairs)
+    return (
+        math.floor(pool.gpus * sum(present for present, _ in pairs) / declared) if declared else 0
+    )
 
 
 def _advertised(pool: PoolValidation, node: Json) -> int:

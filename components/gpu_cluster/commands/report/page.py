@@ -155,7 +155,7 @@ def _sections(report: Report) -> Iterator[Element]:
 
 def _summary(report: Report) -> str:
     """Return a one-sentence summary of the report."""
-    found = totals(node for pool in report.pools for node in pool.nodes)
+    state_totals = totals(node for pool in report.pools for node in pool.nodes)
     nodes = sum(len(pool.nodes) for pool in report.pools)
     changes = "; ".join(map(headline, report.document.clusters))
     outcome = {
@@ -163,7 +163,7 @@ def _summary(report: Report) -> str:
         Outcome.CHANGED: f"What a run would change: {changes or 'see below'}.",
         Outcome.FAILED: "",
     }
-    states = _states(found.items()) or "no GPU"
+    states = _states(state_totals.items()) or "no GPU"
     return shown(f"{counted(nodes, 'node')}: {states}. {outcome[report.document.outcome]}".rstrip())
 
 
@@ -185,17 +185,17 @@ def _word(state: State) -> str:
 
 
 def _gpus(report: Report) -> Iterator[Element]:
-    for why in report.unknown:
-        yield element("p", shown(why), class_="bad")
-    left = NODES
+    for reason in report.unknown:
+        yield element("p", shown(reason), class_="bad")
+    nodes_left = NODES
     for pool in report.pools:
-        yield from _pool(pool, left)
-        left = max(0, left - len(pool.nodes))
-    found = totals(node for pool in report.pools for node in pool.nodes)
+        yield from _pool(pool, nodes_left)
+        nodes_left = max(0, nodes_left - len(pool.nodes))
+    state_totals = totals(node for pool in report.pools for node in pool.nodes)
     rows = [
-        (_cell(state, ""), _word(state), str(found[state]), meaning)
+        (_cell(state, ""), _word(state), str(state_totals[state]), meaning)
         for state, (_, _, meaning) in LEGEND.items()
-        if found[state]
+        if state_totals[state]
     ]
     if rows:
         caption = "States of GPUs. ×n after a letter: n containers can share the GPU."
@@ -276,7 +276,7 @@ def _tables(cluster: ClusterChange) -> Iterator[Element]:
     kinds = (("change", cluster.changes), ("drift", cluster.drift), ("due", cluster.due))
     statements = [_statement(kind, each) for kind, found in kinds for each in found]
     nodes = map(_changed, cluster.nodes)
-    every: tuple[tuple[str, tuple[str, ...], Sequence[Sequence[Child]]], ...] = (
+    tables: tuple[tuple[str, tuple[str, ...], Sequence[Sequence[Child]]], ...] = (
         ("GPUs and resources of each pool", ("pool", "resource", "number"), amounts),
         ("Pods that are disturbed", ("pod", "node", "GPUs", "what happens"), pods),
         ("GPUs that are gone meanwhile", ("why", "nodes", "GPUs", "at the same time"), gaps),
@@ -285,7 +285,7 @@ def _tables(cluster: ClusterChange) -> Iterator[Element]:
         ("Files on hosts that may be written", ("file", "hosts"), files),
         ("Differences", ("kind", "names", "difference"), statements),
     )
-    for caption, head, rows in every:
+    for caption, head, rows in tables:
         if rows:
             yield from table(caption, head, rows, ROWS)
 
@@ -311,13 +311,15 @@ def _changed(node: NodeChange) -> tuple[str, str, str, str]:
 
 def _findings(document: Document) -> Iterator[Element]:
     """Yield faults, rule violations and warnings; those that stop a run come first."""
-    found = [*document.faults, *document.rules]
+    problems = [*document.faults, *document.rules]
     for cluster in document.clusters:
-        found += [*cluster.faults, *cluster.warnings]
-    every = sorted(dict.fromkeys(found), key=lambda problem: not problem.mandatory)
-    if every:
+        problems += [*cluster.faults, *cluster.warnings]
+    sorted_problems = sorted(dict.fromkeys(problems), key=lambda problem: not problem.mandatory)
+    if sorted_problems:
         head = ("rule", "effect", "place", "text")
-        yield from table("Faults, violated rules and advice", head, map(_problem, every), ROWS)
+        yield from table(
+            "Faults, violated rules and advice", head, map(_problem, sorted_problems), ROWS
+        )
     else:
         yield element("p", "No fault, and no rule is violated.")
 
@@ -336,10 +338,10 @@ def _figures(figures: Sequence[Figure]) -> Iterator[Element]:
     if not by_test:
         yield element("p", "No test has run.")
     head = ("node", "pool", "figure", "at least", "result", "time")
-    for test, found in sorted(by_test.items()):
+    for test, test_figures in sorted(by_test.items()):
         yield element("h3", f"Test {shown(test)}")
-        caption = f"Slowest first, of {counted(len(found), 'node')}"
-        yield from table(caption, head, map(_figure, found), SLOWEST)
+        caption = f"Slowest first, of {counted(len(test_figures), 'node')}"
+        yield from table(caption, head, map(_figure, test_figures), SLOWEST)
 
 
 def _figure(figure: Figure) -> tuple[Child, ...]:

@@ -51,14 +51,18 @@ def software_of(nodes: Iterable[Json], drivers: Iterable[str], today: date) -> t
         drivers: Driver versions that the stack file declares.
         today: Current date; a version whose last day is before this date is unsupported.
     """
-    found: dict[tuple[str, str], list[str]] = {}
-    found |= {("driver", version): [] for version in drivers}
+    nodes_of_versions: dict[tuple[str, str], list[str]] = {}
+    nodes_of_versions |= {("driver", version): [] for version in drivers}
     for node in nodes:
-        for part, version in _versions(node):
-            found.setdefault((part, version), []).append(printable(node["metadata"]["name"]))
+        for component, version in _versions(node):
+            nodes_of_versions.setdefault((component, version), []).append(
+                printable(node["metadata"]["name"])
+            )
     return tuple(
-        _software(part, version, tuple(found[part, version]), today)
-        for part, version in sorted(found, key=lambda key: (_order(key[0]), key[1]))
+        _software(component, version, tuple(nodes_of_versions[component, version]), today)
+        for component, version in sorted(
+            nodes_of_versions, key=lambda key: (_order(key[0]), key[1])
+        )
     )
 
 
@@ -72,22 +76,22 @@ def _versions(node: Json) -> Iterator[tuple[str, str]]:
     if driver := str((node["metadata"].get("labels") or {}).get(DRIVER_LABEL) or ""):
         yield "driver", driver
     image = str(info.get("osImage") or "")
-    for part, pattern in SYSTEMS:
+    for component, pattern in SYSTEMS:
         if match := pattern.match(image):
-            yield part, match[1]
+            yield component, match[1]
 
 
-def _order(part: str) -> int:
-    return list(TITLES).index(part)
+def _order(component: str) -> int:
+    return list(TITLES).index(component)
 
 
-def _software(part: str, version: str, nodes: tuple[str, ...], today: date) -> Software:
-    known = end(part, version)
+def _software(component: str, version: str, nodes: tuple[str, ...], today: date) -> Software:
+    end_of_life = end(component, version)
     return Software(
-        title="NVIDIA driver" if part == "driver" else TITLES[part],
+        title="NVIDIA driver" if component == "driver" else TITLES[component],
         version=printable(version, 80),
         nodes=nodes,
-        last=known.last if known else None,
-        source=known.source if known else "",
-        ended=known is not None and known.last < today,
+        last=end_of_life.last if end_of_life else None,
+        source=end_of_life.source if end_of_life else "",
+        ended=end_of_life is not None and end_of_life.last < today,
     )

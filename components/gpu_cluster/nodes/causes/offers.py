@@ -48,42 +48,44 @@ def is_ready(pod: Json) -> bool:
 def allocates_gpus(pod: Json) -> bool:
     """Return whether a pod belongs to software that allocates GPUs, by its images."""
     images = [str(container.get("image")) for container in pod["spec"]["containers"]]
-    return any(part in image for part in MANAGERS for image in images)
+    return any(manager in image for manager in MANAGERS for image in images)
 
 
 def explain_offer(resource: str, around: Around) -> Cause:
     """Return the cause why no node offers a resource."""
     name = printable(resource, NAME)
     text = f"no node offers {name}"
-    own = [node for node in around.nodes if resource in _amounts(node, "capacity")]
+    capable_nodes = [node for node in around.nodes if resource in _amounts(node, "capacity")]
     marked = _explain_labels(resource, around.nodes)
-    others = sorted({other for node in around.nodes for other in _offered_names(node)})
+    other_names = sorted(
+        {offered_name for node in around.nodes for offered_name in _offered_names(node)}
+    )
     if marked:
         return _append_cause(text, marked)
-    if _is_nvidia(resource) and (near := list(filter(_is_nvidia, others))):
+    if _is_nvidia(resource) and (near := list(filter(_is_nvidia, other_names))):
         names = shortened([printable(name_offered, NAME) for name_offered in near], NAMED)
         cure = f"request {names}, or change the sharing of GPUs or the MIG layout of the nodes"
         return Cause(kind=Kind.RESOURCE_NAME, text=f"{text}; nodes offer {names}", cure=cure)
-    if others and not own:
-        near_one = nearest(resource, others)
+    if other_names and not capable_nodes:
+        near_one = nearest(resource, other_names)
         right = printable(near_one, NAME)
         cure = f"correct the name to {right}"
         if similarity(resource, near_one) < LIKE_ENOUGH:
             cure += ", if that is meant; or see that the device plugin of this resource runs"
         return Cause(kind=Kind.RESOURCE_NAME, text=f"{text}; nodes offer {right}", cure=cure)
-    total = sum(gpus(node, "capacity", resource) for node in own)
+    total = sum(gpus(node, "capacity", resource) for node in capable_nodes)
     if total:
         text += f": 0 of {total} are allocatable"
     # Without a node that ever had the resource, any node may be one that should have it.
     return _append_cause(
-        text, _explain_plugin(own or list(around.nodes), around, has_devices=total > 0)
+        text, _explain_plugin(capable_nodes or list(around.nodes), around, has_devices=total > 0)
     )
 
 
 def explain_plugin(node: str, around: Around) -> Cause | None:
     """Return a cause if a pod of a device plugin on a node is not ready, else None."""
-    here = [pod for pod in _plugin_pods([node], around) if not is_ready(pod)]
-    return _explain_unready(here[0]) if here else None
+    plugin_pods = [pod for pod in _plugin_pods([node], around) if not is_ready(pod)]
+    return _explain_unready(plugin_pods[0]) if plugin_pods else None
 
 
 def _append_cause(text: str, cause: Cause) -> Cause:
@@ -134,18 +136,18 @@ def _explain_plugin(nodes: Sequence[Json], around: Around, *, has_devices: bool)
         has_devices: Whether the nodes have such devices, of which none is allocatable.
     """
     names = [str(node["metadata"]["name"]) for node in nodes]
-    here = _plugin_pods(names, around)
-    if not here:
-        where = shortened([printable(name, NAME) for name in names], NAMED) or "the nodes"
+    plugin_pods = _plugin_pods(names, around)
+    if not plugin_pods:
+        node_names = shortened([printable(name, NAME) for name in names], NAMED) or "the nodes"
         return Cause(
             kind=Kind.RESOURCE_NAME,
-            text=f"no pod of a device plugin runs on {where}",
+            text=f"no pod of a device plugin runs on {node_names}",
             cure="install the device plugin, or see why its DaemonSet has no pod there "
             "(`kubectl get daemonsets -A`)",
         )
-    if unready := [pod for pod in here if not is_ready(pod)]:
+    if unready := [pod for pod in plugin_pods if not is_ready(pod)]:
         return _explain_unready(unready[0])
-    pod = _pod_name(here[0])
+    pod = _pod_name(plugin_pods[0])
     if has_devices:
         text, cure = f"none is healthy for its device plugin {pod}", "see the nodes' Xid lines"
     else:

@@ -121,16 +121,16 @@ def unscheduled(pod: Json, around: Around, events: Sequence[Event]) -> Cause | N
         return _explain_gates(gates, around)
     scheduler = str(pod["spec"].get("schedulerName") or DEFAULT)
     message = _scheduler_message(pod, events, scheduler)
-    others = _quote_events(events, scheduler, message)
+    quotations = _quote_events(events, scheduler, message)
     cause = _explain_claims(pod, around, events, message) or _explain_message(
         pod, around, scheduler, message
     )
-    if cause is None and not others:
+    if cause is None and not quotations:
         return None
-    said = shown(_PREEMPTION.sub("", message).strip()) if message else ""
-    if said and scheduler != DEFAULT:
-        said = f"reported by {printable(scheduler, NAME)}: “{said}”"
-    texts = [said, *others] if said else others
+    quotation = shown(_PREEMPTION.sub("", message).strip()) if message else ""
+    if quotation and scheduler != DEFAULT:
+        quotation = f"reported by {printable(scheduler, NAME)}: “{quotation}”"
+    texts = [quotation, *quotations] if quotation else quotations
     text = f"not scheduled: {'; '.join(texts)}" if texts else ""
     added = [cause.text] if cause and cause.text else []
     kind = cause.kind if cause else Kind.SCHEDULING
@@ -148,8 +148,8 @@ def _explain_gates(gates: Sequence[Json], around: Around) -> Cause:
     for workload in around.workloads:
         for condition in (workload.get("status") or {}).get("conditions") or []:
             if condition.get("status") == "False" and condition.get("message"):
-                said = shown(condition["message"]).replace("“", '"').replace("”", '"')
-                text += f"; reported by Kueue: “{said}”"
+                kueue_words = shown(condition["message"]).replace("“", '"').replace("”", '"')
+                text += f"; reported by Kueue: “{kueue_words}”"
                 cure = "wait for workloads of the ClusterQueue to end, or raise its quota"
     return Cause(kind=Kind.GATE, text=text, cure=cure)
 
@@ -158,19 +158,19 @@ def _scheduler_message(pod: Json, events: Sequence[Event], scheduler: str) -> st
     for condition in (pod.get("status") or {}).get("conditions") or []:
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             return str(condition.get("message") or "no message")
-    own = (event for event in events if event.reporter in ("", scheduler))
-    event = newest(own, FAILED)
+    own_events = (event for event in events if event.reporter in ("", scheduler))
+    event = newest(own_events, FAILED)
     return event.trusted_message if event else ""
 
 
 def _quote_events(events: Sequence[Event], scheduler: str, message: str) -> list[str]:
     """Return the newest words of other components, and the scheduler's under other reasons."""
-    found: dict[tuple[str, str], Event] = {}
+    newest_events: dict[tuple[str, str], Event] = {}
     for event in events:
         repeats = message and event.reporter in ("", scheduler) and event.reason == FAILED
         if not repeats and event.message and event.message not in message:
-            found.setdefault((event.reporter, event.reason), event)
-    return [event.quotation for event in list(found.values())[:QUOTED]]
+            newest_events.setdefault((event.reporter, event.reason), event)
+    return [event.quotation for event in list(newest_events.values())[:QUOTED]]
 
 
 def _explain_message(pod: Json, around: Around, scheduler: str, message: str) -> Cause | None:
@@ -179,30 +179,32 @@ def _explain_message(pod: Json, around: Around, scheduler: str, message: str) ->
         text = f"its scheduler {printable(scheduler, NAME)} has not reported anything"
         cure = f"see that the scheduler {printable(scheduler, NAME)} runs"
         return Cause(kind=Kind.SCHEDULING, text=text, cure=cure)
-    rest = message
+    remaining_words = message
     if around.nodes:
         # The scheduler also counts names below kubernetes.io, which are no extended resources.
         native = dict.fromkeys(_NATIVE.findall(message), 1)
         for resource, number in {**device_requests(pod), **native}.items():
-            named = re.compile(rf"Insufficient {re.escape(resource)}(?!\.?[\w/-])")
-            if message and not named.search(message):
+            insufficient = re.compile(rf"Insufficient {re.escape(resource)}(?!\.?[\w/-])")
+            if message and not insufficient.search(message):
                 continue
             if cause := _explain_resource(pod, resource, number, around):
                 return cause
             # Some node has the devices: the reason that counts is another one.
-            rest = named.sub("", rest)
-        if _BARS.search(rest) and (cause := _explain_barred_nodes(pod, around)):
+            remaining_words = insufficient.sub("", remaining_words)
+        if _BARS.search(remaining_words) and (cause := _explain_barred_nodes(pod, around)):
             return cause
     if not message:
         return None
-    known = [(kind, cure) for pattern, kind, cure in _WORDS if re.search(pattern, rest)]
-    if known:
-        cures = dict.fromkeys(cure for _, cure in known[:NAMED])
+    known_words = [
+        (kind, cure) for pattern, kind, cure in _WORDS if re.search(pattern, remaining_words)
+    ]
+    if known_words:
+        cures = dict.fromkeys(cure for _, cure in known_words[:NAMED])
         cure = "; or ".join(
-            cure + _name_share_amounts(pod, rest) if cure == _SMALLER_SHARE else cure
+            cure + _name_share_amounts(pod, remaining_words) if cure == _SMALLER_SHARE else cure
             for cure in cures
         )
-        return Cause(kind=known[0][0], text="", cure=cure)
+        return Cause(kind=known_words[0][0], text="", cure=cure)
     return Cause(kind=Kind.SCHEDULING, text="", cure=_cure_unknown_words(pod, around, scheduler))
 
 
@@ -223,11 +225,11 @@ def _name_share_amounts(pod: Json, words: str) -> str:
 def _cure_unknown_words(pod: Json, around: Around, scheduler: str) -> str:
     """Return the cure for words that only the scheduler, or its extender, understands."""
     advertised = {name for node in around.nodes for name in node["status"].get("capacity") or {}}
-    own = sorted(set(device_requests(pod)) - advertised)
+    own_resources = sorted(set(device_requests(pod)) - advertised)
     name = "its extender" if scheduler == DEFAULT else printable(scheduler, NAME)
     cure = f"see the log of {name}: only its rules explain these words"
-    if own:
-        names = shortened([printable(resource, NAME) for resource in own], NAMED)
+    if own_resources:
+        names = shortened([printable(resource, NAME) for resource in own_resources], NAMED)
         cure += (
             f"; no node advertises {names}, so it counts them: request less if too little is left"
         )
@@ -279,13 +281,17 @@ def _explain_barred_nodes(pod: Json, around: Around) -> Cause | None:
     names = list(device_requests(pod))
     nodes = [node for node in around.nodes if all(gpus(node, resource=name) for name in names)]
     causes = [barred(pod, node) for node in nodes]
-    known = [cause for cause in causes if cause]
-    return _explain_bars(" and ".join(names), known) if known and len(known) == len(nodes) else None
+    known_causes = [cause for cause in causes if cause]
+    return (
+        _explain_bars(" and ".join(names), known_causes)
+        if known_causes and len(known_causes) == len(nodes)
+        else None
+    )
 
 
 def _explain_resource(pod: Json, resource: str, number: int, around: Around) -> Cause | None:
     """Return the cause if no node has the free devices that a pod requests, else None."""
-    what = printable(resource, NAME)
+    resource_name = printable(resource, NAME)
     offering = [node for node in around.nodes if gpus(node, resource=resource)]
     if not offering and resource == GPU and _has_devices(around.slices):
         # A DeviceClass serves the resource, so only the scheduler knows what is free.
@@ -295,27 +301,27 @@ def _explain_resource(pod: Json, resource: str, number: int, around: Around) -> 
     bars = [(node, barred(pod, node)) for node in offering]
     able = [node for node, cause in bars if cause is None]
     if not able:
-        return _explain_bars(what, [cause for _, cause in bars if cause])
+        return _explain_bars(resource_name, [cause for _, cause in bars if cause])
     largest = max(able, key=lambda node: gpus(node, resource=resource))
     most = gpus(largest, resource=resource)
     if most < number:
         return _explain_size(largest, resource, number)
     # A pod runs on one node, so only one node's devices and holders matter.
-    held = _count_held(around.pods, resource)
+    held_by_node = _count_held(around.pods, resource)
     free = {
-        name: max(0, gpus(node, resource=resource) - held[name].total())
+        name: max(0, gpus(node, resource=resource) - held_by_node[name].total())
         for node in able
         if (name := node["metadata"]["name"])
     }
     fit = [node for node in able if gpus(node, resource=resource) >= number]
     best = max(fit, key=lambda node: free[node["metadata"]["name"]])
-    left = free[best["metadata"]["name"]]
-    if left >= number:
+    free_gpus = free[best["metadata"]["name"]]
+    if free_gpus >= number:
         # The node that has the devices lacks something else, which the scheduler names.
         return None
-    where = printable(best["metadata"]["name"], NAME)
-    holders = [printable(pod, NAME) for pod in sorted(held[best["metadata"]["name"]])]
-    cure = f"wait until {number - left} more are free on node {where}"
+    node_name = printable(best["metadata"]["name"], NAME)
+    holders = [printable(pod, NAME) for pod in sorted(held_by_node[best["metadata"]["name"]])]
+    cure = f"wait until {number - free_gpus} more are free on node {node_name}"
     cure += f", held there by {shortened(holders, NAMED)}" if holders else ""
     spare = max(free.values())
     cure += f"; or request at most {spare} per pod and use several pods" if spare else ""
@@ -323,7 +329,8 @@ def _explain_resource(pod: Json, resource: str, number: int, around: Around) -> 
     more = f"; {closed} more nodes do not take the pod" if closed else ""
     return Cause(
         kind=Kind.FRAGMENTATION if sum(free.values()) >= number else Kind.SCHEDULING,
-        text=f"needs {number} {what} on one node; node {where} has {left} free{more}",
+        text=f"needs {number} {resource_name} on one node; "
+        f"node {node_name} has {free_gpus} free{more}",
         cure=cure,
     )
 
@@ -364,13 +371,13 @@ def _explain_bars(resource: str, causes: Sequence[Cause]) -> Cause:
 
 def _count_held(pods: Sequence[Json], resource: str) -> defaultdict[str, Counter[str]]:
     """Return how many devices of a resource each pod holds, by node, then by the pod's name."""
-    held: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    held_by_node: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods:
         finished = (pod.get("status") or {}).get("phase") in gpu_holders.FINISHED
         if number := 0 if finished else device_requests(pod).get(resource, 0):
             name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-            held[str(pod["spec"].get("nodeName"))][name] += number
-    return held
+            held_by_node[str(pod["spec"].get("nodeName"))][name] += number
+    return held_by_node
 
 
 def _format_node_count(count: int) -> str:
