@@ -6,7 +6,7 @@ An error is a call that makes a fault (place, found, wanted, cure), an exception
 Each text has a mark, which stands where the text is made: its cure; a cure that is an `Outside`; a
 `PartError`, whose text is a part of another text; or a message of a run that waits. An exception's
 class may have the cure of all its texts, in its attribute `cure`. The cures of `fail_act`,
-`fail_file` and `fail_host` of the scripts are acts on a host.
+`fail_file` and the other functions `fail_…` of the scripts are acts on a host.
 """
 
 from __future__ import annotations
@@ -65,8 +65,6 @@ UNNAMED = (
 )
 """Exceptions that no user sees, because a caller handles them or they are faults of the program."""
 OPEN = "…"
-OUTSIDE_FAILS = frozenset({"fail_act", "fail_file", "fail_host"})
-"""Functions of the scripts whose cures are acts on the host."""
 _COMMAND = r"\$\((?:[^()]|\([^()]*\))*\)"
 _NAME = r"\$\{[^}]*\}"
 _FAIL = re.compile(
@@ -178,7 +176,7 @@ def of_script(name: str, text: str) -> Iterator[ErrorText]:
         shown = re.sub(rf"{_COMMAND}|\$\{{[^}}]*\}}|\$\w+|\$[*@#?]", OPEN, match[2])
         if _has_words(shown := re.sub(r"\\(.)", r"\1", shown)):
             cure = _script_cures().get(match[1], "")
-            mark = Mark.OUTSIDE if match[1] in OUTSIDE_FAILS else Mark.CURE
+            mark = Mark.OUTSIDE if match[1] != "fail" else Mark.CURE
             parts = shown.rpartition("; ")
             if not cure and parts[0]:
                 shown, cure = parts[0], parts[2]

@@ -15,10 +15,17 @@ from pydantic import AfterValidator, StrictStr
 from gpu_rules.faults import PartError, refuse, show
 
 _WANTED = "a public host key: ssh-ed25519, ecdsa-sha2-nistp256/384/521 or ssh-rsa, and its base64"
-_CURE = (
-    "take it from /etc/ssh/ssh_host_ed25519_key.pub on the host, or by `ssh-keyscan -t ed25519`"
-    " with the fingerprint compared"
-)
+
+
+def taken_from(host: str) -> str:
+    """Return the cure of a key that is missing or wrong; `host` is the machine in words."""
+    return (
+        f"take it from /etc/ssh/ssh_host_ed25519_key.pub on {host}, or by `ssh-keyscan -t ed25519`"
+        " with the fingerprint compared"
+    )
+
+
+_CURE = taken_from("the host")
 _CURVES = {"nistp256": 65, "nistp384": 97, "nistp521": 133}
 _TYPES = ("ssh-ed25519", "ssh-rsa", *(f"ecdsa-sha2-{curve}" for curve in _CURVES))
 _RSA_BITS = 2048

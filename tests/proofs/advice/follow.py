@@ -21,6 +21,10 @@ from gpu_rules.faults import ConfigError, Fault, Location
 
 Json = dict[str, Any]
 PATH = r"[A-Za-z][\w.<>-]*(?:\[\d*\][\w.]*)*"
+PUBLIC_KEY_FILE = (
+    "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPVVJnWq0RGVDc6v0ocP1kZbAnZ3WQ2GuMHyM9Ea5kT root@host\n"
+)
+"""Content of /etc/ssh/ssh_host_ed25519_key.pub of a host, as ssh-keygen writes it."""
 STEPS = 4
 """Number of cures followed one after the other, where one reveals what it had hidden."""
 
@@ -107,6 +111,8 @@ def _edit(document: Any, at: Location, cure: str, found: Any) -> bool:
         return False
     if re.match(r"remove it\b", cure):
         return _remove(document, at)
+    if re.match(r"take it from /etc/ssh/ssh_host_ed25519_key\.pub on the \w+$", cure):
+        return _put(document, at, PUBLIC_KEY_FILE)
     if cure == "remove the second one":
         return _remove_second(document, at)
     if match := re.fullmatch(rf"remove ({PATH})(?: and ({PATH}))?(?: from \w+)?", cure):

@@ -74,7 +74,7 @@ make_wanted() {
         --drop-in-config="$scratch/etc/99-nvidia.toml" --nvidia-runtime-path="$GC_RUNTIME_PATH"
     [ "$GC_DEFAULT_RUNTIME" != nvidia ] || set -- "$@" --set-as-default
     ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
-        fail_host "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
+        fail_toolkit "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
     # CRI-O uses CDI by default since 1.23. With the cgroup manager cgroupfs, conmon can't run in a
     # systemd slice (crio.conf(5)).
     awk -v cgroup="$(cgroup_manager)" '
@@ -87,9 +87,9 @@ make_wanted() {
         { print }
         /^[[:space:]]*\[crio\.runtime\][[:space:]]*$/ { manager() }
         END { if (!done) { print "\n[crio.runtime]"; manager() } }' "$scratch/etc/99-nvidia.toml" \
-        >"$scratch/drafts$dropin" || fail_host "can't read what nvidia-ctk wrote"
+        >"$scratch/drafts$dropin" || fail_toolkit "can't read what nvidia-ctk wrote"
     grep -q '^[[:space:]]*\[crio\.runtime\.runtimes\.nvidia\]' "$scratch/drafts$dropin" ||
-        fail_host "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
+        fail_toolkit "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 
 # Checks the new drop-in together with the other drop-ins before it is placed. A daemon that does not

@@ -26,7 +26,7 @@ apply_cuda() {
         effect program "$path/bin/cuda-uninstaller --silent"
         # Only --toolkit: the driver in the same file is never installed.
         bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" --silent --toolkit --override --no-man-page \
-            "--toolkitpath=$root$path" || fail_host "the CUDA toolkit's installer failed (its own log is /var/log/cuda-installer.log): $(log_end)"
+            "--toolkitpath=$root$path" || fail_installer "the CUDA toolkit's installer failed (its own log is /var/log/cuda-installer.log): $(log_end)"
         [ -x "$root$path/bin/cuda-uninstaller" ] ||
             fail "found no $path/bin/cuda-uninstaller after the installation; wanted CUDA $GC_CUDA_VERSION; correct cuda.version, major and minor of the runfile"
         did "CUDA toolkit $GC_CUDA_VERSION by runfile"

@@ -61,7 +61,7 @@ make_wanted() {
     esac
     merge_json "$scratch/mirrors" "$scratch/original.json" "$scratch/current.json" >"$scratch/merged.json" &&
         normal "$scratch/merged.json" "$scratch/drafts$config" ||
-        fail_host "can't merge $config: $(tail -n 1 "$scratch/json-error")"
+        fail_act "can't merge $config: $(tail -n 1 "$scratch/json-error"); correct the JSON of $config at that place, then run \`gpu-cluster up\` again"
     [ "$GC_DOCKER_FORWARD" = leave ] || printf '%s\n' '# gpu-cluster: Docker sets DROP, which stops pods (read at the next boot)' \
         '[Service]' "ExecStartPost=-$(command -v iptables) -w -P FORWARD ACCEPT" >"$scratch/drafts$forward"
 }
@@ -153,7 +153,7 @@ after_start() {
             *" docker "*) continue ;;
         esac
         record members "$name"
-        timeout 60 usermod -aG docker "$name" || fail_host "$name can't be put into the group docker"
+        timeout 60 usermod -aG docker "$name" || fail_act "$name can't be put into the group docker; create the user (useradd) and the group (groupadd docker), or remove the user from runtime.docker.members, then run \`gpu-cluster up\` again"
         did "$name in the group docker"
     done
     if [ -f "$state/members" ]; then
@@ -169,7 +169,7 @@ after_start() {
     policy=$(forward_policy)
     [ "$policy" != ACCEPT ] || return 0
     [ -f "$state/forward" ] || printf '%s\n' "$policy" >"$state/forward"
-    timeout 30 iptables -w -P FORWARD ACCEPT || fail_host "iptables can't set the policy of FORWARD"
+    timeout 30 iptables -w -P FORWARD ACCEPT || fail_act "iptables can't set the policy of FORWARD; load the module ip_tables (modprobe ip_tables) or choose iptables-nft (update-alternatives --config iptables), then run \`gpu-cluster up\` again"
     did "iptables: FORWARD ACCEPT"
 }
 

@@ -78,7 +78,7 @@ driver_rebuild() {
             # autoinstall).
             bounded "$GC_PACKAGE_RUN_LIMIT" dkms autoinstall -k "$release"
             timeout 10 modinfo -k "$release" "$built" >/dev/null 2>&1 ||
-                fail_host "the driver can't be built for kernel $release (dkms): $(log_end)"
+                fail_act "the driver can't be built for kernel $release (dkms): $(log_end); install the headers of that kernel, or declare a driver that builds for it (see make.log below /var/lib/dkms/nvidia), then run \`gpu-cluster up\` again"
             did "driver built for kernel $release"
         elif [ "$GC_DRIVER_SOURCE" = runfile ] && [ "$release" = "$(uname -r)" ]; then
             note "the driver was built for another kernel: it is installed again"
@@ -130,7 +130,7 @@ ExecStart=$(echo "$line" | sed 's/ --no-persistence-mode//')
     done
     [ -z "$when" ] || return 0
     persistence_off || return 0
-    bounded 60 nvidia-smi -pm 1 || fail_host "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end)"
+    bounded 60 nvidia-smi -pm 1 || fail_act "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end); correct what \`dmesg | grep -i nvrm\` shows of the GPU, then run \`gpu-cluster up\` again"
     ! persistence_off || fail_act "found the persistence mode off after nvidia-smi -pm 1; wanted it on; look at journalctl -u $persistenced"
     did "persistence mode"
 }

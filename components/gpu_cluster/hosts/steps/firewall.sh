@@ -70,7 +70,7 @@ open_ports() {
         expect port "$tool" "$port"
         port_open "$tool" "$port" && continue
         record ports "$tool $port"
-        port_change "$tool" add "$port" || fail_host "$tool can't open $port"
+        port_change "$tool" add "$port" || fail_act "$tool can't open $port; reload the firewall (firewall-cmd --reload, ufw reload), correct what it reports, then run \`gpu-cluster up\` again"
         did "$tool: $port open"
     done
 }
@@ -130,7 +130,7 @@ firewalls_off() {
     fi
     if ufw_runs; then
         record firewalls "ufw active enabled"
-        timeout 60 ufw disable >/dev/null || fail_host "ufw can't be disabled"
+        timeout 60 ufw disable >/dev/null || fail_act "ufw can't be disabled; run \`ufw disable\`, correct what it reports, then run \`gpu-cluster up\` again"
         did "ufw off"
     fi
 }

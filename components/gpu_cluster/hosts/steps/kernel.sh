@@ -200,7 +200,7 @@ write_boot_menu() {
     tool=$(boot_menu_tool) || fail "found no grub-mkconfig or grub2-mkconfig; wanted one; install GRUB's tools"
     rm -f -- "$root${tool#* }.new"
     bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
-        fail_host "the boot menu can't be written by ${tool%% *}: $(log_end)"
+        fail_act "the boot menu can't be written by ${tool%% *}: $(log_end); correct the file below /etc/default/grub or /etc/grub.d that it names, then run \`gpu-cluster up\` again"
     # grub-mkconfig leaves a menu with an error as a draft file, and some versions still exit with 0
     # (rhboot/grub2 05a8c872, util/grub-mkconfig.in).
     [ ! -e "$root${tool#* }.new" ] ||

@@ -44,7 +44,7 @@ rebuild_initramfs() {
     else
         note "no update-initramfs and no dracut: the initramfs, if there is one, is not rebuilt"
         : >"$scratch/initramfs"
-    fi || fail_host "the initramfs can't be rebuilt: $(tail -n 3 "$scratch/initramfs" | paste -s -d ' ' -)"
+    fi || fail_act "the initramfs can't be rebuilt: $(tail -n 3 "$scratch/initramfs" | paste -s -d ' ' -); free space in /boot, or correct what it names, then run \`gpu-cluster up\` again"
     refusal=$(grep -m 1 'Not updating' "$scratch/initramfs") &&
         "$1" "found \"$refusal\"; wanted each kernel's initramfs as /etc/modprobe.d is now; set update_initramfs=yes in /etc/initramfs-tools/update-initramfs.conf, mount /boot writable"
     rm -f -- "$state/initramfs-pending"

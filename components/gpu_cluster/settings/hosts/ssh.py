@@ -6,11 +6,13 @@ keys.
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import Field, StrictInt
 
 from gpu_cluster.base.address import Address
-from gpu_cluster.base.host_key import HostKey
-from gpu_cluster.base.model import Model
+from gpu_cluster.base.host_key import HostKey, taken_from
+from gpu_cluster.base.model import Model, OwnCure
 from gpu_cluster.settings.hosts.user import Port, User
 
 
@@ -22,7 +24,7 @@ class Bastion(Model):
     )
     port: Port = 22
     user: User = "root"
-    host_key: HostKey = Field(
+    host_key: Annotated[HostKey, OwnCure(taken_from("the bastion"))] = Field(
         description="the bastion's public key, as in /etc/ssh/ssh_host_ed25519_key.pub",
         examples=["ssh-ed25519 AAAA…"],
     )

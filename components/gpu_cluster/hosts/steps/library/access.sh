@@ -13,7 +13,7 @@ $GC_TOKEN
 EOF
     kubeadm_within 60 token delete "${token%%.*}" --kubeconfig "$root$admin"
     kubeadm_within 60 token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
-        --print-join-command || fail_host "kubeadm token create failed: $(kubeadm_said)"
+        --print-join-command || fail_kubeadm "kubeadm token create failed: $(kubeadm_said)"
     hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
     [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
     printf '%s %s\n' "$token" "$hashes"

@@ -54,12 +54,32 @@ fail_act() {
 
 # fail_file TEXT: a failure to read or write a file.
 fail_file() {
-    fail "$*; see the space, the mode and the attributes of that file (df, mount, lsattr), then run \`gpu-cluster up\` again"
+    fail "$*; free space there (df), mount the file system for writing (mount -o remount,rw) or remove the file's attribute i (lsattr, chattr -i), then run \`gpu-cluster up\` again"
 }
 
-# fail_host TEXT: a failure of a program of this host, whose own words are in the text.
-fail_host() {
-    fail "$*; mend on this host what the program reports, then run \`gpu-cluster up\` again"
+# fail_unit TEXT: a failure of systemd with a unit that the text names.
+fail_unit() {
+    fail "$*; correct what \`systemctl status\` and \`journalctl -u\` of that unit report, then run \`gpu-cluster up\` again"
+}
+
+# fail_packages TEXT: a failure of the package manager, whose own words are in the text.
+fail_packages() {
+    fail "$*; repair the packages (\`dpkg --configure -a\` and \`apt-get -f install\`, or \`dnf check\`), then run \`gpu-cluster up\` again"
+}
+
+# fail_kubeadm TEXT: a failure of kubeadm, whose own words are in the text.
+fail_kubeadm() {
+    fail "$*; correct what kubeadm names, or what \`journalctl -u kubelet\` and \`crictl ps -a\` show, then run \`gpu-cluster up\` again"
+}
+
+# fail_installer TEXT: a failure of an installer of NVIDIA, whose own log the text names.
+fail_installer() {
+    fail "$*; read the installer's log from its end, correct the first error there, then run \`gpu-cluster up\` again"
+}
+
+# fail_toolkit TEXT: a failure of nvidia-ctk, which reads and writes the engine's configuration.
+fail_toolkit() {
+    fail "$*; correct the engine's configuration file that it names, or update nvidia-container-toolkit, then run \`gpu-cluster up\` again"
 }
 
 # problem FOUND WANTED CURE: collects a problem, so that all problems are reported together.

@@ -209,7 +209,7 @@ make_texts() {
         esac
     fi
     ask 90 nvidia-ctk runtime configure "$@" >"$scratch/toolkit" 2>&1 </dev/null ||
-        fail_host "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
+        fail_toolkit "nvidia-ctk runtime configure failed: $(tail -n 1 "$scratch/toolkit")"
     # containerd 1.7's built-in runc has this option besides its type; an explicit section would
     # lose it.
     builtin=
@@ -243,7 +243,7 @@ make_texts() {
                 if (!(name in seen)) print "\n" name "\n  SystemdCgroup = " cgroup
             }
         }' "$scratch/etc/99-nvidia.toml" >"$scratch/drafts$dropin" ||
-        fail_host "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
+        fail_toolkit "nvidia-ctk wrote no nvidia runtime: $(tail -n 1 "$scratch/toolkit")"
 }
 
 # trial NAME DROPIN: writes containerd's view of the desired root file, with imports of the drop-ins

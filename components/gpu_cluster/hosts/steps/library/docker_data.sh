@@ -106,7 +106,7 @@ files_back() {
     read -r data_from data_to <"$state/moving"
     timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
     if [ ! -d "$root$data_from" ]; then
-        mv -T -- "$root$data_to" "$root$data_from" || fail_host "Docker's data can't be moved back from $data_to to $data_from"
+        mv -T -- "$root$data_to" "$root$data_from" || fail_act "Docker's data can't be moved back from $data_to to $data_from; free space for $data_from, stop what uses $data_to (fuser -vm $data_to), then run \`gpu-cluster up\` again"
     else
         remove_data "$data_to"
     fi

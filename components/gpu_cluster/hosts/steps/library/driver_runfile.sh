@@ -44,7 +44,7 @@ driver_unload() {
         bounded 120 systemctl stop "$unit" || {
             reason=$(log_end)
             users_again
-            fail_host "unit $unit can't be stopped: $reason"
+            fail_unit "unit $unit can't be stopped: $reason"
         }
         stopped="$unit $stopped"
     done
@@ -83,7 +83,7 @@ users_back() {
 # it did nothing (NVIDIA/nvidia-installer 590.48.01, backup.c, uninstall_existing_driver), and it
 # removes itself.
 runfile_uninstall() {
-    bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail_host "$1 failed: $(log_end)"
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail_installer "$1 failed: $(log_end)"
     [ ! -e "$1" ] ||
         fail_act "found $1 still there after it had run ($(log_end)); wanted no driver of a runfile; look at /var/log/nvidia-uninstall.log"
     undid "driver by $1"
@@ -126,7 +126,7 @@ runfile_install() {
     [ -z "$(driver_loaded)" ] || require_no_holders "before driver $GC_DRIVER_VERSION"
     if systemctl is-active --quiet display-manager 2>/dev/null; then
         display_manager=yes
-        bounded 120 systemctl stop display-manager || fail_host "the display manager can't be stopped: $(log_end)"
+        bounded 120 systemctl stop display-manager || fail_unit "the display manager can't be stopped: $(log_end)"
         did "display-manager stopped for the installer"
     fi
     driver_unload
@@ -139,7 +139,7 @@ runfile_install() {
     effect program "$program --silent"
     # shellcheck disable=SC2046 # a list of options, split on purpose
     bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" $(runfile_options) ||
-        fail_host "the driver's installer failed (its own log is /var/log/nvidia-installer.log$(secure_boot_cure)): $(log_end)"
+        fail_installer "the driver's installer failed (its own log is /var/log/nvidia-installer.log$(secure_boot_cure)): $(log_end)"
     did "driver $GC_DRIVER_VERSION by runfile"
     printf '%s\n' "$GC_DRIVER_SHA256" >"$state/draft" && mv -- "$state/draft" "$done_mark" ||
         fail_file "can't write $done_mark"

@@ -29,10 +29,10 @@ drop_ins_in_force() {
         note "what is declared for the services $units waits for a drained node or the next boot: $why"
         return 0
     fi
-    bounded 60 systemctl daemon-reload || fail_host "systemd can't read its units again: $(log_end)"
+    bounded 60 systemctl daemon-reload || fail_unit "systemd can't read its units again: $(log_end)"
     for unit in $units; do
         systemctl is-active --quiet "$unit" 2>/dev/null || continue
-        bounded 300 systemctl restart "$unit" || fail_host "unit $unit does not start again: $(log_end)"
+        bounded 300 systemctl restart "$unit" || fail_unit "unit $unit does not start again: $(log_end)"
         did "unit $unit restarted with what is declared for it"
     done
     rm -f -- "$drop_ins_pending"

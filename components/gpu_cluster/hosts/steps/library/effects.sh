@@ -86,7 +86,7 @@ unit_on() {
         ! recorded enabled "$1" || effect enabled "$1"
     else
         effect enabled "$1"
-        bounded 60 systemctl --no-reload enable "$1" || fail_host "unit $1 can't be enabled: $(log_end)"
+        bounded 60 systemctl --no-reload enable "$1" || fail_unit "unit $1 can't be enabled: $(log_end)"
         did "unit $1 enabled"
     fi
     if [ "${2-}" = later ]; then
@@ -98,20 +98,20 @@ unit_on() {
         ! recorded started "$1" || effect started "$1"
     else
         effect started "$1"
-        bounded 120 systemctl start "$1" || fail_host "unit $1 does not start: $(log_end)"
+        bounded 120 systemctl start "$1" || fail_unit "unit $1 does not start: $(log_end)"
         did "unit $1 started"
     fi
 }
 
 undo_enabled() {
     systemctl is-enabled --quiet "$1" 2>/dev/null || return 0
-    bounded 60 systemctl --no-reload disable "$1" || fail_host "unit $1 can't be disabled: $(log_end)"
+    bounded 60 systemctl --no-reload disable "$1" || fail_unit "unit $1 can't be disabled: $(log_end)"
     undid "unit $1 enabled"
 }
 
 undo_started() {
     systemctl is-active --quiet "$1" 2>/dev/null || return 0
-    bounded 120 systemctl stop "$1" || fail_host "unit $1 can't be stopped: $(log_end)"
+    bounded 120 systemctl stop "$1" || fail_unit "unit $1 can't be stopped: $(log_end)"
     undid "unit $1 started"
 }
 

@@ -44,7 +44,7 @@ imex_on() {
     step_file "$imex_nodes" "$GC_DRIVER_IMEX_NODES"
     # IMEX reads the list only when it starts.
     if [ "${imex_changed-}" = yes ] && [ "${1-}" != later ] && systemctl is-active --quiet nvidia-imex; then
-        bounded 120 systemctl restart nvidia-imex || fail_host "unit nvidia-imex does not start again: $(log_end)"
+        bounded 120 systemctl restart nvidia-imex || fail_unit "unit nvidia-imex does not start again: $(log_end)"
         did "unit nvidia-imex restarted with another list"
     fi
     unit_on nvidia-imex "$@"
@@ -63,7 +63,7 @@ fabric_on() {
 ib_umad
 "
         [ -d "$root/sys/module/ib_umad" ] || {
-            bounded 60 modprobe ib_umad || fail_host "the module ib_umad can't be loaded, which the subnet manager of NVSwitches needs: $(log_end)"
+            bounded 60 modprobe ib_umad || fail_act "the module ib_umad can't be loaded, which the subnet manager of NVSwitches needs: $(log_end); install the modules of the running kernel (linux-modules-extra or kernel-modules-extra) or MLNX_OFED for it, then run \`gpu-cluster up\` again"
             did "module ib_umad"
         }
     fi

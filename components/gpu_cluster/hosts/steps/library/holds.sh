@@ -13,7 +13,7 @@ hold_packages() {
         fi
         effect hold "$name"
         if [ "$manager" = apt ]; then
-            bounded 60 apt-mark hold "$name" || fail_host "$name can't be held: $(log_end)"
+            bounded 60 apt-mark hold "$name" || fail_packages "$name can't be held: $(log_end)"
         else
             write_excludes "$name" ""
         fi
@@ -26,7 +26,7 @@ undo_hold() {
     grep -Fqx -e "$1" "$scratch/held" || return 0
     if [ "$manager" = apt ]; then
         await_package_manager
-        bounded 60 apt-mark unhold "$1" || fail_host "the hold of $1 can't be removed: $(log_end)"
+        bounded 60 apt-mark unhold "$1" || fail_packages "the hold of $1 can't be removed: $(log_end)"
     else
         write_excludes "" "$1"
     fi

@@ -70,7 +70,7 @@ EOF
     bounded 60 kubeadm config validate --config "$scratch/init.yaml" ||
         fail "kubeadm refuses the configuration: $(kubeadm_said); correct kubernetesPackages.init in the stack file"
     kubeadm_within "$GC_MEMBER_LIMIT" init --config "$scratch/init.yaml" ||
-        fail_host "kubeadm init failed: $(kubeadm_said)"
+        fail_kubeadm "kubeadm init failed: $(kubeadm_said)"
     without_version >"$state/draft" && mv -- "$state/draft" "$state/configuration" &&
         : >"$state/complete" || fail_file "can't write $state/complete"
     did "initialized the cluster at $GC_JOIN_ENDPOINT"

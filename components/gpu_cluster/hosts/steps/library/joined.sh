@@ -13,7 +13,7 @@ kubernetes_join() {
     effect joined cluster
     kubeadm_within "$GC_JOIN_LIMIT" join --config "$scratch/join.yaml" || {
         rm -f -- "$scratch/join.yaml"
-        fail_host "kubeadm join failed: $(kubeadm_said)"
+        fail_kubeadm "kubeadm join failed: $(kubeadm_said)"
     }
     rm -f -- "$scratch/join.yaml"
     did "joined the cluster at $GC_JOIN_ENDPOINT"
@@ -47,7 +47,7 @@ forget_network() { :; }
 # Runs kubeadm reset with the engine's socket, because kubeadm refuses to choose between two.
 reset_node() {
     bounded 300 kubeadm reset --force ${GC_CRI_SOCKET:+--cri-socket "$GC_CRI_SOCKET"} ||
-        fail_host "kubeadm reset failed: $(kubeadm_said)"
+        fail_kubeadm "kubeadm reset failed: $(kubeadm_said)"
 }
 
 # kubeadm_within SECONDS ARGUMENT...: runs kubeadm without the host's proxy, because it connects to

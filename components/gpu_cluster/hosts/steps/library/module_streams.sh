@@ -35,9 +35,9 @@ enabled_stream() {
 # otherwise.
 switch_stream() {
     await_package_manager
-    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module reset "$1" || fail_host "module $1 can't be reset: $(log_end)"
+    bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module reset "$1" || fail_packages "module $1 can't be reset: $(log_end)"
     [ "$2" = - ] || bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y module enable "$1:$2" ||
-        fail_host "stream $1:$2 can't be enabled: $(log_end)"
+        fail_packages "stream $1:$2 can't be enabled: $(log_end)"
 }
 
 undo_stream() {

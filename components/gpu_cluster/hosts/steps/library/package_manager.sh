@@ -160,7 +160,7 @@ install_packages() {
     for word in "$@"; do
         name=${word%%=*} version=${word#"$name"}
         found=$(matching "$name" "${version#=}" "$scratch/installed")
-        [ -n "$found" ] || fail_host "package $word is not installed after its installation"
+        [ -n "$found" ] || fail_packages "package $word is not installed after its installation"
         # Without a declared version, upgrades of the system may move the package; so they may move
         # the packages in `moving`.
         case ${moving-} in *" $name "*) version= ;; esac

@@ -170,6 +170,6 @@ dnf_key() {
 
 undo_key() {
     rpm -q "${1% *}" >/dev/null 2>&1 || return 0
-    bounded 60 rpm -e "${1% *}" || fail_host "rpm key ${1% *} can't be removed: $(log_end)"
+    bounded 60 rpm -e "${1% *}" || fail_packages "rpm key ${1% *} can't be removed: $(log_end)"
     undid "rpm key ${1% *}"
 }

@@ -41,7 +41,7 @@ undo_program() {
     [ "$GC_REMOVE_PACKAGES" = true ] || return 0
     [ -x "$root${1%% *}" ] || return 0
     # shellcheck disable=SC2086 # a program and its options
-    bounded "$GC_PACKAGE_RUN_LIMIT" "$root"$1 || fail_host "$1 failed: $(log_end)"
+    bounded "$GC_PACKAGE_RUN_LIMIT" "$root"$1 || fail_installer "$1 failed: $(log_end)"
     if [ -e "$root${1%% *}" ]; then
         note "${1%% *} ended well and is still there, and maybe what it came with: $(log_end)"
     else

@@ -188,7 +188,7 @@ put_back() {
 service_on() {
     # In the first run, remember_service has just read this state.
     if [ "${enabled-}" != enabled ] && ! systemctl is-enabled --quiet "$unit"; then
-        timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail_host "$unit can't be enabled"
+        timeout 60 systemctl --no-reload enable "$unit" >/dev/null 2>&1 || fail_unit "$unit can't be enabled"
         did "$unit enabled"
     fi
     pending=
@@ -203,7 +203,7 @@ service_on() {
             ;;
         restart) ;;
         *)
-            judge_applied || fail_host "$unit runs without a working nvidia runtime: $(why)"
+            judge_applied || fail_unit "$unit runs without a working nvidia runtime: $(why)"
             service_settled
             return 0
             ;;
@@ -246,7 +246,7 @@ service_back() {
         systemctl is-active --quiet "$unit" && timeout 120 systemctl stop "$unit" &&
             undid "$unit stopped"
     elif [ "$again" = yes ]; then
-        restart_unit || fail_host "$unit does not start with its earlier configuration: $(why)"
+        restart_unit || fail_unit "$unit does not start with its earlier configuration: $(why)"
         undid "$unit restarted"
     fi
     if [ "$enabled" = disabled ] && systemctl is-enabled --quiet "$unit"; then

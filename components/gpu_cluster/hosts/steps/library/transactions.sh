@@ -19,11 +19,11 @@ install_exact() {
     cp -- "$scratch/held" "$scratch/held-before"
     own_holds
     # shellcheck disable=SC2086 # a list of words, split on purpose
-    [ -z "$own" ] || bounded 60 apt-mark unhold $own || fail_host "the holds of $own can't be removed: $(log_end)"
+    [ -z "$own" ] || bounded 60 apt-mark unhold $own || fail_packages "the holds of $own can't be removed: $(log_end)"
     transaction install "$@" || {
         why="$(log_end)$(pin_cure "$@")"
         hold_again
-        fail_host "packages can't be installed ($*): $why"
+        fail_packages "packages can't be installed ($*): $why"
     }
     hold_again
 }
@@ -95,7 +95,7 @@ hold_again() {
     lost=$(grep -Fvx -f "$scratch/held" "$scratch/held-before" |
         awk 'FNR == NR { there[$1] = 1; next } there[$1]' "$scratch/installed-now" - | paste -s -d ' ' -)
     # shellcheck disable=SC2086 # a list of words, split on purpose
-    [ -z "$lost" ] || bounded 60 apt-mark hold $lost || fail_host "$lost can't be held again: $(log_end)"
+    [ -z "$lost" ] || bounded 60 apt-mark hold $lost || fail_packages "$lost can't be held again: $(log_end)"
 }
 
 # `pins`: a folder with apt preferences that replaces the host's folder.
@@ -217,7 +217,7 @@ remove_packages() {
     else
         bounded "$GC_PACKAGE_RUN_LIMIT" dnf -y "$unhidden" --setopt=clean_requirements_on_remove=0 \
             remove "$@"
-    fi || fail_host "packages can't be removed ($*): $(log_end)"
+    fi || fail_packages "packages can't be removed ($*): $(log_end)"
     for name in "$@"; do
         undid "package $name"
     done

@@ -32,7 +32,7 @@ upgrade_control_plane() {
         ${GC_UPGRADE_SKIPPED:+"--skip-phases=$GC_UPGRADE_SKIPPED"} || {
         upgrade_said=$(kubeadm_said)
         restore_manifests
-        fail_host "kubeadm upgrade apply v$upgrade_version failed: $upgrade_said"
+        fail_kubeadm "kubeadm upgrade apply v$upgrade_version failed: $upgrade_said"
     }
     rm -f -- "$state/upgrading"
     did "upgraded the control plane${serving:+ from $serving} to $upgrade_version by kubeadm"
@@ -93,7 +93,7 @@ upgrade_node() {
     [ -d "$root/etc/kubernetes/tmp" ] || record directories /etc/kubernetes/tmp
     kubeadm_within "$GC_UPGRADE_NODE_LIMIT" upgrade node \
         ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} ||
-        fail_host "kubeadm upgrade node failed: $(kubeadm_said)"
+        fail_kubeadm "kubeadm upgrade node failed: $(kubeadm_said)"
     did "upgraded kubelet's configuration to $upgrade_version by kubeadm"
 }
 
@@ -103,8 +103,8 @@ restart_kubelet() {
     [ -f "$state/kubelet-waits" ] || return 0
     units=kubelet
     containers_at_risk >/dev/null || bounded 60 systemctl daemon-reload ||
-        fail_host "systemd can't read its units again: $(log_end)"
-    bounded 300 systemctl restart kubelet || fail_host "unit kubelet does not start again: $(log_end)"
+        fail_unit "systemd can't read its units again: $(log_end)"
+    bounded 300 systemctl restart kubelet || fail_unit "unit kubelet does not start again: $(log_end)"
     [ -z "${GC_UPGRADE-}" ] || await_kubelet
     rm -f -- "$state/kubelet-waits"
     did "unit kubelet restarted"
