@@ -26,8 +26,12 @@ class ChartRelease:
         chart: Name of the chart without repository and folder.
         version: Version as it is declared; empty if missing, None if not known.
         local: Whether the chart is a folder or an archive on this machine.
+        values: The values that the manifest has; if others stand elsewhere, a missing value is
+            UNKNOWN.
         values_path: Path of the values in the manifest.
         version_path: Path of the version in the manifest.
+        elsewhere: Path in the manifest of what names files or objects with further values; empty
+            if there are none.
     """
 
     chart: str
@@ -36,6 +40,7 @@ class ChartRelease:
     values: Mapping[str, object]
     values_path: str = "values"
     version_path: str = "version"
+    elsewhere: str = ""
 
     def place(self, path: str) -> str:
         """Return the path in the manifest of a path below `values`, or of `version`."""
@@ -83,14 +88,47 @@ _OF_DRIVER: Final = "spec:driver"
 """Path of the values of an NVIDIADriver, whose spec is the section `driver` of the values."""
 
 
+class _Incomplete(dict[str, object]):
+    """Values to which files or objects that are not read add others."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        """Copy values, also those of sections."""
+        super().__init__(
+            (key, _Incomplete(value) if isinstance(value, Mapping) else value)
+            for key, value in values.items()
+        )
+
+    def get(self, key: str, default: object = None) -> object:
+        """Return the value of a key, UNKNOWN if it is missing."""
+        return super().get(key, UNKNOWN)
+
+    def forget(self, name: str) -> None:
+        """Make a value unknown, named as Helm's option `--set` names it."""
+        *sections, key = name.split(".")
+        values = self
+        for section in sections:
+            inner = values.get(section)
+            if not isinstance(inner, _Incomplete):
+                values[section] = UNKNOWN
+                return
+            values = inner
+        values[key] = UNKNOWN
+
+
 def _of_flux(spec: Mapping[str, object]) -> ChartRelease:
     """Return the release of a HelmRelease: fluxcd/helm-controller api/v2 HelmReleaseSpec.
 
-    The version of an OCIRepository, which `chartRef` names, stands in another object.
+    The version of an OCIRepository, which `chartRef` names, stands in another object. The values of
+    the ConfigMaps and Secrets in `valuesFrom` come before those of `values` (fluxcd/pkg
+    chartutil/values.go, ChartValuesFromReferences).
     """
     values = mapping(spec.get("values"))
+    elsewhere = "spec.valuesFrom" if sequence(spec.get("valuesFrom")) else ""
+    if elsewhere:
+        values = _Incomplete(values)
     if reference := mapping(spec.get("chartRef")):
-        return ChartRelease(text(reference.get("name")), None, False, values, "spec.values")
+        name = text(reference.get("name"))
+        return ChartRelease(name, None, False, values, "spec.values", elsewhere=elsewhere)
     chart = mapping(at(spec, "chart", "spec"))
     return ChartRelease(
         chart=text(chart.get("chart")).rpartition("/")[2],
@@ -99,13 +137,16 @@ def _of_flux(spec: Mapping[str, object]) -> ChartRelease:
         values=values,
         values_path="spec.values",
         version_path="spec.chart.spec.version",
+        elsewhere=elsewhere,
     )
 
 
 def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
     """Yield the charts of an Application: argoproj/argo-cd ApplicationSource and its `helm`.
 
-    `valuesObject` takes precedence over `values`, which is text with YAML.
+    `valuesObject` takes precedence over `values`, which is text with YAML, and that over the files
+    in `valueFiles`. What `parameters` and `fileParameters` set comes last, so it is UNKNOWN here
+    (argo-cd docs/user-guide/helm.md, Helm Value Precedence).
     """
     sources = [("spec.source", spec.get("source"))]
     listed = enumerate(sequence(spec.get("sources")))
@@ -113,13 +154,21 @@ def _of_argo(spec: Mapping[str, object]) -> Iterator[ChartRelease]:
     for path, source in sources:
         if chart := text(at(source, "chart")):
             key = "valuesObject" if mapping(at(source, "helm", "valuesObject")) else "values"
+            values = embedded(at(source, "helm", key))
+            others = [name for name in _ELSEWHERE if sequence(at(source, "helm", name))]
+            if others:
+                values = incomplete = _Incomplete(values)
+                for name in set(others) - {"valueFiles"}:
+                    for parameter in sequence(at(source, "helm", name)):
+                        incomplete.forget(text(at(parameter, "name")))
             yield ChartRelease(
                 chart=chart.rpartition("/")[2],
                 version=_known_text(at(source, "targetRevision")),
                 local=False,
-                values=embedded(at(source, "helm", key)),
+                values=values,
                 values_path=f"{path}.helm.{key}",
                 version_path=f"{path}.targetRevision",
+                elsewhere=f"{path}.helm.{others[0]}" if others else "",
             )
 
 
@@ -140,6 +189,9 @@ def _of_kustomization(manifest: Mapping[str, object]) -> Iterator[ChartRelease]:
             version_path=f"{path}.version",
         )
 
+
+_ELSEWHERE: Final = ("valueFiles", "parameters", "fileParameters")
+"""Fields of an Application's `helm` that name values outside of `values` and `valuesObject`."""
 
 _SECTIONS: Final = frozenset(
     {"driver", "toolkit", "dcgm", "nodeStatusExporter", "vgpuManager", "sandboxWorkloads"}

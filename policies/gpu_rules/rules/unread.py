@@ -11,6 +11,7 @@ from ..context import Context
 from ..kube.names import is_extended_resource
 from ..kube.vendor_resources import vendor_of
 from . import custom
+from .helm import GPU_CHARTS, releases
 from .pod_spec import Container
 from .resource_names import NETWORK, is_gpu, meant, sounds_like_gpu
 from .rule import Subject
@@ -20,6 +21,11 @@ _DEVICE_CLASS: Final = "device-class"
 """Suffix of annotations for which a controller adds a claim to pods: kserve/kserve
 pkg/constants, exp-dra-device-class.
 """
+
+
+_ELSEWHERE: Final = (
+    "values of the chart stand in another object or file, which the rules don't read"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,18 @@ class Unread:
 def unread(subjects: Sequence[Subject], context: Context) -> Iterator[Unread]:
     """Yield the fields of an object that may request GPUs but that no rule reads.
 
-    That is a request in a form that no rule reads, such as an annotation, or a request for a
-    resource whose name resembles a GPU's but that neither the rules nor the settings know.
+    That is a request in a form that no rule reads, such as an annotation, a request for a resource
+    whose name resembles a GPU's but that neither the rules nor the settings know, or values of a
+    GPU chart in another file or object.
 
     Args:
         subjects: The object, as `Subject.all_of` returns it.
     """
     manifest = subjects[0].manifest
     yield from map(Unread, custom.unread(manifest))
+    for release in releases(subjects[0]):
+        if release.elsewhere and release.chart in GPU_CHARTS:
+            yield Unread(release.elsewhere, _ELSEWHERE)
     for key, value in mapping(at(manifest, "metadata", "annotations")).items():
         if key.endswith(_DEVICE_CLASS) and sounds_like_gpu(text(value)):
             yield Unread(f"metadata.annotations[{key}]")

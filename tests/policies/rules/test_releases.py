@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_rules.rules import Context, evaluate
+from gpu_rules.rules import Context, Subject, evaluate
+from gpu_rules.rules.unread import unread
 
 VALUES: dict[str, Any] = {
     "driver": {"version": "latest", "upgradePolicy": {"maxParallelUpgrades": 0}},
@@ -98,3 +99,57 @@ def test_a_release_with_several_pods_in_its_values_is_judged_once() -> None:
 def test_a_release_without_faults_or_of_other_software_is_silent(spec: Any) -> None:
     broken = {v.rule.id for v in evaluate({**FLUX, "spec": spec}, Context())}
     assert not broken & {"GPU052", "GPU053", "GPU054", "GPU055"}
+
+
+OLD = {"chart": {"spec": {"chart": "gpu-operator", "version": "v26.3.2"}}}
+OLD_SOURCE = {**SOURCE, "targetRevision": "v26.3.2"}
+
+
+def flux(**spec: Any) -> Any:
+    return custom("helm.toolkit.fluxcd.io/v2", "HelmRelease", {**OLD, **spec})
+
+
+def argo(**helm: Any) -> Any:
+    return custom("argoproj.io/v1alpha1", "Application", {"source": {**OLD_SOURCE, "helm": helm}})
+
+
+TOOLKIT = {"toolkit": {"version": "v1.14.0"}}
+ELSEWHERE: dict[str, tuple[Any, str, bool]] = {
+    "Flux, all values in the object": (flux(), "", True),
+    "Flux, values of a ConfigMap": (
+        flux(valuesFrom=[{"kind": "ConfigMap", "name": "a"}]),
+        "spec.valuesFrom",
+        False,
+    ),
+    "Flux, a value that is nearer than that of a ConfigMap": (
+        flux(valuesFrom=[{"kind": "ConfigMap", "name": "a"}], values=TOOLKIT),
+        "spec.valuesFrom",
+        True,
+    ),
+    "Argo CD, all values in the object": (argo(), "", True),
+    "Argo CD, values of a file": (
+        argo(valueFiles=["$values/a.yaml"]),
+        "spec.source.helm.valueFiles",
+        False,
+    ),
+    "Argo CD, a value that is nearer than that of a file": (
+        argo(valueFiles=["$values/a.yaml"], valuesObject=TOOLKIT),
+        "spec.source.helm.valueFiles",
+        True,
+    ),
+    "Argo CD, a parameter that is nearer than the value": (
+        argo(parameters=[{"name": "toolkit.version", "value": "v1.20.2"}], valuesObject=TOOLKIT),
+        "spec.source.helm.parameters",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ELSEWHERE)
+def test_values_that_stand_elsewhere_are_unknown_and_named(form: str) -> None:
+    manifest, path, judged = ELSEWHERE[form]
+    context = Context(toolkit_floor="v1.19.2")
+    broken = {v.rule.id for v in evaluate(manifest, context)}
+    assert ("GPU054" in broken) is judged
+    left = unread(Subject.all_of(manifest), context)
+    assert [one.path for one in left] == ([path] if path else [])

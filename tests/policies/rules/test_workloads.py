@@ -64,6 +64,11 @@ def ray(**fields: Any) -> Any:
     return job("ray.io/v1", "RayJob", {"rayClusterSpec": workers, **fields})
 
 
+def trainer(**fields: Any) -> Any:
+    asked = {"resourcesPerNode": {"limits": {GPU: 1}}}
+    return job("trainer.kubeflow.org/v1alpha1", "TrainJob", {"trainer": asked, **fields})
+
+
 def job_set(inner: Any, **fields: Any) -> Any:
     jobs = [{"name": "a", "template": {"spec": {"template": TEMPLATE, **inner}}}]
     return job("jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": jobs, **fields})
@@ -91,6 +96,7 @@ OTHER_JOBS: list[tuple[str, Any, list[str]]] = [
         job_set({}),
         ["spec.replicatedJobs[0].template.spec.template.spec.activeDeadlineSeconds"],
     ),
+    ("Trainer, whose runtime may have a deadline", trainer(), []),
     ("JobSet, ended", job_set(SECONDS), []),
     (
         "JobSet, tries",
@@ -142,6 +148,35 @@ def test_a_deadline_that_all_pods_of_a_job_lack_is_found_once() -> None:
 )
 def test_jobs_of_other_programs_end(manifest: Any, wanted: list[str]) -> None:
     assert paths("GPU048", manifest) == wanted
+
+
+def ray_service(*, groups: int = 1, gpu: int = 1, **fields: Any) -> Any:
+    worker = {"replicas": 1, "template": {"spec": spec(gpus(gpu))}}
+    cluster = {"rayClusterConfig": {"workerGroupSpecs": [worker] * groups}}
+    return job("ray.io/v1", "RayService", {**cluster, **fields})
+
+
+TYPE = ["spec.upgradeStrategy.type"]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "wanted"),
+    [
+        (ray_service(), TYPE),
+        (ray_service(groups=2), TYPE),
+        (ray_service(upgradeStrategy={"type": "NewCluster"}), TYPE),
+        (ray_service(upgradeStrategy={"type": "None"}), []),
+        (ray_service(upgradeStrategy={"type": "NewClusterWithIncrementalUpgrade"}), []),
+        (ray_service(upgradeStrategy=UNKNOWN), []),
+        (ray_service(gpu=0), []),
+        ({**ray_service(), "apiVersion": "example.com/v1"}, []),
+        (job("ray.io/v1", "RayCluster", ray_service()["spec"]["rayClusterConfig"]), []),
+    ],
+)
+def test_an_update_of_a_ray_service_needs_no_second_cluster(
+    manifest: Any, wanted: list[str]
+) -> None:
+    assert paths("GPU026", manifest) == wanted
 
 
 @pytest.mark.parametrize(("manifest", "wanted"), [r[1:] for r in JOBS], ids=[r[0] for r in JOBS])

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from ...context import Context, Severity
 from .. import cel
-from ..each import each_pod
+from ..each import each_pod, in_turn
 from ..example import Example, deployment
 from ..pod_request import gpu_requests
 from ..pod_spec import Pod
 from ..replicas import fenceposts
 from ..rule import Finding, Rule, Subject
 from ..twin import pods
+from ..unknown import at
 
 
 def _check_surge(_: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
@@ -32,17 +33,34 @@ def _check_surge(_: Pod, subject: Subject, context: Context) -> Iterator[Finding
         )
 
 
+def _check_new_cluster(_: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
+    if (subject.group_version.rpartition("/")[0], subject.kind) != ("ray.io", "RayService"):
+        return
+    strategy = at(subject.manifest, "spec", "upgradeStrategy", "type")
+    if strategy in (None, "NewCluster") and gpu_requests(subject, context):
+        yield Finding(
+            path="spec.upgradeStrategy.type",
+            found="a new Ray cluster before the old one ends",
+            wanted="None, or NewClusterWithIncrementalUpgrade",
+            cure="Change the type: if all GPUs are in use, the new cluster stays Pending and the "
+            "update hangs.",
+        )
+
+
 RULE = Rule(
     id="GPU026",
     title="An update of a GPU Deployment needs no free GPUs",
     severity=Severity.ADVISORY,
-    check=each_pod(_check_surge),
+    check=in_turn(each_pod(_check_surge), each_pod(_check_new_cluster)),
     why="By default, an update starts a quarter more pods (rounded up) and may end a quarter of "
     "the old pods (rounded down, so none if there are fewer than four). Without free GPUs, "
     "the new pods stay Pending and the old pods are never replaced. If the sizes of the "
-    "pools are known, GPU039 checks this instead.",
+    "pools are known, GPU039 checks this instead. A change of a RayService starts a whole new Ray "
+    "cluster. How an InferenceService is updated depends on the mode of its cluster, so the rule "
+    "does not judge it.",
     source="kubernetes v1.34.4 pkg/apis/apps/v1/defaults.go SetDefaults_Deployment, "
-    "pkg/controller/deployment/rolling.go reconcileOldReplicaSets",
+    "pkg/controller/deployment/rolling.go reconcileOldReplicaSets; ray-project/kuberay "
+    "ray-operator/apis/ray/v1 RayServiceUpgradeStrategy",
     whole=True,
 )
 

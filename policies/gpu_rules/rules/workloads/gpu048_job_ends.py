@@ -96,9 +96,11 @@ RULE = Rule(
     why="A job without activeDeadlineSeconds occupies its GPUs for as long as its process "
     "hangs. With a high backoffLimit, it occupies them again after every failure. The rule reads "
     "Jobs and CronJobs, and the jobs of Volcano, Kubeflow, Ray, JobSet and Argo Workflows. A "
-    "LeaderWorkerSet serves, so it has no end.",
+    "LeaderWorkerSet serves, so it has no end. A TrainJob may get its deadline from its runtime, "
+    "which is another object, so the rule does not judge it.",
     source="kubernetes v1.34.4 pkg/controller/job; gatekeeper-library practice; "
     "volcano-sh/apis pkg/apis/batch/v1alpha1; kubeflow/training-operator pkg/apis/kubeflow.org/v1; "
+    "kubeflow/trainer docs/proposals/2899-add-TTL; "
     "ray-project/kuberay ray-operator/apis/ray/v1; kubernetes-sigs/jobset api/jobset/v1alpha2; "
     "argoproj/argo-workflows pkg/apis/workflow/v1alpha1",
     whole=True,
