@@ -84,7 +84,7 @@ why: $(VENV) ## print why a pod does not run, or why a node lacks GPUs: make why
 
 .PHONY: comment
 comment: $(VENV) ## print or update the comment of a pull request about CHANGE (change.json): see docs/how-to/ci.md
-	@$(COMMAND) comment $(call options,CHANGE FORGE PULL HEAD COMMIT BASE RUN JOB CONCLUSION) $(call switches,EXPECTED)
+	@$(COMMAND) comment $(call options,CHANGE FORGE PULL HEAD COMMIT BASE RUN JOB CONCLUSION) $(call switches,EXPECTED BY_BASE)
 
 .PHONY: preview
 preview: $(VENV) ## show what `make up` would change, checked by the policy pack; changes nothing

@@ -28,6 +28,7 @@ ENVIRONMENT = ".github/scripts/environment.sh"
 STATUS = ".github/scripts/status.sh"
 PROPOSE = ".github/scripts/propose_facts.sh"
 STACKS = ".github/scripts/stacks.sh"
+MERGED = ".github/scripts/merged_settings.sh"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
 
 
@@ -114,15 +115,24 @@ def test_no_workflow_runs_a_forks_code_with_our_rights(path: Path) -> None:
         return
     for _, job in jobs_of(path):
         checkouts = [s for s in job["steps"] if s.get("uses", "").startswith("actions/checkout@")]
-        assert [step["with"] for step in checkouts] == [{"persist-credentials": False}]
-        (run,) = [step["run"] for step in job["steps"] if "run" in step]
+        (chosen,) = [step["with"] for step in checkouts]
+        assert chosen.items() <= {"persist-credentials": False, "fetch-depth": 0}.items()
+        runs = [step["run"] for step in job["steps"] if "run" in step]
+        if MERGED in runs:
+            assert job["permissions"] == {"contents": "read"}
+            assert "secrets." not in str(job)
+            assert "github.token" not in str(job)
+            assert "environment" not in job
+            continue
+        (run,) = runs
         assert run in ("make comment", STACKS)
         assert "secrets." not in str(job)
         if run == STACKS:
             assert job["permissions"] == {"contents": "read"}
             continue
-        (download,) = [s for s in job["steps"] if "download-artifact" in s.get("uses", "")]
-        assert download["with"]["path"] == "change", "no file of the checkout can be replaced"
+        theirs, ours = (s for s in job["steps"] if "download-artifact" in s.get("uses", ""))
+        assert theirs["with"]["path"] == "change", "no file of the checkout can be replaced"
+        assert (ours["with"]["path"], "run-id" in ours["with"]) == ("base", False)
 
 
 @pytest.mark.parametrize("name", JOBS, ids=by_name)
@@ -180,11 +190,11 @@ def test_every_stack_file_is_previewed_and_commented(tmp_path: Path) -> None:
         name: name == "dev" for name in files
     }
     for jobs in (PREVIEW["jobs"], workflow(ROOT / ".github/workflows/comment.yml")["jobs"]):
-        (job,) = [job for name, job in jobs.items() if name in ("embedded", "comment")]
-        assert job["needs"] == "stacks"
-        assert job["strategy"]["matrix"] == {
-            "include": "${{ fromJSON(needs.stacks.outputs.stacks) }}"
-        }
+        for job in (job for job in jobs.values() if "needs" in job):
+            assert "stacks" in job["needs"]
+            assert job["strategy"]["matrix"] == {
+                "include": "${{ fromJSON(needs.stacks.outputs.stacks) }}"
+            }
         assert jobs["stacks"]["steps"][-1]["run"] == STACKS
     ours = PREVIEW["jobs"]["preview"]["strategy"]["matrix"]["stack"]
     assert set(re.findall(r'"(\w+)"', ours)) <= files.keys() - {"dev"}
@@ -240,11 +250,110 @@ def test_a_preview_of_the_base_and_the_change_leaves_a_document_and_another_work
     assert upload["if"] == "always() && matrix.embedded"
     assert preview["env"] == {"GPU_CLUSTER_CHANGE": upload["with"]["path"]}
     (comment,) = [step for step in JOBS["comment.comment"]["steps"] if "run" in step]
-    (download,) = [s for s in JOBS["comment.comment"]["steps"] if "download" in s.get("uses", "")]
-    assert comment["env"]["CHANGE"] == f"{download['with']['path']}/{upload['with']['path']}"
+    steps = JOBS["comment.comment"]["steps"]
+    download, of_base = [step for step in steps if "download" in step.get("uses", "")]
+    paths = [f"{each['with']['path']}/{upload['with']['path']}" for each in (of_base, download)]
+    by_base = f"hashFiles('{paths[0]}') != ''"
+    assert comment["env"]["CHANGE"] == f"${{{{ {by_base} && '{paths[0]}' || '{paths[1]}' }}}}"
+    assert comment["env"]["BY_BASE"] == f"${{{{ {by_base} }}}}"
     assert download["with"]["name"] == upload["with"]["name"] == "change-${{ matrix.stack }}"
     for job in PREVIEW["jobs"].values():
         assert job["permissions"] == {"contents": "read"}
+
+
+GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=b")
+
+
+def git(folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        [*GIT, *words], cwd=folder, check=True, capture_output=True, text=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def write_stack(folder: Path) -> None:
+    (folder / "Pulumi.dev.yaml").write_text("nodes: 3\n")
+
+
+def write_symlink(folder: Path) -> None:
+    write_stack(folder)
+    (folder / "Pulumi.prod.yaml").symlink_to("/etc/passwd")
+
+
+def write_program(folder: Path) -> None:
+    write_stack(folder)
+    (folder / "Makefile").write_text("up:\n\tid\n")
+
+
+def write_hardware(folder: Path) -> None:
+    write_stack(folder)
+    (folder / "lab/hardware").mkdir(parents=True)
+    (folder / "lab/hardware/dev.yaml").write_text("machines: []\n")
+    (folder / "Pulumi.old.yaml").unlink()
+
+
+def write_conflict(folder: Path) -> None:
+    (folder / "Pulumi.dev.yaml").write_text("nodes: 1\nother: 1\n")
+    git(folder, "commit", "-qam", "Other")
+    git(folder, "checkout", "-q", "HEAD^")
+    (folder / "Pulumi.dev.yaml").write_text("nodes: 9\n")
+
+
+@pytest.mark.promise(
+    "A fork's change of settings is previewed by the base's program; the comment of another change "
+    "says that the fork's own code wrote it."
+)
+@pytest.mark.parametrize(
+    ("write", "taken"),
+    [
+        (write_stack, {"Pulumi.dev.yaml": "nodes: 3\n"}),
+        (
+            write_hardware,
+            {"Pulumi.dev.yaml": "nodes: 3\n", "lab/hardware/dev.yaml": "machines: []\n"},
+        ),
+        (write_program, None),
+        (write_symlink, None),
+        (write_conflict, None),
+        (lambda folder: (folder / "Pulumi.a b.yaml").write_text("x"), None),
+        (lambda folder: (folder / "Pulumi.dev.yaml").chmod(0o755), None),
+    ],
+)
+def test_the_base_previews_a_change_of_settings_and_takes_nothing_else(
+    write: Callable[[Path], object], taken: dict[str, str] | None, tmp_path: Path
+) -> None:
+    base, fork, output = tmp_path / "base", tmp_path / "fork", tmp_path / "output"
+    script = base / MERGED
+    script.parent.mkdir(parents=True)
+    shutil.copy(ROOT / MERGED, script)
+    (base / "Pulumi.dev.yaml").write_text("nodes: 2\n")
+    (base / "Pulumi.old.yaml").write_text("nodes: 2\n")
+    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "Base")):
+        git(base, *words)
+    git(tmp_path, "clone", "-q", "base", "fork")
+    git(base, "remote", "add", "origin", str(fork))
+    (base / "README.md").write_text("The base goes on.\n")
+    git(base, "add", ".")
+    git(base, "commit", "-qm", "More")
+    write(fork)
+    git(fork, "add", ".")
+    git(fork, "commit", "-qm", "Change")
+    commit = git(fork, "rev-parse", "HEAD")
+    if write is write_conflict:
+        (base / "Pulumi.dev.yaml").write_text("nodes: 4\n")
+        git(base, "commit", "-qam", "Conflict")
+    before = git(base, "status", "--porcelain", "--ignored")
+    environment = {"PATH": os.environ["PATH"], "GITHUB_OUTPUT": str(output), "COMMIT": commit}
+    for more in ({}, {"TAKE": "1"}):
+        subprocess.run([script], env=environment | more, check=True, timeout=60)
+        is_settings = "true" if taken else "false"
+        assert output.read_text().splitlines()[-1] == f"only={is_settings}"
+        if not more or taken is None:
+            assert git(base, "status", "--porcelain", "--ignored") == before
+    for name, text in (taken or {}).items():
+        assert (base / name).read_text() == text
+        assert not (base / name).stat().st_mode & stat.S_IXUSR
+    if write is write_hardware:
+        assert not (base / "Pulumi.old.yaml").exists()
 
 
 GITLAB = dict(yaml_file.read(ROOT / ".gitlab-ci.yml").value)
@@ -302,7 +411,7 @@ def test_a_shell_part_is_a_make_target_with_a_recipe_or_a_script_of_ours(name: s
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip()
     else:
-        assert program in (ENVIRONMENT, PROPOSE, STACKS, STATUS)
+        assert program in (ENVIRONMENT, MERGED, PROPOSE, STACKS, STATUS)
         assert os.access(ROOT / program, os.X_OK)
 
 

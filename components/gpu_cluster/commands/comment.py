@@ -185,6 +185,7 @@ def main(
     job: str = "",
     conclusion: str = "",
     expected: bool = False,
+    by_base: bool = False,
 ) -> None:
     """Print the comment, or post it to a pull request.
 
@@ -199,6 +200,7 @@ def main(
         job: Job of a GitLab pipeline that writes the document.
         conclusion: How the preview's run ended; empty: it is not known.
         expected: Whether the run had a preview of this stack.
+        by_base: Whether the program of the base branch made the document.
     """
     stack = os.environ.get("STACK", "")
     request = Request(
@@ -209,6 +211,7 @@ def main(
             commit=commit if _COMMIT.fullmatch(commit) else "",
             base=base if _BRANCH.fullmatch(base) else "",
             run=run,
+            is_by_base=by_base,
         ),
         change=Path(change or CHANGE),
         job=job or f"preview {stack or DEFAULT}",

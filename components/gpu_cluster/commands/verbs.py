@@ -310,6 +310,7 @@ VERBS = (
             "comment --change change.json",
             "comment --forge github --pull 12 --commit 5d41402a --base main --run https://ci/7",
             "comment --forge github --head ann:branch --conclusion failure --expected",
+            "comment --forge github --pull 12 --base main --by-base",
             "comment --forge gitlab --pull all --job 'preview prod'",
         ),
         (
@@ -328,6 +329,7 @@ VERBS = (
             Option("job", "job of a GitLab pipeline that writes the document", "NAME"),
             Option("conclusion", "how the preview's run ended", "WORD"),
             Option("expected", "the run had a preview of this stack"),
+            Option("by-base", "the base's program made the document, of settings only"),
         ),
         group=CI,
         has_data=False,

@@ -170,6 +170,7 @@ class Fake:
         comments: Comments of the pull request, oldest first.
         labels: Labels of the pull request.
         pulls: Open pull requests, as the forge lists them.
+        job: Name of the job that left the artifacts.
         artifacts: Change document by job number.
         script: Answers for the next requests, in order: a status, a status with headers and text,
             `hang up`, `pass` for a normal answer, or `deleted` for a normal answer after somebody
@@ -183,6 +184,7 @@ class Fake:
     comments: list[Json] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     pulls: list[Json] = field(default_factory=list)
+    job: str = "preview dev"
     artifacts: dict[int, str] = field(default_factory=dict)
     script: list[Any] = field(default_factory=list)
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -269,7 +271,7 @@ class Fake:
         if path.endswith("/pipelines"):
             return 200, self._of(names)["pipelines"]
         if path.endswith("/jobs"):
-            jobs = [{"id": job, "name": "preview dev"} for job in self.artifacts]
+            jobs = [{"id": number, "name": self.job} for number in self.artifacts]
             return 200, self._page(jobs, query)
         if path.endswith("/{artifact_path}"):
             text = self.artifacts.get(int(names["job_id"]), "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,7 +18,7 @@ import yaml
 
 from gpu_cluster.base.nesting import LOADER
 from gpu_cluster.change.document import ClusterChange, Document, Outcome, Problem
-from gpu_cluster.commands import comment
+from gpu_cluster.commands import comment, init
 from gpu_cluster.commands.forges import github, gitlab
 from gpu_cluster.commands.forges.comment_markdown import LABELS, Origin, mark
 from gpu_cluster.commands.forges.forge import ATTEMPTS, LARGEST, Forge, ForgeError, Note, publish
@@ -281,7 +283,9 @@ def environment(fake: Fake, path: Path, **more: str) -> dict[str, str]:
 def run(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     monkeypatch.delenv("STACK", raising=False)
     names = ("CHANGE", "FORGE", "PULL", "HEAD", "COMMIT", "BASE", "RUN", "JOB", "CONCLUSION")
-    options: dict[str, Any] = {"expected": variables.get("EXPECTED") == "true"}
+    options: dict[str, Any] = {
+        name.lower(): variables.get(name) == "true" for name in ("EXPECTED", "BY_BASE")
+    }
     for name, value in variables.items():
         if name in names:
             options[name.lower()] = value
@@ -300,6 +304,46 @@ def test_the_command_keeps_the_comment(
     assert "32 → 24" in fake.comments[0]["body"]
     assert "Simulated: `main`" in fake.comments[0]["body"]
     assert "own code reported this, also if it comes from a fork" in fake.comments[0]["body"]
+    more = environment(fake, path, PULL="12", COMMIT="a" * 40, BASE="main", BY_BASE="true")
+    run(monkeypatch, more)
+    assert "own code reported this" not in fake.comments[0]["body"]
+    assert "settings only, and none of its code ran" in fake.comments[0]["body"]
+
+
+@pytest.mark.promise("The workflow of a site posts the comment of a pull request.")
+def test_the_workflow_of_a_site_keeps_the_comment(fake: Fake, tmp_path: Path) -> None:
+    files = init.site_files(fake.kind, init.values_of(("prod",), ""))
+    variables = environment(fake, tmp_path / "base" / "change.json") | {
+        "BY_BASE": "--by-base", "HEAD": "ann:branch", "COMMIT": "a" * 40, "BASE": "main",
+        "CI_DEFAULT_BRANCH": "main", "EXPECTED": "", "CONCLUSION": "success", "STACK": "dev",
+        "PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "RUN": "",
+        "NO_PROXY": "127.0.0.1",
+    }  # fmt: skip
+    if fake.kind == "github":
+        steps = yaml.safe_load(files[".github/workflows/comment.yml"])["jobs"]["comment"]["steps"]
+        (step,) = (each for each in steps if each.get("name") == "Comment")
+        script = step["run"]
+        assert step["env"].keys() <= variables.keys()
+        del variables["FORGE"]
+        fake.pulls = [{"number": 4, "head": {"label": "ann:branch", "sha": "a" * 40}}]
+    else:
+        fake.job, fake.artifacts = "preview", {31: document_of(FEWER).write()}
+        pipelines = [{"id": 9, "project_id": 5, "sha": "a" * 40}]
+        fake.pulls = [{"iid": 1, "sha": "a" * 40, "pipelines": pipelines}]
+        (script,) = yaml.safe_load(files[".gitlab-ci.yml"])["comments"]["script"]
+    Path(variables["CHANGE"]).parent.mkdir()
+    Path(variables["CHANGE"]).write_text(document_of(FEWER).write())
+    program = tmp_path / "venv/bin/gpu-cluster"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -P -m gpu_cluster.commands \"$@\"\n")
+    program.chmod(0o755)
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", script],
+        cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith(": created\n")
+    assert len(fake.comments) == 1
 
 
 @pytest.mark.parametrize(

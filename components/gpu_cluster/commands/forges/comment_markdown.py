@@ -93,6 +93,11 @@ REPORTED = (
     "program, read the code, too."
 )
 """Who speaks in a comment about a simulated preview: nobody checked what the code wrote."""
+JUDGED = (
+    "The program of the base branch made this preview: the pull request changes settings only, and "
+    "none of its code ran."
+)
+"""Who speaks in a comment about a preview that the base's program made."""
 SIMULATED = (
     "pods of the simulated cluster; `gpu-cluster preview` shows the pods of the real cluster"
 )
@@ -113,11 +118,13 @@ class Origin:
         base: Commit or branch that was deployed on a simulated cluster before the preview. Empty:
             the preview is of the real stack.
         run: URL of the web page of the CI run. Empty: none.
+        is_by_base: Whether the program of `base` made the document, and no code of the commit ran.
     """
 
     commit: str = ""
     base: str = ""
     run: str = ""
+    is_by_base: bool = False
 
 
 def code(text: str, limit: int = LONGEST) -> str:
@@ -696,7 +703,7 @@ def _footer(document: Document, origin: Origin) -> str:
         sentences.append(
             f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "
             f"machines of its hardware file, then {code(origin.commit[:12])} was previewed there. "
-            f"{REPORTED}"
+            f"{JUDGED if origin.is_by_base else REPORTED}"
         )
     elif origin.commit:
         sentences.append(f"Commit {code(origin.commit[:12])}, compared with the live cluster.")

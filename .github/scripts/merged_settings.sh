@@ -1,0 +1,1 @@
+../../components/gpu_cluster/commands/site_files/github/.github/scripts/merged_settings.sh
