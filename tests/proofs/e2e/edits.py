@@ -1,12 +1,18 @@
-"""Edits of stack files whose claims are measured: sections added, changed and removed."""
+"""Edits of stack files whose claims are measured: sections added, changed and removed.
+
+`VALUES` has values of each section. Each value gives an edit that adds the section, and each pair
+of neighbors one that changes it. The test also measures the way back of each edit, so it removes
+what was added. `SPECIAL` has edits of several parts, and edits that are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
 from tests.proofs.e2e.claims import Edit, Workload
+from tests.proofs.e2e.kills import chance
 from tests.proofs.e2e.project import Json
 
 Change = Callable[[Json], None]
@@ -75,8 +81,134 @@ def merged_pools(document: Json) -> None:
     document["pools"] = [{"name": "a100", "nodes": ["gpu-[1-4]"], "gpusPerNode": 8}]
 
 
+def entry(number: int, **changes: Any) -> Change:
+    """Return an edit of one host, by its index."""
+    return lambda document: document["hosts"][number].update(changes)
+
+
 WITHOUT_2 = ["gpu-1", "gpu-[3-4]"]
-EDITS: Mapping[str, Edit] = MappingProxyType(
+WEB = (Workload(name="web", node="gpu-2"),)
+VALUES: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "devicePlugin": (
+            SHARED,
+            {"namespace": "gpu-plugin"},
+            {"config": {"flags": {"failOnInitError": False}}},
+            {"resources": {"limits": {"memory": "100Mi"}}},
+            {"extraValues": {"priorityClassName": "system-node-critical"}},
+        ),
+        "guardrails": (
+            {"mode": "audit"},
+            {"mode": "warn"},
+            {"mode": "enforce"},
+            {"mode": "warn", "maxGpusPerPod": 8},
+            {"mode": "warn", "rules": {"GPU050": "off"}},
+            {"mode": "warn", "quotas": [
+                {"namespace": "claims", "resources": {"nvidia.com/gpu": 16}}
+            ]},
+            {"mode": "warn", "quotas": [
+                {"namespace": "claims", "resources": {"nvidia.com/gpu": 24}}
+            ]},
+        ),
+        "maintenance": (["gpu-3"], ["gpu-[3-4]"], ["gpu-4"]),
+        "monitoring": (
+            {},
+            {"intervalSeconds": 60},
+            {"hotCelsius": 80},
+            {"namespace": "metrics"},
+            {"labels": {"release": "prom"}},
+        ),
+        "platform": ("device-plugin", "gpu-operator", "dra"),
+        "reboot": ({"when": "required"},),
+        "rollout": ({"maxUnavailable": 2}, {"maxUnavailable": 1}),
+        "runtime": ({"devicesByEnvironment": True}, {"cdi": False}),
+        "scheduling": (
+            {"priorityClasses": [{"name": "train", "value": 1000}]},
+            {"priorityClasses": [{"name": "train", "value": 2000}]},
+            {"priorityClasses": [{"name": "train", "value": 1000}, {"name": "idle", "value": 1}]},
+            {"tolerations": [{"key": "example.com/spot", "operator": "Exists"}]},
+            {"nodes": {"gpu-3": {"labels": {"example.com/rack": "r9"}}}},
+            {"nodes": {"gpu-3": {"taints": ["example.com/x=:NoSchedule"]}}},
+        ),
+        "stateCopies": (3, 5),
+        "system": (
+            {"sysctl": {"vm.max_map_count": "262145"}},
+            {"sysctl": {"vm.max_map_count": "262146"}},
+            {"sysctl": {"vm.max_map_count": "262146", "fs.inotify.max_user_watches": "524288"}},
+            {"swapOff": False},
+            {"modules": ["overlay"]},
+            {"limits": {"memlock": -1}},
+        ),
+        "validation": (
+            {"timeoutSeconds": 121},
+            {"timeoutSeconds": 121, "busy": "wait"},
+            {"timeoutSeconds": 121, "podAnnotations": {"example.com/team": "ml"}},
+            {"timeoutSeconds": 121, "namespace": "checks"},
+        ),
+    }
+)  # fmt: skip
+"""Values of sections, by section."""
+POOLS: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "labels": (
+            {"nvidia.com/gpu": "true", "example.com/rack": "r3"},
+            {"nvidia.com/gpu": "true", "example.com/rack": "r4"},
+            {"nvidia.com/gpu": "true"},
+        ),
+        "nodes": (["gpu-[1-3]"], ["gpu-1", "gpu-2", "gpu-4"], ["gpu-[1-2]"]),
+        "runtime": ({"devicesByEnvironment": True}, {"cdi": False}),
+        "startupTaint": (True,),
+        "system": ({"sysctl": {"vm.max_map_count": "262145"}}, {"limits": {"memlock": -1}}),
+        "taints": (
+            ["nvidia.com/gpu=present:NoSchedule", "example.com/repair=:NoSchedule"],
+            ["nvidia.com/gpu=present:NoSchedule", "example.com/repair=:NoExecute"],
+            ["example.com/repair=:PreferNoSchedule"],
+        ),
+        "unhealthyDevices": (
+            {"gpu-3": {"index": [2]}},
+            {"gpu-3": {"index": [2, 3]}},
+            {"gpu-3": {"index": [2]}, "gpu-4": {"index": [0]}},
+        ),
+    }
+)
+"""Values of settings of a pool, by setting."""
+HOSTS: Mapping[str, tuple[Any, ...]] = MappingProxyType(
+    {
+        "system": ({"sysctl": {"vm.max_map_count": "262145"}}, {"limits": {"memlock": -1}}),
+    }
+)
+"""Values of settings of a host, by setting."""
+COMBINED = 24
+"""Number of edits that change two parts at once."""
+
+
+def _of_values(
+    kind: str, values: Mapping[str, tuple[Any, ...]], make: Callable[..., Change]
+) -> Iterator[tuple[str, Edit]]:
+    """Yield edits that add each setting with each value, and that change it to the next value."""
+    for key, chosen in values.items():
+        for number, value in enumerate(chosen, 1):
+            change, loads = make(**{key: value}), BUSY if number % 2 else IDLE
+            yield (
+                f"{kind}{key} {number} added",
+                Edit(kind=kind + key, after=change, workloads=loads),
+            )
+            if number > 1:
+                before = make(**{key: chosen[number - 2]})
+                yield (
+                    f"{kind}{key} {number - 1} to {number}",
+                    Edit(kind=kind + key, before=before, after=change),
+                )
+
+
+SINGLE: Mapping[str, Edit] = MappingProxyType(
+    {
+        **dict(_of_values("", VALUES, section)),
+        **dict(_of_values("pool's ", POOLS, pool)),
+        **dict(_of_values("host's ", HOSTS, lambda **changes: entry(1, **changes))),
+    }
+)
+SPECIAL: Mapping[str, Edit] = MappingProxyType(
     {
         "nothing": Edit(kind="nothing", after=lambda _: None, workloads=BUSY),
         "hosts taken out": Edit(kind="hosts", after=no("hosts"), workloads=BUSY),
@@ -94,67 +226,30 @@ EDITS: Mapping[str, Edit] = MappingProxyType(
         "a pool taken out, its nodes in another": Edit(
             kind="pools", before=second_pool, after=merged_pools, workloads=BUSY
         ),
-        "a busy node taken out": Edit(
-            kind="pools", after=pool(nodes=["gpu-[1-3]"]), workloads=BUSY
-        ),
         "fewer GPUs per node": Edit(kind="pools", after=pool(gpusPerNode=4)),
-        "a taint that evicts": Edit(
-            kind="pools",
-            after=pool(taints=[{"key": "example.com/repair", "effect": "NoExecute"}]),
-            workloads=BUSY,
-        ),
-        "GPUs left out": Edit(
-            kind="pools", after=pool(unhealthyDevices={"gpu-3": {"index": [2]}}), workloads=BUSY
-        ),
-        "GPUs left out no more": Edit(
-            kind="pools",
-            before=pool(unhealthyDevices={"gpu-3": {"index": [2]}}),
-            after=lambda document: document["pools"][0].pop("unhealthyDevices"),
-        ),
-        "shared GPUs": Edit(kind="platform", after=section(devicePlugin=SHARED)),
-        "shared GPUs no more": Edit(
-            kind="platform", before=section(devicePlugin=SHARED), after=no("devicePlugin")
-        ),
-        "another platform": Edit(
-            kind="platform", after=section(platform="gpu-operator"), workloads=BUSY
-        ),
         "another platform, with its toolkit": Edit(
             kind="runtime",
             after=section(platform="gpu-operator", gpuOperator={"toolkit": True}),
-            workloads=(Workload(name="web", node="gpu-2"),),
-        ),
-        "the platform back": Edit(
-            kind="platform",
-            before=section(platform="gpu-operator"),
-            after=section(platform="device-plugin"),
-        ),
-        "the runtime's setting": Edit(
-            kind="runtime", after=section(runtime={"devicesByEnvironment": True}), workloads=BUSY
-        ),
-        "runtime taken out": Edit(
-            kind="runtime",
-            before=section(runtime={"devicesByEnvironment": True}),
-            after=no("runtime"),
-            workloads=BUSY,
-        ),
-        "system taken out": Edit(
-            kind="system",
-            before=section(system={"sysctl": {"vm.max_map_count": "262145"}, "swapOff": False}),
-            after=no("system"),
-            workloads=BUSY,
-        ),
-        "maintenance": Edit(kind="maintenance", after=section(maintenance=["gpu-3"])),
-        "guardrails": Edit(kind="guardrails", after=section(guardrails={"mode": "warn"})),
-        "guardrails taken out": Edit(
-            kind="guardrails", before=section(guardrails={"mode": "warn"}), after=no("guardrails")
-        ),
-        "scheduling": Edit(
-            kind="scheduling",
-            after=section(scheduling={"priorityClasses": [{"name": "train", "value": 1000}]}),
-        ),
-        "a longer validation": Edit(
-            kind="validation", after=section(validation={"timeoutSeconds": 121})
+            workloads=WEB,
         ),
     }
 )
-"""The edits, by name."""
+
+
+def _combined() -> Iterator[tuple[str, Edit]]:
+    """Yield edits of two parts of a stack file, drawn by a seed that is always the same."""
+    rng = chance("combined")
+    added = [name for name in SINGLE if name.endswith(" added") and "platform" not in name]
+    drawn: dict[str, Edit] = {}
+    while len(drawn) < COMBINED:
+        one, other = rng.sample(added, 2)
+        if SINGLE[one].kind == SINGLE[other].kind:
+            continue
+        drawn[f"{one} and {other}"] = Edit(
+            kind="two parts", after=both(SINGLE[one].after, SINGLE[other].after)
+        )
+    yield from drawn.items()
+
+
+EDITS: Mapping[str, Edit] = MappingProxyType({**SPECIAL, **SINGLE, **dict(_combined())})
+"""The edits, by name; each is measured there and, if it isn't refused, back again."""
