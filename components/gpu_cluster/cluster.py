@@ -51,7 +51,7 @@ from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.ssh.keys import shortest
 from gpu_cluster.validation.component import Validation, ValidationArgs
 from gpu_rules.faults import ConfigError, Fault, fault
-from gpu_rules.guard import judging
+from gpu_rules.guard import all_judged, judging
 from gpu_rules.version import VERSION
 
 SETTINGS = "settings"
@@ -204,7 +204,9 @@ class GpuCluster(pulumi.ComponentResource):
         if args.kubeconfig is not None:
             self._kubeconfig = pulumi.Output.secret(args.kubeconfig)
             transformations.append(with_kubeconfig(self._kubeconfig))
-        own_options = pulumi.ResourceOptions(transformations=transformations)
+        own_options = pulumi.ResourceOptions(
+            transformations=transformations, depends_on=pulumi.Output.from_input(all_judged())
+        )
         super().__init__(
             self.TYPE, self._called, None, pulumi.ResourceOptions.merge(opts, own_options)
         )
@@ -284,7 +286,9 @@ class GpuCluster(pulumi.ComponentResource):
     def _declare(self, args: GpuClusterArgs, difference: Difference) -> _Results:
         """Declare all child resources, in the order of a cluster's setup."""
         name, desired = self._called, self.desired
-        child = pulumi.ResourceOptions(parent=self)
+        # Nothing is created without its provider, and no provider in a program that breaks a rule.
+        judged = pulumi.Output.from_input(all_judged())
+        child = pulumi.ResourceOptions(parent=self, depends_on=judged)
         providers: list[pulumi.ProviderResource] = [
             pulumi_command.Provider(f"{name}-command", opts=child)
         ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import weakref
 from collections.abc import Mapping, Sequence
 from enum import Enum
+from typing import Any
 
 import pulumi
 
@@ -34,6 +37,10 @@ class RuleBroken(pulumi.RunError):
     """A resource of the Pulumi program breaks a mandatory GPU rule."""
 
 
+_broken: weakref.WeakKeyDictionary[pulumi.Resource, RuleBroken] = weakref.WeakKeyDictionary()
+"""The first refusal of each program, by the resource of its stack."""
+
+
 def enforce(context: Context) -> None:
     """Check each resource that the Pulumi program registers later against the mandatory GPU rules.
 
@@ -53,10 +60,39 @@ def judging(context: Context) -> pulumi.ResourceTransformation:
     def check(
         args: pulumi.ResourceTransformationArgs,
     ) -> pulumi.ResourceTransformationResult | None:
-        check_declared(args.type_, args.name, args.props, context)
+        try:
+            check_declared(args.type_, args.name, args.props, context)
+        except RuleBroken as error:
+            if root := pulumi.runtime.get_root_resource():
+                _broken.setdefault(root, error)
+            raise
         return None
 
     return check
+
+
+async def all_judged() -> list[pulumi.Resource]:
+    """Return no resource; raise an error if a resource of the program breaks a rule.
+
+    A resource that `depends_on` the result is not created in a program that breaks a rule, wherever
+    the program declares what breaks it. The SDK sends resources to the engine only when the program
+    has declared all of them, also after an error (pulumi 3.250.0, runtime/stack.py,
+    run_pulumi_func); without this check the engine creates those that were declared before.
+
+    Raises:
+        RuleBroken: A resource of the program breaks a mandatory rule.
+    """
+    root = pulumi.runtime.get_root_resource()
+    if root is not None and (error := _broken.get(root)):
+        asyncio.get_running_loop().set_exception_handler(_report)
+        raise RuleBroken(str(error))
+    return []
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report an error of the event loop, but for the one of each resource that is not created."""
+    if not isinstance(context.get("exception"), RuleBroken):
+        loop.default_exception_handler(context)
 
 
 def check_declared(
