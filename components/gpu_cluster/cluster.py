@@ -44,6 +44,7 @@ from gpu_cluster.nodes.component import NodeScheduling, NodeSchedulingArgs
 from gpu_cluster.operation import with_kubeconfig
 from gpu_cluster.provider import kubernetes_provider
 from gpu_cluster.release.component import GpuPlatform, PlatformArgs
+from gpu_cluster.release.judged import broken_rules
 from gpu_cluster.release.presence_component import presence
 from gpu_cluster.rollout.component import Rollout, RolloutArgs
 from gpu_cluster.rollout.mig_layouts_component import MigLayouts, MigLayoutsArgs
@@ -242,6 +243,10 @@ class GpuCluster(pulumi.ComponentResource):
                 self._called, self.desired.hosts, silent, key or "", args.join_token
             )
             change = change.with_faults(map(str, would_fail))
+            if self.desired.has_platform:
+                change = change.with_faults(
+                    broken_rules(self.desired.platform, self.desired.charts, self.desired.rules)
+                )
             show_hosts(self.desired.hosts, observed, places)
             tell(change, self.desired.stack, args.source)
         return observed.difference
@@ -287,7 +292,7 @@ class GpuCluster(pulumi.ComponentResource):
         """Declare all child resources, in the order of a cluster's setup."""
         name, desired = self._called, self.desired
         # Nothing is created without its provider, and no provider in a program that breaks a rule.
-        judged = pulumi.Output.from_input(all_judged())
+        judged: pulumi.Output[list[pulumi.Resource]] = pulumi.Output.from_input(all_judged())
         child = pulumi.ResourceOptions(parent=self, depends_on=judged)
         providers: list[pulumi.ProviderResource] = [
             pulumi_command.Provider(f"{name}-command", opts=child)

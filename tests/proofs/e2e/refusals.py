@@ -341,6 +341,10 @@ REFUSALS: dict[str, Refusal] = {
         "0.99.9",
         "inspection.judgement._check_chart",
     ),
+    "a chart whose objects break a rule": Refusal(
+        section(devicePlugin={"resources": {"limits": {GPU: "500m"}}}),
+        "GPU001 .* of release nvidia-device-plugin",
+    ),
     "a folder without charts": Refusal(
         CHANGED,
         "chart nvidia-device-plugin",
