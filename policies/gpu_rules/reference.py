@@ -294,7 +294,10 @@ only know by name: a pod that requests such a resource is listed as not judged.
 ## Two levels
 
 Some rules are pairs, because the two levels have different conditions, and an exemption from one
-must not lift the other: {_PAIRS}.
+must not lift the other: {_PAIRS}. In the public repositories that the rules were tried
+on, both levels speak of two objects: agents that may write device files and see other paths. Of the
+other rules, only [GPU029](#gpu029) and [GPU060](#gpu060) always speak of
+the same objects there: Namespaces with GPUs that have neither a quota nor a Pod Security level.
 
 ## Rules
 
