@@ -28,6 +28,7 @@ from gpu_cluster.commands.adoption.pools import (
 from gpu_cluster.kubernetes.engine import parse_engine
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.platforms.findings import numbers, value_at
+from gpu_rules.context import KUBE_SYSTEM
 from gpu_rules.faults import Fault
 from gpu_rules.kube.gpu_resources import GPU
 
@@ -387,6 +388,12 @@ def _proposal_notes(
             yield (
                 f"The number of GPUs of {names} ({pool.product or 'unknown GPUs'}) can't be read "
                 "from the cluster, because their MIG devices stand for them: write a pool by hand."
+            )
+    for workload in software.objects:
+        if workload.namespace != KUBE_SYSTEM:
+            yield (
+                f"{workload} is taken over for its image and its folder of the kubelet. Nothing "
+                "says who made it. Find that out: the stack trusts it from then on."
             )
     yield from _different_sharing(pools)
     yield from _hosts_note(pools)

@@ -59,7 +59,7 @@ async def read_cluster(client: Client) -> ObservedCluster:
         _list_served(client, "clusterpolicies", "/apis/nvidia.com", "v1"),
         _read_deliverers(client, any(node.provider == "gce" for node in nodes)),
     )
-    pairs = [*_gpu_daemon_sets(sets), *_operator_deployments(deployments)]
+    pairs = [*_gpu_daemon_sets(sets), *_operator_deployments(deployments, sets, policies or ())]
     workloads = [
         parse.workload(item, kind, software, owner_of(item, kind, deliverers))
         for item, kind, software in pairs
@@ -82,16 +82,42 @@ async def read_cluster(client: Client) -> ObservedCluster:
 
 
 def _gpu_daemon_sets(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
-    """Return DaemonSets that advertise GPUs or label nodes, each with kind and software's name."""
+    """Return DaemonSets that advertise GPUs or label nodes, each with kind and software's name.
+
+    A DaemonSet with the image of such software, but without its folders of the node, is left out.
+    """
     managers = ((item, daemon_set(item)) for item in items)
-    return [(item, "DaemonSet", manager.what) for item, manager in managers if manager]
+    return [
+        (item, "DaemonSet", manager.what)
+        for item, manager in managers
+        if manager and manager.reaches_node
+    ]
 
 
-def _operator_deployments(items: Iterable[Json]) -> list[tuple[Json, str, str]]:
-    """Return the GPU Operator's Deployments, each with its kind and the software's name."""
+def _operator_deployments(
+    items: Iterable[Json], sets: Iterable[Json], policies: Iterable[Json]
+) -> list[tuple[Json, str, str]]:
+    """Return the GPU Operator's Deployments, each with its kind and the software's name.
+
+    Any tenant may write the image's name. An operator that works has made DaemonSets for a
+    ClusterPolicy in its own namespace; then Deployments in other namespaces are left out.
+
+    Args:
+        items: The cluster's Deployments.
+        sets: The cluster's DaemonSets.
+        policies: The cluster's ClusterPolicies.
+    """
+    uids = {policy["metadata"]["uid"] for policy in policies}
+    made = {
+        item["metadata"]["namespace"]
+        for item in sets
+        for owner in item["metadata"].get("ownerReferences") or []
+        if owner.get("kind") == "ClusterPolicy" and owner.get("uid") in uids
+    }
     return [
         (item, "Deployment", GPU_OPERATOR)
         for item in items
+        if not made or item["metadata"]["namespace"] in made
         if any(
             _image_name(container["image"]) == _OPERATOR_IMAGE
             for container in item["spec"]["template"]["spec"]["containers"]
