@@ -214,7 +214,7 @@ test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
 .PHONY: test-full
 test-full: $(VENV) ## run the tests that `make test` skips because they take long; CI runs both
 	@$(MODULE) gpu_cluster_lab.toolchain
-	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder
+	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 
 .PHONY: test-e2e
 test-e2e: $(VENV) ## prove whole runs of `make up`, previews and `make down` with the real engine, also when killed
