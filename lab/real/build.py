@@ -21,6 +21,7 @@ from gpu_cluster_lab.toolchain.cache import Store, digest
 from lab.real.parts import (
     ARITHMETIC,
     CRI_O,
+    HAMI,
     KUBERNETES,
     MOCK,
     NVIDIA,
@@ -105,6 +106,39 @@ def build_node() -> dict[str, Path]:
 def build_arithmetic() -> Path:
     """Build the program that answers with Kubernetes' own functions; return its path."""
     return _build_part(ARITHMETIC)["arithmetic"]
+
+
+def build_hami(source: Path) -> Path:
+    """Build the program that answers with HAMi's own webhook and scheduler; return its path.
+
+    It is built inside HAMi's module: the tags of that module have no `/v2` in its path, so that no
+    module can require one. Nothing is written into the folder.
+
+    Args:
+        source: Folder with the source of https://github.com/Project-HAMi/HAMi.
+
+    Raises:
+        BuildError: The folder has another release than `HAMI`, or the build failed.
+    """
+    stated = source / "VERSION"
+    version = stated.read_text("utf-8").strip().removeprefix("v") if stated.is_file() else "none"
+    if version != HAMI:
+        raise BuildError(
+            f"HAMi in {source}: found version {version}; wanted: {HAMI}; cure: check that tag out"
+        )
+    program, store = ROOT / "hami" / "main.go", Store(cache_dir() / "real")
+    texts = {name: (source / name).read_bytes() for name in ("go.mod", "go.sum")}
+    entry = store.entry("hami", version, digest({"main.go": program.read_bytes(), **texts}))
+    with store.lock(print):
+        if store.read(entry) is None:
+            staged, overlay = store.stage(), store.stage() / "overlay.json"
+            placed = {str(source / "cmd" / "answers" / "main.go"): str(program)}
+            overlay.write_text(json.dumps({"Replace": placed}), encoding="utf-8")
+            output = staged / "answers"
+            arguments = ("build", "-overlay", str(overlay), "-o", str(output), "./cmd/answers")
+            _run_command(source, golang.find_go(print), *arguments, native=True)
+            store.publish(staged, Tool("answers", version, "go module", output), entry)
+    return entry / "answers"
 
 
 def build_crio() -> Path:

@@ -159,6 +159,8 @@ PARTS = (
 MOCK = RealPart("mock", NVML, (".", "./probe"), native=True)
 ARITHMETIC = RealPart("arithmetic", "0.36.3", (".",))
 """Kubernetes' own functions for quantities, requests, names, taints and node selectors."""
+HAMI = "2.10.0"
+"""Release of HAMi that the simulator plays."""
 #: Only tests of hosts build CRI-O. The tags leave out signatures by gpgme and the storage driver
 #: btrfs, which need C libraries.
 CRI_O = RealPart(

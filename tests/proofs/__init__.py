@@ -60,7 +60,12 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "docs": ("tests/ci/test_docs.py", "tests/ci/test_error_texts.py"),
         # This proof selects tests with the pytest marker `documents`. The table of the documents'
         # lines names their files.
-        "documents": ("tests/proofs/documents", *files()),
+        "documents": (
+            "tests/proofs/documents",
+            "tests/components/loading/test_contradictions.py",
+            "tests/proofs/real/test_hami.py",
+            *files(),
+        ),
         "e2e": ("tests/proofs/e2e",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         # This proof selects from these files the tests with the pytest marker `logins`.
