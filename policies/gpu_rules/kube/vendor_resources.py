@@ -85,12 +85,19 @@ VENDORS: Final = (
     ),
     Vendor(
         "Cambricon",
-        _HAMI,
+        "Cambricon/cambricon-k8s-device-plugin 779c64a5 device-plugin/README.md "
+        f"(cambricon.com/mlu); {_HAMI}",
         _READ,
         unjudged=r"cambricon\.com/.*",
     ),
     Vendor("Hygon", _HAMI, _READ, unjudged=r"hygon\.com/.*", why="a DCU, which is not seen as GPU"),
-    Vendor("Enflame", _HAMI, _READ, unjudged=r"enflame\.com/.*"),
+    Vendor(
+        "Enflame",
+        "EnflameTechnology/gcushare fd64b389 gcushare-device-plugin/pkg/consts/const.go "
+        f"(enflame.com/shared-gcu, enflame.com/drs-gcu); {_HAMI}",
+        _READ,
+        unjudged=r"enflame\.com/.*",
+    ),
     Vendor(
         "Iluvatar",
         f"Deep-Spark/ix-device-plugin v4.3.0 README.md (iluvatar.com/gpu) and v1.0.0 README.md "
@@ -134,7 +141,14 @@ VENDORS: Final = (
         classes=("tpu.google.com",),
         unjudged=r"(cloud\.)?google\.com/tpu.*",
     ),
-    Vendor("AWS Neuron", _HAMI, _READ, unjudged=r"aws\.amazon\.com/neuron.*"),
+    Vendor(
+        "AWS Neuron",
+        "AWS Neuron documentation v2.31.0 deploy/eks/setup (aws.amazon.com/neuroncore, "
+        "aws.amazon.com/neuron) and v1.12.0 containers/kubernetes-getting-started "
+        "(aws.amazon.com/neurondevice)",
+        _READ,
+        unjudged=r"aws\.amazon\.com/neuron.*",
+    ),
     Vendor("Kunlunxin", _HAMI, _READ, unjudged=r"kunlunxin\.com/.*"),
     Vendor("Vastai", _HAMI, _READ, unjudged=r"vastaitech\.com/.*"),
 )
