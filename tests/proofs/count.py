@@ -54,11 +54,13 @@ class Count:
     Attributes:
         mark: Name of the marker; also the summary line's first word.
         line: Function that returns the rest of the summary line. It gets the results by kind.
+        unneeded: Function that returns entries of lists that no test needed; each is a fault.
         seen: Results by kind.
     """
 
     mark: str
     line: Callable[[Mapping[str, Results]], str]
+    unneeded: Callable[[Mapping[str, Results]], list[str]] = field(default=lambda _: [])
     seen: dict[str, dict[str, dict[str, Outcome]]] = field(default_factory=dict)
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -78,6 +80,15 @@ class Count:
                     outcome = Outcome.PASSED if all(shown) else Outcome.FAILED
                 tests = self.seen.setdefault(kind, {}).setdefault(name, {})
                 tests[report.nodeid] = max(tests.get(report.nodeid, Outcome.PASSED), outcome)
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail the run for entries that no test needed; a test process sees a part only."""
+        if hasattr(session.config, "workerinput") or not (found := self.unneeded(self.seen)):
+            return
+        reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None:
+            reporter.write_line("\n".join(["entries that nothing needs:", *found]))
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self, config: pytest.Config) -> None:

@@ -96,14 +96,15 @@ def _parse_ipv6(text: str) -> ipaddress.IPv6Address:
         raise refuse(
             show(text),
             "an IPv6 address without a zone, which differs from machine to machine",
-            "use a routable address",
+            "write an address such as 2001:db8::11",
         )
     return address
 
 
 def _check_usable(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     if address.is_unspecified or address.is_multicast or text == "255.255.255.255":
-        raise refuse(show(text), "the address of one machine", "no machine can have this address")
+        cure = "write an address such as 192.0.2.11; no machine can have this one"
+        raise refuse(show(text), "the address of one machine", cure)
     return text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -73,7 +74,10 @@ def _explain_error(root: type[Model], error: ErrorDetails, document: object) -> 
     context = error.get("ctx", {})
     match error["type"]:
         case "refused":
-            yield fault(location, context["found"], context["wanted"], context["cure"])
+            cure = context["cure"]
+            if "[key]" in error["loc"]:
+                cure = re.sub(r'^write "', 'rename it to "', cure)
+            yield fault(location, context["found"], context["wanted"], cure)
         case "extra_forbidden" | "invalid_key":
             yield _unknown_key(root, location, error["input"], document)
         case "missing":

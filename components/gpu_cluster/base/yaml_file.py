@@ -81,7 +81,8 @@ def read(path: Path) -> Document:
             f"{error.strerror or error}".lower(), "a stack file", f"check the name {path.name}"
         ) from None
     if len(raw) > SIZE_LIMIT:
-        raise InputError(f"{len(raw)} bytes", f"at most {SIZE_LIMIT} bytes", "write ranges")
+        cure = "write ranges of nodes, such as gpu-[1-100], in place of single names"
+        raise InputError(f"{len(raw)} bytes", f"at most {SIZE_LIMIT} bytes", cure)
     try:
         return parse(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -269,4 +270,5 @@ def _syntax_fault(error: yaml.YAMLError, text: str) -> InputError:
         if words.search(problem):
             return InputError(found, wanted, cure, line)
     wanted = "YAML with plain texts, numbers, lists and mappings"
-    return InputError(problem.removeprefix("found "), wanted, "correct the line", line)
+    cure = "write `key: value`, `- ` before each item, and texts with `: ` or ` #` in quotes"
+    return InputError(problem.removeprefix("found "), wanted, cure, line)

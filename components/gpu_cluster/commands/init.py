@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from gpu_cluster.base.nearness import nearest
 from gpu_cluster.commands.contexts import asks
 from gpu_cluster.commands.output import refusals
 from gpu_cluster.commands.project import NAME
@@ -77,6 +78,10 @@ def main(
     print(f"init: {len(files)} files. Read README.md; next: gpu-cluster up --stack {_TRIAL}")
 
 
+_STACKS = "write names of letters, digits, '-', '_' and '.', such as --stacks staging,prod"
+_OWNER = "write --owners @org/gpu, for example"
+
+
 def values_of(stacks: Sequence[str], owners: str) -> dict[str, str]:
     """Return the values of the templates' placeholders.
 
@@ -85,9 +90,9 @@ def values_of(stacks: Sequence[str], owners: str) -> dict[str, str]:
     """
     for name in stacks:
         if not NAME.fullmatch(name):
-            raise FaultError(Fault("--stacks", show(name), "names of stacks", "correct it"))
+            raise FaultError(Fault("--stacks", show(name), "names of stacks", _STACKS))
     if owners and not _OWNERS.fullmatch(owners):
-        raise FaultError(Fault("--owners", show(owners), "names such as @org/gpu", "correct it"))
+        raise FaultError(Fault("--owners", show(owners), "names such as @org/gpu", _OWNER))
     every = (_TRIAL, *(name for name in stacks if name != _TRIAL))
     real = every[1:] or ("prod",)
     return {
@@ -108,7 +113,8 @@ def site_files(forge: str, values: Mapping[str, str]) -> dict[str, str]:
         FaultError: The forge is not known.
     """
     if forge not in FORGES:
-        raise FaultError(Fault("--forge", show(forge), f"one of {', '.join(FORGES)}", "correct it"))
+        cure = f"write --forge {nearest(forge, FORGES)}"
+        raise FaultError(Fault("--forge", show(forge), f"one of {', '.join(FORGES)}", cure))
     files = {}
     for folder in (_TEMPLATES / "all", _TEMPLATES / forge):
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):

@@ -231,7 +231,7 @@ def chosen(stack: Stack, pool: str, text: str) -> Part:
                 f"--hosts {show(text)}",
                 f"no host {show(strange[0])}",
                 "hosts of the stack file",
-                "correct it",
+                f"take {show(strange[0])} out of --hosts",
             )
         )
     # Remove the hosts of the pool, too: the stack file must not declare hosts without a pool.

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gpu_cluster.base.nearness import nearest
 from gpu_cluster.commands.adoption.draft import (
     Draft,
     HostKeys,
@@ -92,16 +93,21 @@ def wanted_of(options: Options) -> Wanted:
         FaultError: An option has an invalid value.
     """
     if options.platform and options.platform not in NAMES:
-        raise _bad_option("--platform", options.platform, f"one of {', '.join(NAMES)}")
+        raise _bad_option(
+            "--platform",
+            options.platform,
+            f"one of {', '.join(NAMES)}",
+            nearest(options.platform, NAMES),
+        )
     if options.gpus and not re.fullmatch(r"[0-9]|1[0-6]", options.gpus):
-        raise _bad_option("--gpus", options.gpus, "a whole number from 0 to 16")
+        raise _bad_option("--gpus", options.gpus, "a whole number from 0 to 16", "8")
     nodes = tuple(re.findall(r"(?:\[[^\]]*\]|[^,\s])+", options.nodes))
     for pattern in nodes:
         try:
             expand(pattern)
         except ValueError:
             raise _bad_option(
-                "--nodes", pattern, "names and ranges of nodes, such as gpu-[1-4]"
+                "--nodes", pattern, "names and ranges of nodes, such as gpu-[1-4]", "'gpu-[1-4]'"
             ) from None
     return Wanted(
         context=options.context,
@@ -111,8 +117,9 @@ def wanted_of(options: Options) -> Wanted:
     )
 
 
-def _bad_option(option: str, found: str, wanted: str) -> FaultError:
-    return FaultError(Fault(option, show(found), wanted, "correct it"))
+def _bad_option(option: str, found: str, wanted: str, example: str) -> FaultError:
+    cure = f"write {option} {example}, for example"
+    return FaultError(Fault(option, show(found), wanted, cure))
 
 
 def file_of(name: str) -> Path:
@@ -122,9 +129,11 @@ def file_of(name: str) -> Path:
         FaultError: The name is not valid for a stack, or the stack already has a file.
     """
     if not name:
-        raise _bad_option("--stack", name, "the name of the new stack")
+        raise _bad_option("--stack", name, "the name of the new stack", "prod")
     if NAME.fullmatch(name) is None:
-        raise _bad_option("--stack", name, "the name of a stack: letters, digits, '-', '_' and '.'")
+        raise _bad_option(
+            "--stack", name, "the name of a stack: letters, digits, '-', '_' and '.'", "prod"
+        )
     file = Stack(name).file
     if file.exists():
         raise FaultError(

@@ -77,7 +77,7 @@ def require_stack_file(name: str) -> None:
         cures = ["change to the project's folder"]
     elif not NAME.fullmatch(name):
         found = "a name that no stack can have"
-        cures = ["correct it"]
+        cures = ["write a name of letters, digits, '-', '_' and '.'"]
     else:
         found = f"no file Pulumi.{name}.yaml in {ROOT}"
         cures.append(f"`gpu-cluster new --stack {name}` writes a new one")

@@ -12,6 +12,8 @@ from typing import TypeVar
 from pydantic.alias_generators import to_camel
 
 from gpu_cluster.base.address import canonical
+from gpu_cluster.base.document_cures import REMOVE, rename_to
+from gpu_cluster.base.nearness import nearest
 from gpu_cluster.loading import (
     validate_adopted,
     validate_driver,
@@ -168,7 +170,8 @@ def _check_pool_names(sections: ValidSections) -> Iterator[Fault]:
     for location, name in named_pools:
         if name not in pools and sections.complete:
             pool_names = ", ".join(pools)
-            yield fault(location, f"pool {show(name)}", f"one of {pool_names}", "correct the name")
+            cure = rename_to(nearest(name, pools)) if pools else REMOVE
+            yield fault(location, f"pool {show(name)}", f"one of {pool_names}", cure)
 
 
 def _check_maintenance(sections: ValidSections) -> Iterator[Fault]:
@@ -204,7 +207,7 @@ def _check_user_tests(sections: ValidSections) -> Iterator[Fault]:
                 ("validation", "tests", name, "gpus"),
                 f"{test.gpus}, and no pool has so many GPUs on a node",
                 f"at most {most}: a test runs on one node",
-                "write fewer",
+                f"write {most}" if most else REMOVE,
             )
 
 

@@ -60,7 +60,11 @@ def _validate_ip(text: str) -> str:
     try:
         ip_address(text)
     except ValueError:
-        raise refuse(show(text), "an IPv4 or IPv6 address", "write no name here") from None
+        raise refuse(
+            show(text),
+            "an IPv4 or IPv6 address",
+            "write an address such as 10.96.0.200, or remove it",
+        ) from None
     return text
 
 

@@ -80,7 +80,9 @@ def _parse_day(value: object) -> date:
     try:
         return date.fromisoformat(value if isinstance(value, str) else "")
     except ValueError:
-        raise refuse(show(value), "a day such as 2027-12-31", "write year-month-day") from None
+        raise refuse(
+            show(value), "a day in the form YYYY-MM-DD", "write a day such as 2027-12-31"
+        ) from None
 
 
 Day = Annotated[date, BeforeValidator(_parse_day)]

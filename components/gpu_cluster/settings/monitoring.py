@@ -61,12 +61,14 @@ class Counter(Model):
 def _validate_variables(variables: dict[str, str]) -> dict[str, str]:
     for name in variables:
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,200}", name):
-            raise refuse(show(name), "a name of an environment variable", "correct the name")
+            near = re.sub(r"\W", "_", f"_{name}" if name[:1].isdigit() else name, flags=re.ASCII)
+            cure = f'rename it to "{near[:200] or "DCGM_EXPORTER_INTERVAL"}"'
+            raise refuse(show(name), "a name of an environment variable", cure)
         if name in OWN_VARIABLES:
             raise refuse(
                 name,
                 "a variable that this program does not set: Service and dashboard rely on its own",
-                "remove the variable",
+                f"remove {name}",
             )
     return variables
 

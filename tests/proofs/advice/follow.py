@@ -49,8 +49,8 @@ def follow(document: Any, fault: Fault, before: tuple[Fault, ...]) -> str:
     reasons = []
     for number, edited in enumerate(edits(document, fault), start=1):
         after = faults_of(edited)
-        left = [one for one in after if _same(one, fault)]
-        new = [one for one in after if not any(_same(one, old) for old in before)]
+        left = [one for one in after if is_same(one, fault)]
+        new = [one for one in after if not any(is_same(one, old) for old in before)]
         if not left and new and fault.cure.startswith(ONE_LEVEL_UP):
             new = _follow_all(edited, after)
         if not left and not new:
@@ -59,7 +59,7 @@ def follow(document: Any, fault: Fault, before: tuple[Fault, ...]) -> str:
     return "\n".join(reasons) or "no form of a cure"
 
 
-def _same(one: Fault, other: Fault) -> bool:
+def is_same(one: Fault, other: Fault) -> bool:
     return (one.found, one.wanted) == (other.found, other.wanted) and (
         one.location == other.location or one.place == other.place
     )

@@ -156,15 +156,16 @@ def _check_imex(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
         )
 
 
+_SHARES = "write disabled, or remove it"
+
+
 def _check_shares(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
     shares = str(extra.get("consumableShares") or "")
     if not shares or shares == "disabled":
         return
     at = (*at, "consumableShares")
     if shares not in ("memory", "unlimited") and not _NUMBER.fullmatch(shares):
-        yield fault(
-            at, show(shares), "disabled, memory, unlimited or a number above 0", "correct it"
-        )
+        yield fault(at, show(shares), "disabled, memory, unlimited or a number above 0", _SHARES)
     elif not enabled(extra, SHARES):
         yield fault(
             at,

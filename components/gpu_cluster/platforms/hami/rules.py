@@ -42,7 +42,8 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 level.place("driver", "source"),
                 "daemonset with platform hami",
                 "a driver of the host: HAMi's plugin finds no driver in another folder",
-                'write "source: preinstalled", or "source: package" with a version',
+                'write "source: preinstalled", or "source: package" and "version: 595.91.07"; '
+                "remove driverInstaller, too",
             )
         if driver is not None and driver.version:
             for each in _old("", driver.version):

@@ -51,12 +51,16 @@ class CudaSettings(Model):
             raise refuse(
                 f"source {self.source} with version {self.version}",
                 "a version with source package or runfile only",
-                "give both, or neither",
+                'add "version: 12.8", or write "source: none"'
+                if self.version is None
+                else 'remove version, or write "source: package"',
             )
         if (self.source is CudaSource.RUNFILE) != (self.runfile is not None):
             raise refuse(
                 f"source {self.source} with{'out' if self.runfile is None else ''} runfile",
                 "runfile with source runfile only",
-                "add runfile, or correct source",
+                'add runfile: {locations: [...], sha256: ...}, or write "source: package"'
+                if self.runfile is None
+                else 'remove runfile, or write "source: runfile"',
             )
         return self

@@ -221,7 +221,8 @@ class DriverSettings(Model):
                 else "remove runfile, or write source: runfile",
             )
         if self.runfile is not None and self.version is None:
-            raise refuse("a runfile without version", "the version in the runfile", "add version")
+            cure = 'add "version: 595.91.07"; the name of the runfile has its version'
+            raise refuse("a runfile without version", "the version in the runfile", cure)
         return self
 
     @property

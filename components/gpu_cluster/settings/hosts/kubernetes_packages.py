@@ -84,9 +84,8 @@ class KubernetesPackagesSettings(Model):
             )
         # kubeadm supports the API kubeadm.k8s.io/v1beta4 since 1.31 (kubeadm reference).
         if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):
-            raise refuse(
-                f"init with version {self.version}", "1.31 or later", "declare another version"
-            )
+            cure = 'write "version: 1.36.3", for example'
+            raise refuse(f"init with version {self.version}", "1.31 or later", cure)
         return self
 
     @model_validator(mode="after")

@@ -29,7 +29,8 @@ def _validate_repository_url(text: str) -> str:
 
 def _validate_armored_key(text: str) -> str:
     if not text.lstrip().startswith(_ARMOR):
-        raise refuse(show(text[:40]), f"a text that begins with {_ARMOR}", "gpg --export --armor")
+        cure = "write what `gpg --export --armor` prints"
+        raise refuse(show(text[:40]), f"a text that begins with {_ARMOR}", cure)
     return text.strip()
 
 
@@ -112,7 +113,8 @@ class Repository(Model):
             raise refuse(
                 "no signing key, or more than one",
                 "key, or keyUrl and keySha256, or keys",
-                "give the key that signs the repository",
+                "add key: the text of the key that signs the repository, or keyUrl and keySha256 "
+                "alone",
             )
         return self
 

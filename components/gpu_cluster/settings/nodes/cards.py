@@ -27,7 +27,7 @@ def _validate_card_count(value: Any) -> float:
         if exact and (hundredths % CORES_PER_CARD == 0 or share):
             return hundredths / CORES_PER_CARD
     near = (
-        f"write {round(number)} or {min(max(round(number, 2), 0.01), 1.0):g}"
+        f"write {max(round(number), 1)} or {min(max(round(number, 2), 0.01), 1.0):g}"
         if number is not None
         else "write cards such as 0.3 or 2"
     )

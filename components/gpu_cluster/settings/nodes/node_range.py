@@ -136,7 +136,7 @@ def _validate_distinct_nodes(patterns: tuple[str, ...]) -> tuple[str, ...]:
         raise refuse(
             f"{len(names)} nodes",
             f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
-            "take fewer",
+            "split the cluster into several",
         )
     return patterns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from enum import StrEnum
@@ -14,6 +15,9 @@ from gpu_cluster.base.names import LabelValue, own_key
 from gpu_rules.faults import refuse, show
 from gpu_rules.kube.gpu_resources import GPU
 from gpu_rules.kube.taints import NodeTaint, TaintEffect
+
+_TAINT = "a taint: key=value:Effect or key:Effect"
+_WITHOUT_EFFECT = r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?(=[\w.-]{0,63})?"
 
 
 def _taint_key(text: str) -> str:
@@ -43,20 +47,14 @@ class Taint(Model):
     @classmethod
     def _from_text(cls, data: Any) -> Any:
         if isinstance(data, str):
-            if ":" not in data:
-                raise refuse(
-                    show(data),
-                    "a taint: key=value:Effect or key:Effect",
-                    f"write {show(data + ':NoSchedule')}",
-                )
-            return asdict(NodeTaint.parse(data))
-        if not isinstance(data, Mapping | Taint):
-            raise refuse(
-                show(data),
-                "a taint: key=value:Effect or key:Effect",
-                "write a taint such as nvidia.com/gpu=present:NoSchedule",
-            )
-        return data
+            if ":" in data:
+                return asdict(NodeTaint.parse(data))
+            if re.fullmatch(_WITHOUT_EFFECT, data):
+                raise refuse(show(data), _TAINT, f"write {show(data + ':NoSchedule')}")
+        elif isinstance(data, Mapping | Taint):
+            return data
+        example = "write a taint such as nvidia.com/gpu=present:NoSchedule"
+        raise refuse(show(data), _TAINT, example)
 
     @property
     def node_taint(self) -> NodeTaint:
