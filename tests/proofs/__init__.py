@@ -29,6 +29,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/e2e/test_cut_state.py",
             "tests/proofs/e2e/test_knowing.py",
             "tests/proofs/e2e/test_day_two.py",
+            "tests/proofs/e2e/test_readings.py",
+            "tests/proofs/simulator/test_field_edits.py",
             "tests/components/change",
             "tests/commands/forges",
             "tests/commands/test_annotations.py",

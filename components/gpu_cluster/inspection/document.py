@@ -346,6 +346,21 @@ class ChangeCollector:
             reason = f"the pods of {self.platform.chart} restart, node by node"
             names = list(dict.fromkeys(restarted))
             yield from gap(reason, names, [(names, 1)], evicts=False)
+        elif repaired := self._repaired_server():
+            reason = f"{repaired} gets back what was edited by hand; its pods restart, node by node"
+            names = [name for name, count in by_node.items() if count]
+            yield from gap(reason, names, [(names, 1)], evicts=False)
+
+    def _repaired_server(self) -> str:
+        """Return the DaemonSet that advertises GPUs, if the run repairs an edit of its pods."""
+        installation = self.platform.installation
+        name = f"DaemonSet {installation.namespace}/{installation.servers.daemon_set}"
+        edited = [
+            finding
+            for finding in self._difference.platform.edited
+            if finding.name == name and finding.key.startswith("spec.template.")
+        ]
+        return name if edited else ""
 
     @cached_property
     def _gpus_by_node(self) -> dict[str, int]:

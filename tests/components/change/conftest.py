@@ -22,6 +22,8 @@ _ANSWER = re.compile(
 )
 
 _CLAIM = re.compile(r"test_an_edit_does_what_its_preview_claims\[(?P<edit>.+)\]$")
+_HAND = re.compile(r"test_an_edit_by_hand_is_one_edit_of_its_field_and_can_be_repaired\[")
+_RECONCILED = re.compile(r"test_no_reconciliation_of_a_\w+_is_an_edit$")
 _PAGE = re.compile(r"test_axe_finds_no_violation\[(?P<nodes>\d+)-(light|dark)\]$")
 _REFUSED = re.compile(r"test_a_refused_run_changes_nothing\[(?P<name>.+)\]$")
 _PROCEDURE = re.compile(r"test_the_preview_of_a_procedure_is_what_its_edit_gives\[(?P<name>.+)\]$")
@@ -50,6 +52,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             *_ratios(),
             *_procedures(passed),
             *_claims(reporter.stats),
+            *_hand_edits(reporter.stats),
             *_refusals(passed),
         ]
         reporter.write_line(f"change: {', '.join(parts)}")
@@ -67,6 +70,21 @@ def _claims(stats: Mapping[str, Sequence[pytest.TestReport]]) -> Iterator[str]:
                 as_claimed += number if outcome == "passed" else number - 1
     if begun:
         yield f"{as_claimed} of {begun} edits as claimed"
+
+
+def _hand_edits(stats: Mapping[str, Sequence[pytest.TestReport]]) -> Iterator[str]:
+    """Yield how many edits by hand were drift, and how often a reconciliation was taken for one."""
+
+    def count(pattern: re.Pattern[str], *outcomes: str) -> int:
+        return sum(
+            bool(pattern.search(report.nodeid))
+            for outcome in outcomes
+            for report in stats.get(outcome, ())
+        )
+
+    if total := count(_HAND, "passed", "failed", "error"):
+        false = count(_RECONCILED, "failed", "error")
+        yield f"{count(_HAND, 'passed')} of {total} hand edits drift, {false} false drift"
 
 
 def _pages(passed: Collection[str]) -> Iterator[str]:

@@ -48,15 +48,34 @@ from gpu_cluster.commands.change_document import EngineSteps, assembled
 from gpu_cluster.commands.engine import move_of
 from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.forges.comment_markdown import rendered
+from gpu_cluster.findings import Aspect, Finding, Kind, Subject
 from gpu_cluster.hosts.script import FOLDER
 from gpu_cluster.hosts.steps import every
 from gpu_cluster.loading.loader import load
+from gpu_cluster.release.difference import PlatformDifference
 from tests.components.change.edits import EDITS
 from tests.components.change.world import DRIVER, HOST_KEY, World, base, changed, desired_of, pod
 
 SLICED = {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}
 SCHEMA = ROOT / "docs" / "change.schema.json"
 Json = dict[str, Any]
+
+
+def test_the_repair_of_an_edit_by_hand_that_restarts_pods_is_an_outage() -> None:
+    world, desired = World.of(base()), desired_of(base())
+    found = world.inspected(desired)
+    name = "DaemonSet nvidia-device-plugin/nvidia-device-plugin"
+
+    def gaps(field: str) -> list[Gap]:
+        edit = Finding(Kind.DRIFT, Subject.OBJECT, name, Aspect.FIELD, field, "true", "false")
+        platform = PlatformDifference(edited=(edit,))
+        difference = replace(found.difference, platform=platform)
+        return list(changed(desired, replace(found, difference=difference)).gaps)
+
+    (gap,) = gaps("spec.template.spec.containers[main].env[FAIL_ON_INIT_ERROR].value")
+    assert gap.why == f"{name} gets back what was edited by hand; its pods restart, node by node"
+    assert (gap.gpus, gap.at_most, gap.evicts) == (32, 8, False)
+    assert gaps("metadata.labels.team") == []
 
 
 def edited(**sections: Any) -> Json:

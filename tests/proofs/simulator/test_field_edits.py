@@ -108,6 +108,8 @@ def main(item: Json) -> Json:
     return found
 
 
+RECONCILIATIONS = 200
+"""Number of times that a controller reconciles an object."""
 POD = "spec.template.spec"
 MAIN = f"{POD}.containers[main]"
 ENV = {"name": "EXTRA", "value": "1"}
@@ -346,3 +348,48 @@ def test_a_run_names_each_edit_as_drift_and_repairs_it(
     # Nothing is taken from a record whose digest the stack's state does not have.
     assert asyncio.run(presence.restore(recorded)).restored == ()
     assert cluster.request("GET", paths["ConfigMap"])["data"]["more"] == "x"
+
+
+@pytest.mark.slow
+def test_no_reconciliation_of_a_deployment_is_an_edit(
+    cluster: Running, made: Callable[[str], tuple[str, Json]]
+) -> None:
+    path, rendered = made("Deployment")
+    for number in range(RECONCILIATIONS):
+        wanted = number % 3
+        scale = {"spec": {"replicas": wanted}}
+        cluster.request("PATCH", f"{path}/scale", scale, fieldManager="autoscaler")
+        live = until(
+            lambda: cluster.request("GET", path),
+            lambda item, wanted=wanted: (
+                item["status"].get("replicas", 0) == wanted
+                and item["status"].get("observedGeneration") == item["metadata"]["generation"]
+            ),
+        )
+        assert field_edits(rendered, live) == (), number
+
+
+@pytest.mark.slow
+def test_no_reconciliation_of_a_daemon_set_is_an_edit(
+    cluster: Running, made: Callable[[str], tuple[str, Json]]
+) -> None:
+    path, rendered = made("DaemonSet")
+    before = observed(cluster, path, "DaemonSet")["status"]["desiredNumberScheduled"]
+    node = cluster.items("/api/v1/nodes")[0]
+    (key,) = SPEC["nodeSelector"]
+    has = key in node["metadata"]["labels"]
+    url = f"/api/v1/nodes/{node['metadata']['name']}"
+    try:
+        for number in range(RECONCILIATIONS):
+            is_chosen = number % 2 == 0
+            value = "true" if is_chosen else None
+            cluster.request("PATCH", url, {"metadata": {"labels": {key: value}}})
+            wanted = before - has + is_chosen
+            live = until(
+                lambda: cluster.request("GET", path),
+                lambda item, wanted=wanted: item["status"]["desiredNumberScheduled"] == wanted,
+            )
+            assert field_edits(rendered, live) == (), number
+    finally:
+        labels = {key: "true" if has else None}
+        cluster.request("PATCH", url, {"metadata": {"labels": labels}})
