@@ -118,7 +118,11 @@ def _compare_members(
     records: Sequence[tuple[str, Applied]],
     by_rule: Collection[str],
 ) -> Iterator[NodeGpus]:
-    """Yield the nodes that are or were in a pool, except those of pools in `by_rule`."""
+    """Yield the nodes that are or were in a pool, except those of pools in `by_rule`.
+
+    Nodes of a pool whose members are not known are left out: nobody knows whether they stay.
+    """
+    unseen = {pool.pool for pool in pools} - members.keys()
     before = {name: record for name, record in records}
     after = {
         node_name(node): pool
@@ -129,7 +133,7 @@ def _compare_members(
     for node in nodes:
         name = node_name(node)
         record, pool = before.get(name), after.get(name)
-        if record is None and pool is None:
+        if pool is None and (record is None or record.pool in unseen):
             continue
         yield NodeGpus(
             node=name,

@@ -61,6 +61,17 @@ SCHEMA = ROOT / "docs" / "change.schema.json"
 Json = dict[str, Any]
 
 
+def test_a_node_that_is_not_there_lets_no_other_node_of_its_pool_leave() -> None:
+    more = base()
+    more["pools"][0]["nodes"] = ["gpu-[1-5]"]
+    world = World.of(base())
+    world.pods.append(pod("train", "gpu-1", 8))
+    change = world.change(more)
+    assert any("gpu-5: found no such node" in problem.text for problem in change.faults)
+    assert not [node.node for node in change.nodes if node.was != node.pool]
+    assert (change.pods, change.limits) == ((), ())
+
+
 def test_the_repair_of_an_edit_by_hand_that_restarts_pods_is_an_outage() -> None:
     world, desired = World.of(base()), desired_of(base())
     found = world.inspected(desired)

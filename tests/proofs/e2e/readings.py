@@ -32,9 +32,8 @@ STACK = "prod"
 
 
 def cuda_test(document: Json) -> None:
-    document["validation"]["tests"] = [
-        {"name": "bandwidth", "image": f"registry.example.com/test@sha256:{64 * 'a'}"}
-    ]
+    test = {"image": f"registry.example.com/test@sha256:{64 * 'a'}"}
+    document["validation"]["tests"] = {"bandwidth": test}
 
 
 def two_pools(document: Json) -> None:
@@ -46,6 +45,8 @@ def two_pools(document: Json) -> None:
 
 _POD = re.compile(r"-[0-9a-f]{8,10}-[a-z0-9]{5}\b")
 """End of the name of a Deployment's pod, which differs between runs."""
+_PORT = re.compile(r"\bport: \d+")
+"""Port of a simulated host, which differs between runs."""
 DRIVER = {"source": "package", "version": "595.91.07"}
 WARN, ENFORCE = {"mode": "warn"}, {"mode": "enforce"}
 QUOTA = {"namespace": "claims", "resources": {"nvidia.com/gpu": 16}}
@@ -90,8 +91,9 @@ def digest_of(comment: str) -> str:
 
 
 def settled_text(comment: str, stack: str) -> str:
-    """Return a comment with the same names of stack and pods in each run."""
-    return _POD.sub("-5d9f7c6b8-abcde", comment.replace(stack, STACK))
+    """Return a comment with the same names of stack and pods, and the same ports, in each run."""
+    without_pods = _POD.sub("-5d9f7c6b8-abcde", comment.replace(stack, STACK))
+    return _PORT.sub("port: 22", without_pods)
 
 
 def recorded() -> Mapping[str, Any]:
