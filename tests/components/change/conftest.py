@@ -10,6 +10,7 @@ import pytest
 
 from lab.benchmarks.measure import RESULTS
 from tests.components.change.edits import EDITS
+from tests.proofs.e2e import readings
 from tests.proofs.e2e.refusals import REFUSALS
 
 ANSWERS = 24
@@ -22,6 +23,7 @@ _ANSWER = re.compile(
 )
 
 _CLAIM = re.compile(r"test_an_edit_does_what_its_preview_claims\[(?P<edit>.+)\]$")
+_COMMENT = re.compile(r"test_the_comment_names_the_edit_and_what_stops_it\[(?P<edit>.+)\]$")
 _HAND = re.compile(r"test_an_edit_by_hand_is_one_edit_of_its_field_and_can_be_repaired\[")
 _RECONCILED = re.compile(r"test_no_reconciliation_of_a_\w+_is_an_edit$")
 _PAGE = re.compile(r"test_axe_finds_no_violation\[(?P<nodes>\d+)-(light|dark)\]$")
@@ -53,6 +55,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
             *_procedures(passed),
             *_claims(reporter.stats),
             *_hand_edits(reporter.stats),
+            *_understood(reporter.stats.get("passed", ())),
             *_refusals(passed),
         ]
         reporter.write_line(f"change: {', '.join(parts)}")
@@ -85,6 +88,20 @@ def _hand_edits(stats: Mapping[str, Sequence[pytest.TestReport]]) -> Iterator[st
     if total := count(_HAND, "passed", "failed", "error"):
         false = count(_RECONCILED, "failed", "error")
         yield f"{count(_HAND, 'passed')} of {total} hand edits drift, {false} false drift"
+
+
+def _understood(passed: Sequence[pytest.TestReport]) -> Iterator[str]:
+    """Yield how many edits readers understood from the comment that was rendered now."""
+    digests = {
+        match["edit"]: str(value)
+        for report in passed
+        if (match := _COMMENT.search(report.nodeid))
+        for key, value in report.user_properties
+        if key == readings.DIGEST
+    }
+    if digests:
+        number = len(readings.understood(digests, readings.recorded()))
+        yield f"{number} of {len(readings.EDITS)} edits understood"
 
 
 def _pages(passed: Collection[str]) -> Iterator[str]:

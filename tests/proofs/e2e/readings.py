@@ -22,11 +22,14 @@ ANSWERS = Path(__file__).with_name("readings.yaml")
 READERS = 3
 """Number of readers of each comment; all must be right."""
 QUESTIONS = (
-    "What was edited?",
-    "What happens to whom?",
+    "What was edited in the stack file?",
+    "How many GPUs are declared before and after, and which are unavailable meanwhile or later?",
+    "Which pods are affected, and what happens to each?",
     "Will the run succeed?",
-    "Would you approve?",
+    "Would you approve, and what decides it?",
 )
+DIGEST = "digest of the comment"
+"""Property of a test that has rendered a comment."""
 STACK = "prod"
 """Name of the stack in the comments that are read, which does not vary between runs."""
 

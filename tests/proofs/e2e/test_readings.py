@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -58,7 +58,10 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 @pytest.mark.full
 @pytest.mark.parametrize("name", readings.EDITS)
 def test_the_comment_names_the_edit_and_what_stops_it(
-    project: Project, tmp_path: Path, name: str
+    project: Project,
+    tmp_path: Path,
+    name: str,
+    record_property: Callable[[str, object], None],
 ) -> None:
     first = project.read()
     try:
@@ -81,7 +84,7 @@ def test_the_comment_names_the_edit_and_what_stops_it(
         assert edit.path in comment
     if name == "guardrails that refuse":
         assert ("Pod", "around") in {(each.kind, each.name) for each in document.refused}
-    print(f"{name}: {readings.digest_of(comment)}")
+    record_property(readings.DIGEST, readings.digest_of(comment))
 
 
 def test_an_answer_counts_only_for_the_comment_that_was_read() -> None:
