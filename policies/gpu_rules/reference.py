@@ -107,6 +107,9 @@ def described(rule: Rule) -> str:
     settings_note = (
         f" with the settings `{json.dumps(dict(example.settings))}`" if example.settings else ""
     )
+    if Need.POOLS in rule.needs and "pools" not in example.settings:
+        settings_note += " in a cluster with the pool a100: 8 GPUs per node, and the taint "
+        settings_note += "nvidia.com/gpu=present:NoSchedule"
     return f"""### {rule.id}: {rule.title}
 
 Severity: {_severity_text(rule)}. Checked with {checked_with(rule)}.{patches}{system}

@@ -76,5 +76,9 @@ def _environment(home: str) -> dict[str, str]:
         "PATH": home,
         "KUBECONFIG": os.devnull,
         "HELM_NO_PLUGINS": "1",
+        # One program runs on each core. These settings of Go save a quarter of the processor time
+        # of kubectl kustomize (measured on 60 kustomizations of mirceanton/home-ops).
+        "GOMAXPROCS": "1",
+        "GOGC": "400",
         **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NOWHERE),
     }

@@ -191,6 +191,8 @@ PLACE = ["spec.containers[0].volumeMounts"]
 MEMORIES: list[tuple[str, Any, list[str]]] = [
     ("one GPU", pod(gpus(1)), []),
     ("two GPUs", pod(gpus(2)), PLACE),
+    ("an amount that GPU001 refuses", pod(gpus("1500m")), []),
+    ("an amount that the API server rounds up", pod(gpus("1999.9999m")), PLACE),
     ("one each", pod(gpus(1), gpus(1)), []),
     ("mounted", pod(gpus(2, **MOUNTED), volumes=[SHM]), []),
     ("mounted with a slash", pod(gpus(2, volumeMounts=[{**MOUNT, "mountPath": "/dev/shm/"}]), volumes=[SHM]), []),

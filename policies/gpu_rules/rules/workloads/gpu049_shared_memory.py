@@ -66,6 +66,7 @@ def _check_shared_memory(
         if is_device(name, context)
         and (resource := container.effective(name))
         and resource.quantity
+        and resource.quantity.whole
     ]
     amounts += _of_claims(container, claimed)
     if sum(amounts) > 1 and used:
