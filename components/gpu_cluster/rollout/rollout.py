@@ -20,7 +20,7 @@ from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.hosts.reboot import reboot
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.kubernetes.gather import gather
-from gpu_cluster.nodes import drain
+from gpu_cluster.nodes import control_planes, drain
 from gpu_cluster.program import main
 from gpu_cluster.rollout import operands
 from gpu_cluster.rollout.inspect import left_alone, views
@@ -140,8 +140,15 @@ class RolloutRun:
         if host.has_gpus:
             await operands.off(self.client, name, self.request.operands, self.limit)
 
+    async def require_members(self, host: RolledHost) -> None:
+        """Check that no other control plane is down, before one of several is changed."""
+        if host.target.role.is_control_plane:
+            await control_planes.require_members(self.client, host.target.node)
+
     async def api_back(self, host: RolledHost) -> None:
         """Wait until the API server on a changed control plane host is ready again.
+
+        With several control planes, wait for all of them.
 
         Raises:
             ClusterError: The API server is not ready in time.
@@ -152,6 +159,8 @@ class RolloutRun:
             found = f"an API server that isn't ready {self.limit:.0f} s after its host's change"
             cure = "check the kubelet's log there, then run `up`: it continues where it stopped"
             raise fault(host, found, "/readyz: ok", cure)
+        if host.target.role.is_control_plane:
+            await control_planes.wait_members(self.client, host.target.node, self.limit)
 
     async def change(self, host: RolledHost) -> None:
         """Run the scripts that change the host, and reboot the host in between if needed."""
@@ -228,6 +237,7 @@ class RolloutRun:
 
     async def roll(self, host: RolledHost) -> None:
         """Run all steps of one host: upgrade, cordon, drain, change, validate, uncordon."""
+        await self.require_members(host)
         if host.upgrades:
             # The upgrade is not retried: kubeadm has rolled back a failed upgrade, and a person
             # should see why.

@@ -31,6 +31,10 @@ class Steps(RolloutRun):
     async def script(self, target: RolledHost, phase: Phase, action: str) -> None:
         await self.step(target, f"{phase.name} {action}")
 
+    async def require_members(self, target: RolledHost) -> None:
+        if target.target.role.is_control_plane:
+            await self.step(target, "members up")
+
     async def api_back(self, target: RolledHost) -> None:
         await self.step(target, "API server ready")
 
@@ -75,6 +79,7 @@ def roll(steps: Steps) -> None:
 def test_the_control_plane_is_upgraded_before_its_node_is_drained() -> None:
     roll(steps := Steps())
     assert steps.told == [
+        "cp-1 members up",
         "cp-1 prepare upgrade",
         "cp-1 API server ready",
         *(f"cp-1 {step}" for step in ("drain", "change", "release")),
@@ -91,6 +96,9 @@ class Server:
     async def is_ready(self) -> bool:
         self.starts -= 1
         return self.starts < 0
+
+    async def list(self, _: str, **__: str) -> list[object]:
+        return []
 
 
 def test_an_api_server_of_a_changed_host_is_waited_for() -> None:
@@ -110,6 +118,6 @@ def test_an_upgrade_that_fails_leaves_its_node_in_use_and_the_workers_as_before(
     steps = Steps(fails="prepare upgrade")
     with pytest.raises(ClusterError) as refused:
         roll(steps)
-    assert steps.told == ["cp-1 prepare upgrade"]
+    assert steps.told == ["cp-1 members up", "cp-1 prepare upgrade"]
     assert "kubeadm upgrade apply failed" in str(refused.value)
     assert "gpu-1: found not started, because an earlier node failed" in str(refused.value)

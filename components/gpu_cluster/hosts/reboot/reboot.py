@@ -20,7 +20,7 @@ from gpu_cluster.desired.rollout import DesiredRollout, RebootRequest
 from gpu_cluster.hosts.kubeadm.kubeconfig import is_there
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
-from gpu_cluster.nodes import drain
+from gpu_cluster.nodes import control_planes, drain
 from gpu_cluster.program import main
 from gpu_cluster.settings.hosts.host import Role
 from gpu_cluster.ssh.answers import BOOT_ID, NOTHING, SHORT, Channel, Unreadable, exactly
@@ -227,6 +227,9 @@ async def one(
 ) -> Json:
     """Drain, reboot and uncordon one host."""
     node = await node_of(client, host, key)
+    is_member = client is not None and node is not None and host.role.is_control_plane
+    if client is not None and is_member:
+        await control_planes.require_members(client, host.node)
     if client is not None and node is not None:
         await drain.cordon(client, node, before)
         try:
@@ -238,6 +241,8 @@ async def one(
         node = await drain.node_of(client, host.node)
     after = await restart(host, key, before, limits.boot)
     await give_back(client, node, limits.boot)
+    if client is not None and is_member:
+        await control_planes.wait_members(client, host.node, limits.boot)
     return {"before": before, "after": after}
 
 
