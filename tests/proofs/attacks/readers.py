@@ -392,13 +392,28 @@ def _pod(number: int) -> dict[str, Any]:
     }
 
 
-def _documents(text: str) -> None:
-    for part in split(text):
-        judge(Source("a.yaml", part, given=True), Context())
+def judged(text: str) -> int:
+    """Judge the documents of a text by the rules; return the number of violations."""
+    sources = (Source("a.yaml", part, given=True) for part in split(text))
+    results = (result for source in sources for result in judge(source, Context()))
+    return sum(len(result.found) for result in results)
 
 
-def _list(number: int) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": _rows(number, _pod)}, indent=1)
+def pods(number: int, note: str = "") -> list[dict[str, Any]]:
+    """Return pods that break a rule.
+
+    Args:
+        note: Annotation of each pod.
+    """
+    found = _rows(number, _pod)
+    for pod in found:
+        pod["metadata"]["annotations"] = {"note": note}
+    return found
+
+
+def list_of(items: list[dict[str, Any]]) -> str:
+    """Return objects as one List."""
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1)
 
 
 def _written(shape: Shape, number: int) -> str:
@@ -407,7 +422,7 @@ def _written(shape: Shape, number: int) -> str:
 
 MANIFESTS: Mapping[str, Shape] = {
     **texts(),
-    "a list": _list,
+    "a list": lambda n: list_of(pods(n)),
     "pods in a row": lambda n: "\n".join(json.dumps(_pod(i)) for i in range(n)),
     "pods as documents": lambda n: "\n---\n".join(json.dumps(_pod(i)) for i in range(n)),
     "documents that end": lambda n: "\n...\n".join(json.dumps(_pod(i)) for i in range(n)),
@@ -534,7 +549,7 @@ PAGE = {"metadata": {"continue": ""}, "items": [_pod(0)]}
 READERS: Mapping[str, Reader] = {
     **dict(_targets()),
     "stack": Reader(_stack, STACKS, (ConfigError,)),
-    "manifests": Reader(_documents, MANIFESTS),
+    "manifests": Reader(judged, MANIFESTS),
     "kustomization": Reader(_kustomization, KUSTOMIZATIONS),
     "glob": Reader(lambda pair: is_match(*pair), {"stars": _globs}),
     "paths of fields": Reader(location, texts()),

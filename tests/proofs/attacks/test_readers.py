@@ -5,13 +5,14 @@ Each reader of outside input takes at most 2.5 times as long for twice the input
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from math import log2
 from typing import Any
 
 import pytest
 
-from tests.proofs.attacks.readers import READERS, Reader
+from tests.proofs.attacks.readers import READERS, Reader, judged, list_of, pods
 from tests.proofs.attacks.targets import TARGETS
 
 
@@ -24,6 +25,21 @@ def test_a_reader_takes_linear_time(name: str, record_property: Any) -> None:
     slow = {grows: reader.slow_steps(shape) for grows, shape in reader.shapes.items()}
     assert {grows: steps for grows, steps in slow.items() if steps} == {}
     record_property("linear readers", 1)
+
+
+@pytest.mark.full
+@pytest.mark.promise(
+    "A List of 2,000 pods is judged in at most twice the time of 2,000 documents, of any size."
+)
+@pytest.mark.parametrize("note", ["", "x" * 5000])
+def test_a_list_is_judged_in_at_most_twice_the_time_of_its_items(note: str) -> None:
+    items = pods(2000, note)
+    whole, parts = list_of(items), "\n---\n".join(json.dumps(item, indent=1) for item in items)
+    assert (len(whole) > 8 * 1024 * 1024) is bool(note)
+    assert judged(whole) == judged(parts) > 0
+    reader = Reader(judged, {})
+    least = [min(reader.seconds(text) for _ in range(3)) for text in (whole, parts)]
+    assert least[0] <= 2 * least[1]
 
 
 def test_each_target_of_the_fuzzer_is_a_reader() -> None:
