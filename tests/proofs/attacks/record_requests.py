@@ -32,7 +32,7 @@ FILE = Path(__file__).with_name("requests.json")
 PHASES = {"preview": "preview", "who": "preview", "up": "deploy", "destroy": "deploy"}
 WAYS = (
     *("device-plugin-driver-daemonset", "device-plugin", "gpu-operator-driver", "gpu-manager"),
-    "dra",
+    *("hami", "dra"),
 )
 HEAD = {
     "preview": "What a preview needs: it can only read. Helm keeps its records in Secrets: a Role\n"
