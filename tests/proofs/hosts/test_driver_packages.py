@@ -402,22 +402,32 @@ OLD_CUDA = (
     *("libcurand-11-0", "libcusolver-11-0", "libcusparse-11-0", "libnpp-11-0", "libnpp-dev-11-0"),
     *("libnvjpeg-11-0", "libnvjitlink-11-0"),
 )
-UNVERSIONED = ("nsight-compute-2020.1.2", "nsight-systems-2020.3.2", "libcublas10")
+UNVERSIONED = (
+    *("nsight-compute-2019.5.0", "nsight-systems-2019.5.2", "libcublas10", "libcublas-devel"),
+    "nsight-compute-2020.1.2",
+)
 NEW_CUDA = ("cuda-toolkit-12-8", "libcublas-12-8", "cuda-toolkit-12-8-config-common")
+NEEDED = ("cuda-nsight-compute-12-8", "nsight-compute-2025.1.0")
+"""The second of both has no CUDA version in its name; the first needs it."""
 OTHERS = ("cuda-keyring", "libnpth0", "nvidia-container-toolkit")
 
 
 @pytest.mark.parametrize("kept", ["", "12.8"])
+@pytest.mark.parametrize("system", ["debian", "rocky"])
 def test_old_cuda_packages_go_by_nvidias_list_and_the_declared_ones_stay(
-    cluster: str, namespaces: None, kept: str
+    cluster: str, namespaces: None, system: str, kept: str
 ) -> None:
-    """Old CUDA packages are removed by NVIDIA's list; declared CUDA packages stay.
+    """Old CUDA packages are removed by NVIDIA's list; declared CUDA and all it needs stay.
 
     Source: CUDA Installation Guide for Linux, "Removing CUDA Toolkit".
     """
-    host = software.start(cluster, "debian")
-    names = (*OLD_CUDA, *UNVERSIONED, *NEW_CUDA, *OTHERS)
-    with software.serving("debian", [Package(name, "1.0-1") for name in names]) as site:
+    host = software.start(cluster, system)
+    first, second = NEEDED
+    names = (*OLD_CUDA, *UNVERSIONED, *NEW_CUDA, *OTHERS, second)
+    built = [Package(name, "1.0-1") for name in names]
+    built.append(Package(first, "1.0-1", depends=(second,)))
+    names = (*names, first)
+    with software.serving(system, built) as site:
         packages = {"install": list(names), "repository": site}
         assert host.apply(software.script({"packages": packages})).status == 0
     # Delete the stack's records, so that the packages count as installed by somebody else.
@@ -428,10 +438,10 @@ def test_old_cuda_packages_go_by_nvidias_list_and_the_declared_ones_stay(
         sections["cuda"] = {"source": "package", "version": kept}
     done = host.apply(software.script(sections))
     assert (done.status, done.errors) == (0, "")
-    left = software.installed(host, "debian").keys()
-    assert not left & {*OLD_CUDA}
+    left = software.installed(host, system).keys()
+    assert not left & {*OLD_CUDA, *UNVERSIONED}
     assert set(OTHERS) <= left
-    assert left & {*NEW_CUDA, *UNVERSIONED} == ({*NEW_CUDA, *UNVERSIONED} if kept else set())
+    assert left & {*NEW_CUDA, *NEEDED} == ({*NEW_CUDA, *NEEDED} if kept else set())
 
 
 @pytest.mark.logins("message", "a pin of apt")

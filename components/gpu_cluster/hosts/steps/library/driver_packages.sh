@@ -193,17 +193,41 @@ stream_of() {
     fi
 }
 
+# Prints each installed package with what it needs, one need in a line.
+package_needs() {
+    if [ "$manager" = apt ]; then
+        dpkg-query -W -f '${Package} ${Depends}, ${Pre-Depends}\n' | awk '{
+            name = $1; $1 = ""; gsub(/\([^)]*\)/, "")
+            count = split($0, each, /[,|]/)
+            for (n = 1; n <= count; n++) { gsub(/ |:.*/, "", each[n]); if (each[n] != "") print name, each[n] } }'
+    else
+        rpm -qa --queryformat '[%{=NAME} %{REQUIRENAME}\n]'
+    fi
+}
+
 # Prints the CUDA packages of NVIDIA's repository, by the list in "Removing CUDA Toolkit" of the CUDA
 # Installation Guide; cuda-keyring is left out, because it is the repository's key. If a CUDA version
-# is declared, only packages of other versions are printed, which have these in their names.
+# is declared, packages with that version in their names stay, and all that they need: names such as
+# nsight-compute-2020.1.2 don't say to which CUDA they belong.
 cuda_packages() {
+    package_needs >"$scratch/needs"
     awk -v stays="${GC_DRIVER_KEEP_CUDA-}" '
+        function keep(name, each, count, n) {
+            if (name in kept) return
+            kept[name] = 1
+            count = split(needs[name], each, " ")
+            for (n = 1; n <= count; n++) keep(each[n])
+        }
         BEGIN { gsub(/\./, "-", stays) }
+        FILENAME != ARGV[2] { needs[$1] = needs[$1] " " $2; next }
+        stays != "" && index($1 "-", "-" stays "-") { versioned[$1] = 1 }
         $1 == "cuda-keyring" { next }
         $1 ~ /^cuda($|-)/ || $1 ~ /^(nsight-|gds-tools)/ ||
         $1 ~ /^(lib)?(cublas|cufft|cufile|curand|cusolver|cusparse|npp|nvfatbin|nvjitlink|nvjpeg|nvvm)[a-z0-9]*(-|$)/ {
-            if (stays == "" || ($1 ~ /-[0-9]+-[0-9]+(-|$)/ && index($1 "-", "-" stays "-") == 0)) print $1 }' \
-        "$scratch/installed"
+            listed[$1] = 1 }
+        END {
+            for (name in versioned) keep(name)
+            for (name in listed) if (!(name in kept)) print name }' "$scratch/needs" "$scratch/installed"
 }
 
 # Removes the host's driver, because a driver container can't load its kernel module while the
