@@ -40,6 +40,9 @@ def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     if facts.error:
         severity = FaultSeverity.ERROR if facts.refused else FaultSeverity.WARNING
         return [Fault(f"host {host.name}", facts.error, facts.wanted, facts.cure, severity)]
+    if ended := _check_for_dnf(host, facts):
+        # No step runs on such a system, so nobody could follow the cures of other faults.
+        return [ended]
     faults = [
         *_check_system(host, facts),
         *(_check_gpus(host, facts) if host.role.has_gpus else ()),
@@ -50,6 +53,22 @@ def validate_host(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     return faults
 
 
+def _check_for_dnf(host: DesiredHost, facts: HostFacts) -> Fault | None:
+    with_dnf = FIRST_WITH_DNF.get(facts.os, "")
+    if not facts.os_version or version(facts.os_version) >= version(with_dnf):
+        return None
+    return Fault(
+        f"host {host.name}",
+        f"{_system_name(facts)}, which has yum and no dnf",
+        f"{with_dnf} or later",
+        "install a later system: packages come by apt or dnf",
+    )
+
+
+def _system_name(facts: HostFacts) -> str:
+    return facts.os_name or f"{facts.os or 'unknown'} {facts.os_version}".strip()
+
+
 def _check_system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
 
@@ -58,7 +77,7 @@ def _check_system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     ) -> None:
         faults.append(Fault(f"host {host.name}", has, wanted, cure, severity))
 
-    name = facts.os_name or f"{facts.os or 'unknown'} {facts.os_version}".strip()
+    name = _system_name(facts)
     if facts.os not in SYSTEMS:
         tell(f"operating system {name}", f"one of {', '.join(SYSTEMS)}", "use a supported system")
     if facts.image:
@@ -66,10 +85,6 @@ def _check_system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         tell(has, "packages by apt or dnf", "use a system whose packages are installed one by one")
     if facts.arch not in ARCHITECTURES:
         tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
-    with_dnf = FIRST_WITH_DNF.get(facts.os, "")
-    if facts.os_version and version(facts.os_version) < version(with_dnf):
-        has = f"{name}, which has yum and no dnf"
-        tell(has, f"{with_dnf} or later", "install a later system: packages come by apt or dnf")
     if facts.disk_free_mib < DISK_MIB:
         tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
     if facts.package_lock:

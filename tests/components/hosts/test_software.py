@@ -323,7 +323,7 @@ def test_a_commands_limit_holds_all_that_its_installers_may_take() -> None:
 
 
 def test_an_old_kernel_is_refused_unless_the_declared_one_cures_it() -> None:
-    old = HostFacts(os="centos", os_version="7", arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
+    old = HostFacts(os="debian", os_version="9", arch="x86_64", kernel="4.9.0-19-amd64")
     for declared, stopped in ((cluster(), True), (cluster(kernel={"release": "5.4.278"}), False)):
         found = [str(each) for each in validate_host(desired_host(declared, 0), old)]
         assert any("4.18 or later" in each for each in found) is stopped
@@ -351,11 +351,11 @@ def test_a_system_without_dnf_is_named(os: str, os_version: str, refused: bool) 
     # The step can't install this kernel on a system without dnf.
     declared = cluster(kernel={"release": "5.4.278"})
     facts = HostFacts(os=os, os_version=os_version, arch="x86_64", kernel="3.10.0-1160.el7.x86_64")
-    found = [
-        each for each in validate_host(desired_host(declared, 0), facts) if "no dnf" in each.found
-    ]
-    assert [each.severity for each in found] == [FaultSeverity.ERROR] * refused
+    found = validate_host(desired_host(declared, 0), facts)
+    assert any("no dnf" in each.found for each in found) is refused
     if refused:
+        # Nothing else is reported: no other cure, such as an upgrade of the kernel, would help.
+        assert [each.severity for each in found] == [FaultSeverity.ERROR]
         assert str(found[0]).startswith(f"host gpu-1: found {os} {os_version}, which has yum")
 
 
