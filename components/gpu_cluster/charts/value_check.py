@@ -13,9 +13,10 @@ from gpu_cluster.base.document_cures import move_to
 from gpu_cluster.base.nearness import LIKE_ENOUGH, nearest, similarity
 from gpu_cluster.charts.misplaced import cure
 from gpu_cluster.charts.value_cures import set_by_stack
-from gpu_cluster.charts.value_table import NOTHING, Table
+from gpu_cluster.charts.value_table import NOTHING, Table, Value
 from gpu_cluster.charts.value_types import choices, type_of
 from gpu_rules.faults import Fault, Location, fault, show
+from gpu_rules.printable import printable
 
 
 def check(
@@ -106,6 +107,8 @@ def _check_leaf(
         )
         return
     value_type = type_of(entry.type)
+    if decided and path in table.overrides and value_type.holds(value):
+        yield from _check_overrides(table.overrides[path], value, location, document)
     if value is None and value_type.holds(value):
         return
     if (place := _find_null(value, location)) is not None:
@@ -134,6 +137,33 @@ def _check_leaf(
     else:
         advice = f"write {value_type.example}, for example"
     yield fault(location, show(value), value_type.wanted, advice)
+
+
+def _check_overrides(
+    known: Mapping[str, Value],
+    items: Iterable[Any],
+    location: Location,
+    document: Mapping[str, Any],
+) -> Iterator[Fault]:
+    """Yield a fault for each variable or argument in a list that overrides a setting."""
+    for index, (name, text) in enumerate(map(_read_assignment, items)):
+        if entry := known.get(name):
+            is_truth = entry.type == "truth" and text in ("true", "false")
+            yield fault(
+                (*location, index),
+                printable(f"{name}={text}", 200),
+                f"{entry.path} only from the stack file's own setting, which it would override "
+                "silently",
+                set_by_stack(entry, text == "true" if is_truth else text, document),
+            )
+
+
+def _read_assignment(item: Any) -> tuple[str, str]:
+    """Return the name and the text of a variable, or of an argument such as `--name=text`."""
+    if isinstance(item, Mapping):
+        return item["name"], item.get("value", "")
+    name, is_assigned, text = item.removeprefix("-").removeprefix("-").partition("=")
+    return name, text if is_assigned else "true"
 
 
 def _check_dead_value(table: Table, path: str, value: Any, location: Location) -> Iterator[Fault]:

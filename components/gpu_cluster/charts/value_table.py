@@ -83,6 +83,8 @@ class Table:
     dead: Mapping[str, Dead]
     later: Mapping[str, str]
     """Paths that only later series read, mapped to the first of these series."""
+    overrides: Mapping[str, Mapping[str, Value]]
+    """Variables and flags that override a setting, by the path of their list and by their name."""
 
     def below(self, prefix: str) -> list[str]:
         """Return the keys that may follow a prefix, in the order of the table."""
@@ -168,7 +170,12 @@ def _read_table(chart: str, series: str) -> Table:
             ):
                 unread = facts.get("unread", NOTHING)
                 dead[path] = Dead(path, facts["was"], facts["instead"], unread)
-    return Table(chart, series, values, dead, later)
+    overrides: dict[str, dict[str, Value]] = {}
+    for text, facts in document.get("overrides", {}).items():
+        for path in _expand(text, groups):
+            place, _, name = path.removesuffix("]").partition("[")
+            overrides.setdefault(place, {})[name] = Value(path=path, **facts)
+    return Table(chart, series, values, dead, later, overrides)
 
 
 @cache

@@ -87,13 +87,14 @@ def passes_by_environment(adopted: AdoptedSettings) -> bool:
 def _device_passing_ways(adopted: AdoptedSettings) -> str:
     """Return the ways in which adopted software passes GPUs; empty if it does not say so."""
     if adopted.release is None:
-        return next(filter(None, map(_of_variable, _walk_containers(plain(adopted.objects)))), "")
+        containers = _walk_containers(plain(adopted.objects))
+        return next(filter(None, (variable_of(one, _VARIABLE) for one in containers)), "")
     values = plain(adopted.release.values)
     ways = values.get("deviceListStrategy")
     if isinstance(ways, list):
         ways = ",".join(map(str, ways))
     plugin = values.get("devicePlugin")
-    return str(ways or "") or _of_variable(plugin)
+    return str(ways or "") or variable_of(plugin, _VARIABLE)
 
 
 def _walk_containers(objects: Any) -> Iterator[Any]:
@@ -107,10 +108,10 @@ def _walk_containers(objects: Any) -> Iterator[Any]:
             yield from _walk_containers(item)
 
 
-def _of_variable(container: Any) -> str:
-    """Return the value of the plugin's variable in a mapping with a list `env`; empty if none."""
+def variable_of(container: Any, name: str) -> str:
+    """Return the value of a variable in a mapping with a list `env`; empty if it isn't there."""
     listed = container.get("env") if isinstance(container, Mapping) else None
     for variable in listed if isinstance(listed, list) else []:
-        if isinstance(variable, Mapping) and variable.get("name") == _VARIABLE:
+        if isinstance(variable, Mapping) and variable.get("name") == name:
             return str(variable.get("value") or "")
     return ""

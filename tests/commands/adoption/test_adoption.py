@@ -324,6 +324,16 @@ def test_an_operator_that_runs_a_gpu_cluster_is_refused_with_the_way(
     assert ("platform: dra" in reasons(proposal)) is refused
 
 
+def test_a_variable_of_the_plugin_that_overrides_the_operators_mig_strategy_is_adopted() -> None:
+    item = plugin(name="gpu-operator", annotations=RELEASED)
+    workload = parse.workload(item, "Deployment", OPERATOR, owner_of(item, "x", Deliverers()))
+    chart = {"metadata": {"name": "gpu-operator", "version": "v26.7.0"}, "values": {}}
+    variable = {"env": [{"name": "MIG_STRATEGY", "value": "single"}]}
+    made = release(chart=chart, config={"mig": {"strategy": "mixed"}, "devicePlugin": variable})
+    proposal = propose(cluster(machine("gpu-1"), workloads=(workload,), releases=(made,)), "prod")
+    assert proposal.settings["gpuOperator"]["migStrategy"] == "single"
+
+
 def test_a_cluster_without_gpu_software_gets_the_platform() -> None:
     proposal = propose(cluster(machine("gpu-1")), "prod")
     assert "adopted" not in proposal.settings

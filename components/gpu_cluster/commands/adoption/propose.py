@@ -27,6 +27,7 @@ from gpu_cluster.commands.adoption.pools import (
 )
 from gpu_cluster.kubernetes.engine import parse_engine
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
+from gpu_cluster.loading.validate_adopted import variable_of
 from gpu_cluster.platforms.findings import numbers, value_at
 from gpu_rules.context import KUBE_SYSTEM
 from gpu_rules.faults import Fault
@@ -323,9 +324,11 @@ def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Set
     }
     if files:
         operator["devicePlugin"] = files
-    mig = values.get("mig")
-    if isinstance(mig, Mapping) and mig.get("strategy") in ("none", "single", "mixed"):
-        operator["migStrategy"] = mig["strategy"]
+    # The operator applies the variable last (gpu-operator v26.7.0, TransformDevicePlugin).
+    variable = variable_of(values.get("devicePlugin"), "MIG_STRATEGY")
+    strategy = variable or value_at(values, "mig", "strategy")
+    if strategy in ("none", "single", "mixed"):
+        operator["migStrategy"] = strategy
     return {"gpuOperator": operator}
 
 

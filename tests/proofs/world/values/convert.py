@@ -183,6 +183,14 @@ def _operator(chart: ChartContents, values: Json) -> tuple[str, Json, Json]:
             # The GPU Operator sets the MIG strategy by a variable, which overrides the file.
             _take(file, "flags.migStrategy")
         settings["devicePlugin"] = {"config": config, "configs": configs}
+    variables = {item["name"]: item for item in _take(values, "devicePlugin.env", [])}
+    if strategy := variables.pop("DEVICE_LIST_STRATEGY", None):
+        # The variable would override the configuration file, where the stack file has it.
+        file = settings.setdefault("devicePlugin", {}).setdefault("config", {})
+        plugin_flags = file.setdefault("flags", {}).setdefault("plugin", {})
+        plugin_flags["deviceListStrategy"] = strategy["value"]
+    if variables:
+        values.setdefault("devicePlugin", {})["env"] = list(variables.values())
     others: Json = {
         "platform": "gpu-operator",
         "driver": section,
