@@ -200,7 +200,8 @@ def test_an_exemption_is_listed_in_every_format(folder: Path) -> None:
     path = folder / "exempt.yaml"
     path.write_text(EXEMPT.replace("ANNOTATION", ANNOTATION.format("2030-12-31")))
     reason = "until 2030-12-31: the driver shares it"
-    for format_ in FORMATS:
+    # A patch changes nothing that is exempt.
+    for format_ in FORMATS.keys() - {"patch"}:
         done = check("exempt.yaml", "--format", format_, "--fail-on", "advisory", "--rule", OFF)
         assert (done.code, reason in done.output) == (0, True), format_
     path.write_text(EXEMPT.replace("ANNOTATION", ANNOTATION.format("2020-12-31")))

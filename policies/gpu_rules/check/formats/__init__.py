@@ -7,6 +7,7 @@ from ..report import Report
 from .github import github
 from .json_format import as_json
 from .junit import junit
+from .patch import patch
 from .sarif import sarif
 from .text import text
 
@@ -16,6 +17,7 @@ FORMATS: Final[Mapping[str, Callable[[Report], str]]] = {
     "sarif": sarif,
     "junit": junit,
     "github": github,
+    "patch": patch,
 }
 
 __all__ = ["FORMATS"]
