@@ -7,9 +7,11 @@ import subprocess
 
 import pytest
 
-from gpu_cluster.hosts.reboot.reboot import Turns, reboot_command
+from gpu_cluster.hosts.reboot.reboot import RebootLimits, Turns, one, reboot_command
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.settings.hosts.host import Role
+from tests.desired_host import desired_host
+from tests.fixtures.clusters import cluster
 
 HOSTS = {
     "c-1": Role.CONTROL_PLANE,
@@ -82,3 +84,27 @@ def test_a_host_with_another_boot_id_is_not_rebooted() -> None:
 
 def test_a_user_other_than_root_reboots_by_sudo() -> None:
     assert reboot_command("admin", "0").startswith("sudo -n sh -c ")
+
+
+class Server:
+    """Fake API server whose second member of etcd is down; it refuses all changes."""
+
+    async def find(self, path: str, **_: str) -> dict[str, object]:
+        return {"metadata": {"name": path.rpartition("/")[2]}, "spec": {}}
+
+    async def list(self, path: str, **_: str) -> list[dict[str, object]]:
+        assert path == "namespaces/kube-system/pods"
+        return [
+            {
+                "metadata": {"name": f"etcd-{node}", "labels": {"component": "etcd"}},
+                "spec": {"nodeName": node},
+                "status": {"conditions": [{"type": "Ready", "status": ready}]},
+            }
+            for node, ready in (("cp-1", "True"), ("cp-2", "False"), ("cp-3", "True"))
+        ]
+
+
+def test_a_control_plane_is_not_rebooted_while_another_is_down() -> None:
+    host = desired_host(cluster(), 1).target
+    with pytest.raises(ClusterError, match=r"node cp-1: found pods .* aren't ready: etcd-cp-2"):
+        asyncio.run(one(Server(), host, "key", "boot", RebootLimits(1, 1, ())))  # type: ignore[arg-type]

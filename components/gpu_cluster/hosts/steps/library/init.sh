@@ -49,6 +49,21 @@ check_init() {
             "a host that is in no cluster" \
             "declare kubernetesPackages.join for a cluster that is there, or take this host out of it"
     done
+    ! endpoint_answers ||
+        problem "a cluster that answers at $GC_JOIN_ENDPOINT already" "no cluster at the endpoint of a new one" \
+            "bring back the host that made the cluster, or declare another endpoint"
+}
+
+# Returns true if an API server answers, whatever it lets a stranger read: another host made it, and
+# nodes and certificates would belong to one of two clusters by chance. Without a token kubectl asks
+# for a user name (kubernetes v1.36 staging/src/k8s.io/client-go/tools/clientcmd/client_config.go,
+# getUserIdentificationPartialConfig).
+endpoint_answers() {
+    have kubectl || return 1
+    bounded 15 env -u https_proxy -u HTTPS_PROXY kubectl --kubeconfig /dev/null --token none \
+        --server "https://$GC_JOIN_ENDPOINT" --insecure-skip-tls-verify --request-timeout 10s \
+        get --raw /version
+    grep -Eq 'gitVersion|Unauthorized|Forbidden' "$scratch/log"
 }
 
 initialize() {
