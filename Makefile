@@ -296,6 +296,10 @@ test-docs: $(VENV) ## run each command of README, tutorial and how-tos on the em
 test-versions: $(VENV) ## prove each supported version; the last line names and counts them
 	@$(call proof,versions,-m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder)
 
+.PHONY: proofs
+proofs: $(VENV) ## run proofs, and write docs/proofs.md: make proofs ONLY="rules logins"; all without ONLY
+	@$(MODULE) tests.ledger $${ONLY:-}
+
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(MODULE) tests.promises
