@@ -13,7 +13,7 @@ from gpu_cluster_lab.simulator.hosts import catalogue
 from gpu_cluster_lab.simulator.hosts.packages import Package, build, served
 from tests.fixtures.clusters import INSTALLERS
 from tests.proofs.hosts import software
-from tests.proofs.hosts.machine import Running
+from tests.proofs.hosts.machine import Running, differences
 from tests.proofs.logins.lines import lines_before
 
 pytestmark = pytest.mark.slow
@@ -460,3 +460,23 @@ def test_preferences_that_keep_a_package_away_are_named(
     assert refused.status == 1
     named = r"apt name these packages: /etc/apt/preferences\.d/00-site \(Pin-Priority -1\);"
     assert lines_before(named, refused.errors) <= 3
+
+
+@pytest.mark.logins("message", "a folder of keys")
+@pytest.mark.promise("A folder of keys that apt's own user can't search is named before a change.")
+def test_a_folder_of_keys_that_apt_cannot_search_is_named_with_its_cure(
+    cluster: str, namespaces: None
+) -> None:
+    host = software.start(cluster, "ubuntu")
+    host.run("mkdir -p -m 700 /etc/apt/keyrings; chmod 700 /etc/apt/keyrings")
+    version = "580.65.06"
+    before = host.tree()
+    with software.tools("ubuntu") as tools, software.drivers("ubuntu", version) as drivers:
+        script = software.script(declared(tools, drivers, version=version))
+        refused = host.apply(script)
+        assert refused.status == 1
+        assert lines_before("found /etc/apt/keyrings, .* of repository driver", refused.errors) <= 3
+        assert differences(before, host.tree()) == {}
+        host.run("chmod 755 /etc/apt/keyrings")
+        done = host.apply(script)
+    assert (done.status, done.errors) == (0, "")

@@ -6,7 +6,9 @@ The daemons are real: containerd 1.6.20 of Debian, and a newer version if this m
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
+import tomllib
 from collections.abc import Iterator
 from typing import Any
 
@@ -231,6 +233,60 @@ def test_a_later_file_with_another_default_runtime_is_named_with_its_key(
     if release == NEWER:
         assert 'default_runtime_name = "runc", as' in refused.errors
     assert differences(before, after) == {}
+
+
+WITHOUT_RUNTIMES = f"""\
+version = 2
+imports = ["/etc/containerd/config.d/*.toml"]
+[{CRI}]
+  max_concurrent_downloads = 7
+[{CRI}.containerd]
+  discard_unpacked_layers = true
+"""
+
+
+@pytest.mark.logins("message", "settings that containerd ignores")
+@pytest.mark.promise(
+    "Settings that containerd 2.0 to 2.2 ignores in a file of version 2 without runtimes come into "
+    "force by no run; the message has the command that keeps them out."
+)
+@pytest.mark.parametrize("release", ["2.0", "2.2"])
+def test_settings_that_containerd_ignores_stay_out_by_the_command_of_the_message(
+    host: Running, release: str
+) -> None:
+    """Source: containerd 2.2.9, plugins/cri/images/plugin.go (migrateConfig), and mergeConfig."""
+    with_program(host, release)
+    host.write(ROOT, WITHOUT_RUNTIMES)
+    host.write("/etc/containerd/config.d/registries.toml", IMPORTED)
+    assert host.run(f"chmod 600 {ROOT}; {STARTS}").status == 0
+    # Only `migrate` of containerd 2.0 shows what the daemon takes from a file of version 2.
+    earlier = images(host, "migrate")
+    assert earlier["max_concurrent_downloads"] == 7
+    assert earlier["discard_unpacked_layers"] is False
+    before = host.tree()
+    refused = host.apply(SCRIPT)
+    assert refused.status == 1
+    named = 'settings that the new drop-in would change: .*images".discard_unpacked_layers'
+    assert lines_before(named, refused.errors) == 0
+    assert differences(before, host.tree()) == {}
+
+    followed = re.search(r"`(.* config migrate .*)`", refused.errors)
+    assert followed is not None, refused.errors
+    assert host.run(followed[1]).status == 0
+    assert host.run(f"stat -c %a {ROOT}").output == "600\n"
+    assert host.tree().keys() == before.keys()
+    done = host.apply(SCRIPT)
+    assert (done.errors, done.status) == ("", 0)
+    assert "nvidia" in asked(host)["runtimes"]
+    assert images(host, "dump") == earlier
+    assert host.apply(SCRIPT).output == "changed=0\n"
+
+
+def images(host: Running, verb: str) -> dict[str, Any]:
+    """Return the section on images as containerd merges it from all files."""
+    printed = host.run(f"/usr/local/bin/containerd --config {ROOT} config {verb}").output
+    section: dict[str, Any] = tomllib.loads(printed)["plugins"]["io.containerd.cri.v1.images"]
+    return section
 
 
 def with_program(host: Running, release: str) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from gpu_cluster.charts.availability import WantedChart
 from gpu_cluster.host_facts import UNREAD
+from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.hosts.preflight import validate_host
 from gpu_cluster.inspection.judgement import _check_chart
 from gpu_cluster.loading.stack_file import load_stack_file
@@ -104,6 +108,20 @@ FACTS: dict[str, tuple[dict[str, Any], str]] = {
     "seven GPUs": ({"nvidia_devices": 7}, "7 NVIDIA PCI devices"),
     "cgroup v1": ({"cgroup": 1}, "cgroup v1"),
 }
+KEYS: dict[str, tuple[Callable[[], str], str]] = {
+    "a public key as private key": (
+        lambda: asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode(),
+        "stage private key: the SSH private key can't be read: .*; wanted: .*; cure: `ssh-keygen",
+    ),
+    "a private key with a passphrase": (
+        lambda: (
+            asyncssh.generate_private_key("ssh-ed25519")
+            .export_private_key("pkcs8-pem", passphrase="secret")
+            .decode()
+        ),
+        "stage private key: the SSH private key can't be read: Passphrase must be",
+    ),
+}
 
 
 def _messages(table: dict[str, Any]) -> list[Any]:
@@ -132,6 +150,17 @@ def test_what_a_host_lacks_is_named_in_the_first_lines(name: str) -> None:
     cluster, host = declared(version="595.91.07")
     faults = validate_host(desired_host(cluster, host), dataclasses.replace(GOOD, **facts))
     assert lines_before(f"found {counts}.*", str(FaultError(*faults))) <= 3
+    assert all(fault.cure for fault in faults)
+
+
+@pytest.mark.parametrize("name", _messages(KEYS))
+def test_a_key_that_cannot_be_used_is_named_in_the_first_lines(name: str) -> None:
+    key, counts = KEYS[name]
+    cluster, host = declared(version="595.91.07")
+    desired = desired_host(cluster, host)
+    facts = asyncio.run(observe_hosts([desired.target], key(), 5))[host.name]
+    faults = validate_host(desired, facts)
+    assert lines_before(f"found .*{counts}.*", str(FaultError(*faults))) <= 3
     assert all(fault.cure for fault in faults)
 
 

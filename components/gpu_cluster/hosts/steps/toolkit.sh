@@ -5,7 +5,12 @@ toolkit_config=/etc/nvidia-container-runtime/config.toml
 
 check_toolkit() {
     find_manager
-    if [ "$GC_TOOLKIT_SOURCE" = package ]; then require_manager; else require_toolkit; fi
+    if [ "$GC_TOOLKIT_SOURCE" = package ]; then
+        require_manager
+        each_repository check_key_folder
+    else
+        require_toolkit
+    fi
 }
 
 require_toolkit() {

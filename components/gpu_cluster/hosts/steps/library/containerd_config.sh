@@ -321,7 +321,7 @@ check_texts() {
     # containerd 2.0 to 2.2 take these settings as soon as any file has a runtime.
     case $major-${root_format-}-$lost in
         2-2-*.cri.v1.images*)
-            cure="replace $config, whose settings this containerd ignores as long as it has no runtimes, by what containerd prints of it ($engine_program --config $config config migrate), and run again"
+            cure="write into $config, some of whose settings this containerd ignores as long as no file has runtimes, what containerd makes of it: \`(umask 077; $engine_program --config $config config migrate >$config.new && cat $config.new >$config; rm -f $config.new)\`, and run again"
             ;;
     esac
     problem "settings that the new drop-in would change: $lost" "all earlier settings kept" "$cure"

@@ -54,6 +54,7 @@ check() {
     for step in $GC_STEPS; do
         ! defined "check_$step" || "check_$step"
     done
+    each_repository check_key_folder
     refuse_problems
 }
 

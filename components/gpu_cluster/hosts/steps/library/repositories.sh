@@ -71,6 +71,17 @@ fetch_keys() {
     done
 }
 
+# check_key_folder MANAGER STEP NAME URL SUITE COMPONENTS ...: reports a folder of keys in which apt's
+# own user, who verifies the index (apt.conf(5), APT::Sandbox::User), can't open the key. An entry of
+# somebody else keeps its own key. Public reports: kubermatic/kubeone#3940, docker/docker-install#276.
+check_key_folder() {
+    [ "$1" = "$manager" ] && [ "$manager" = apt ] && [ -d "$root/etc/apt/keyrings" ] || return 0
+    case $(ls -ld "$root/etc/apt/keyrings") in ?????????[xt]*) return 0 ;; esac
+    find_entries "$4" "$5" "$6" "/etc/apt/sources.list.d/gpu-cluster-$3.sources"
+    [ -s "$scratch/entries" ] || problem "/etc/apt/keyrings, which apt's user _apt can't search" \
+        "a folder in which apt can read the key of repository $3" "\`chmod 755 /etc/apt/keyrings\`"
+}
+
 apt_repository() {
     key_file=/etc/apt/keyrings/gpu-cluster-$1.asc
     source_file=/etc/apt/sources.list.d/gpu-cluster-$1.sources
