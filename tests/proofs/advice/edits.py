@@ -10,9 +10,15 @@ from typing import Any
 
 import yaml
 
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.kubernetes.managers import Manager
 from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.warnings import warnings
+from gpu_cluster.platforms.findings import PodAdmission, Surroundings
+from gpu_cluster.platforms.validate_cluster import validate_cluster
+from gpu_cluster.settings.cluster import Cluster
 from gpu_rules.faults import Fault
+from gpu_rules.kube.taints import NodeTaint
 from tests.error_texts import anchors, errors
 from tests.proofs.advice.follow import faults_of
 from tests.proofs.advice.origins import Origins
@@ -29,9 +35,35 @@ STACK: Json = {
 }
 
 
-def messages(document: Any) -> tuple[Fault, ...]:
-    """Return the faults of a document, or the warnings if it loads."""
-    return faults_of(document) or tuple(warnings(load(document)))
+def messages(document: Any, seen: Json | None = None) -> tuple[Fault, ...]:
+    """Return the faults of a document; if it loads, the warnings, or the faults of the cluster.
+
+    Args:
+        seen: State of the cluster; None: only the document is judged.
+    """
+    if faults := faults_of(document):
+        return faults
+    cluster = load(document)
+    return tuple(warnings(cluster)) if seen is None else tuple(_judge(cluster, seen))
+
+
+def _judge(cluster: Cluster, seen: Json) -> list[Fault]:
+    """Return the faults that a preview finds about a cluster's platform."""
+    desired = resolve(cluster, "test")
+    given = {"version": "v1.34.4", "groups": {"resource.k8s.io": ["v1"]}, **seen}
+    nodes = given.pop("nodes", {})
+    given["taints"] = {
+        node: tuple(map(NodeTaint.parse, texts)) for node, texts in given.get("taints", {}).items()
+    }
+    managers = [
+        Manager(**{"selector": {}, "ours": False, **one}) for one in given.get("managers", ())
+    ]
+    given["managers"] = tuple(managers)
+    if "admission" in given:
+        given["admission"] = PodAdmission(**given["admission"])
+    labels = [{"kubernetes.io/hostname": node, **labels} for node, labels in nodes.items()]
+    members = {cluster.pools[0].name: labels}
+    return validate_cluster(desired.platform, Surroundings(**given), members, {}, desired.wanted)
 
 
 def merged(value: Any, patch: Any) -> Any:
@@ -59,6 +91,13 @@ def _plain(patch: Any) -> Any:
     return copy.copy(patch)
 
 
+def after(row: Json) -> tuple[Fault, ...]:
+    """Return the faults that are left after the edits of a row."""
+    document = merged(merged(STACK, row.get("with", {})), row.get("edit", {}))
+    seen = row.get("seen")
+    return messages(document, merged(seen, row.get("then", {})) if seen is not None else None)
+
+
 def leaves(patch: Any) -> Iterator[str]:
     """Yield the texts of the values of an edit."""
     if isinstance(patch, dict | list):
@@ -74,9 +113,9 @@ def fault_of(row: Json) -> tuple[Fault, str, tuple[Fault, ...]]:
     Raises:
         LookupError: The file has no such fault, or several.
     """
-    document = merged(STACK, row["with"])
+    document = merged(STACK, row.get("with", {}))
     origins = Origins()
-    before = origins.watch(lambda: messages(document))
+    before = origins.watch(lambda: messages(document, row.get("seen")))
     meant = [fault for fault in before if str(row["cure"]) in fault.cure]
     if len(meant) != 1:
         raise LookupError("\n".join(map(str, before)) or "no fault")

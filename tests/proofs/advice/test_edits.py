@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.proofs.advice.edits import ROWS, STACK, Json, fault_of, leaves, merged, messages
+from tests.proofs.advice.edits import ROWS, Json, after, fault_of, leaves
 from tests.proofs.advice.follow import is_same
 
 
@@ -19,11 +19,12 @@ from tests.proofs.advice.follow import is_same
 @pytest.mark.parametrize("row", ROWS, ids=[str(row["cure"])[:60] for row in ROWS])
 def test_a_cure_is_followed_as_its_text_says(row: Json, record_property: Any) -> None:
     fault, anchor, before = fault_of(row)
-    unknown = [text for text in leaves(row["edit"]) if text not in str(fault)]
+    values = leaves([row.get("edit", {}), row.get("then", {})])
+    unknown = [text for text in values if text not in str(fault)]
     assert not unknown or row.get("own"), (unknown, str(fault))
-    after = messages(merged(merged(STACK, row["with"]), row["edit"]))
-    left = [one for one in after if is_same(one, fault)]
-    new = [one for one in after if not any(is_same(one, old) for old in before)]
+    remaining = after(row)
+    left = [one for one in remaining if is_same(one, fault)]
+    new = [one for one in remaining if not any(is_same(one, old) for old in before)]
     assert [*left, *new] == [], str(fault)
     if anchor:
         record_property("advice", ("cure", anchor, True))
