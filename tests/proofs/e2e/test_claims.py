@@ -23,7 +23,7 @@ from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e import claims
 from tests.proofs.e2e.claims import Edit, Quantities
-from tests.proofs.e2e.edits import EDITS
+from tests.proofs.e2e.edits import EDITS, section
 from tests.proofs.e2e.kills import chance
 from tests.proofs.e2e.project import LIMIT, Json, Project, started
 
@@ -165,3 +165,40 @@ def test_an_edit_does_what_its_preview_claims(
             record_property("edits", 2)
             _, wrong = step(project, before, tmp_path / "back.json")
             assert not wrong, "\n".join(["the way back:", *wrong])
+
+
+def killed(project: Project) -> None:
+    """Edit each host, and kill the run that changes them."""
+    project.edit(section(system={"sysctl": {"vm.max_map_count": "262147"}}), hardware=False)
+    project.kill_during("up", "gpu-cluster-host-preparation-gpu-1 updating")
+
+
+def run_of(name: str, **options: str) -> Callable[[Project], None]:
+    def command(project: Project) -> None:
+        done = project.command(name, **options)
+        assert done.returncode == 0, done.stdout
+
+    return command
+
+
+EVENTS: dict[str, Callable[[Project], None]] = {
+    "a killed run": killed,
+    "forget": run_of("forget", HOST="gpu-2"),
+    "leave of a host": run_of("leave", HOSTS="gpu-2"),
+    "destroy": run_of("destroy"),
+}
+
+
+@pytest.mark.parametrize("name", EVENTS)
+def test_the_run_after_an_event_does_what_its_preview_claims(
+    project: Project, first: Json, tmp_path: Path, name: str
+) -> None:
+    deploy(project, first)
+    DEPLOYED.pop(project.stack)
+    EVENTS[name](project)
+    after = project.read()
+    claims.settled(lambda: claims.advertised(project, nodes(after)))
+    DEPLOYED[project.stack] = after
+    has_succeeded, wrong = step(project, after, tmp_path / "change.json")
+    assert has_succeeded
+    assert not wrong, "\n".join(wrong)
