@@ -32,6 +32,7 @@ from gpu_cluster.hosts.prepared import preparation_of
 from gpu_cluster.hosts.reboot.component import Reboot, RebootArgs
 from gpu_cluster.hosts.recorded import recorded_hosts
 from gpu_cluster.hosts.unreached import unreached_changes
+from gpu_cluster.inspection.bounds import completed
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.gate import show_hosts, tell
 from gpu_cluster.inspection.observe import inspect
@@ -43,8 +44,9 @@ from gpu_cluster.monitoring.component import Monitoring, MonitoringArgs
 from gpu_cluster.nodes.component import NodeScheduling, NodeSchedulingArgs
 from gpu_cluster.operation import with_kubeconfig
 from gpu_cluster.provider import kubernetes_provider
+from gpu_cluster.release.admitted import refusals
 from gpu_cluster.release.component import GpuPlatform, PlatformArgs
-from gpu_cluster.release.judged import broken_rules
+from gpu_cluster.release.judged import broken_rules, release_inputs, rendered_objects
 from gpu_cluster.release.presence_component import presence
 from gpu_cluster.rollout.component import Rollout, RolloutArgs
 from gpu_cluster.rollout.mig_layouts_component import MigLayouts, MigLayoutsArgs
@@ -243,13 +245,27 @@ class GpuCluster(pulumi.ComponentResource):
                 self._called, self.desired.hosts, silent, key or "", args.join_token
             )
             change = change.with_faults(map(str, would_fail))
-            if self.desired.has_platform:
-                change = change.with_faults(
-                    broken_rules(self.desired.platform, self.desired.charts, self.desired.rules)
-                )
+            is_reached = not (change.unknown or change.uninspected)
+            change = change.with_faults(self._refusals(is_reached=is_reached))
             show_hosts(self.desired.hosts, observed, places)
             tell(change, self.desired.stack, args.source)
         return observed.difference
+
+    def _refusals(self, *, is_reached: bool) -> list[str]:
+        """Return why the rules or the cluster's admission refuse objects of the platform's chart.
+
+        Args:
+            is_reached: Whether the cluster and the hosts were inspected.
+        """
+        if not self.desired.has_platform:
+            return []
+        inputs = release_inputs(self.desired.platform, self.desired.charts)
+        if broken := list(broken_rules(inputs, self.desired.rules)):
+            return broken
+        if pulumi.runtime.is_dry_run() or not is_reached or not inputs:
+            return []
+        objects = rendered_objects(inputs)
+        return completed(refusals(self.desired.context, inputs["namespace"], objects))
 
     def _check(self, args: GpuClusterArgs) -> None:
         """Raise an error for what would fail later, whatever the inspection finds.

@@ -9,7 +9,7 @@ import pytest
 
 from gpu_cluster.desired.resolve import Desired, resolve
 from gpu_cluster.loading.loader import load
-from gpu_cluster.release.judged import broken_rules
+from gpu_cluster.release.judged import broken_rules, release_inputs
 from gpu_cluster_lab import toolchain
 from gpu_rules.charts import PLUGIN
 from tests.fixtures.documents import stack_document
@@ -27,7 +27,7 @@ def _plugin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def broken(**sections: Any) -> list[str]:
     desired: Desired = resolve(load(stack_document(**sections)), "dev")
-    return list(broken_rules(desired.platform, desired.charts, desired.rules))
+    return list(broken_rules(release_inputs(desired.platform, desired.charts), desired.rules))
 
 
 def test_an_object_of_the_chart_that_breaks_a_rule_is_named_with_its_release() -> None:

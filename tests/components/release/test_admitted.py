@@ -1,0 +1,85 @@
+"""Objects of the platform's chart that admission refuses are found by a dry run before a run."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from gpu_cluster.release import admitted
+from tests.fixtures.api import client
+
+POLICY = "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no host paths"
+PODS = 'violates PodSecurity "restricted:latest": privileged'
+RBAC = 'User "ci" cannot create resource "daemonsets" in API group "apps"'
+SPEC = {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}}
+PLUGIN = {"kind": "DaemonSet", "metadata": {"name": "plugin"}, "spec": SPEC}
+CONFIG = {"kind": "ConfigMap", "metadata": {"name": "config"}}
+
+
+def refusals(
+    monkeypatch: pytest.MonkeyPatch, answers: dict[str, tuple[int, str]]
+) -> tuple[list[str], list[httpx.Request]]:
+    """Return the faults, and the requests that were sent.
+
+    Args:
+        answers: Status and message by the last part of the path; others are accepted.
+    """
+    asked: list[httpx.Request] = []
+
+    def serve(request: httpx.Request) -> httpx.Response:
+        asked.append(request)
+        code, message = answers.get(request.url.path.rpartition("/")[2], (201, ""))
+        return httpx.Response(code, json={"message": message, "reason": "Forbidden"})
+
+    @asynccontextmanager
+    async def connect(_: str) -> Any:
+        yield client(serve)
+
+    monkeypatch.setattr(admitted, "connect", connect)
+    return asyncio.run(admitted.refusals("here", "gpu", [PLUGIN, CONFIG])), asked
+
+
+def test_each_request_is_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, asked = refusals(monkeypatch, {})
+    assert found == []
+    assert sorted(request.url.path for request in asked) == [
+        "/api/v1/namespaces/gpu/pods",
+        "/apis/apps/v1/namespaces/gpu/daemonsets",
+    ]
+    assert all(request.url.params["dryRun"] == "All" for request in asked)
+
+
+@pytest.mark.parametrize("message", [POLICY, 'admission webhook "w" denied the request: no'])
+def test_an_object_that_a_policy_refuses_is_named_with_the_policys_words(
+    monkeypatch: pytest.MonkeyPatch, message: str
+) -> None:
+    (fault,), _ = refusals(monkeypatch, {"daemonsets": (422, message)})
+    assert fault.startswith("DaemonSet gpu/plugin: found admission refuses it: ")
+    assert message in fault
+
+
+def test_pods_that_pod_security_refuses_are_named_by_their_owner(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (fault,), _ = refusals(monkeypatch, {"pods": (403, PODS)})
+    assert fault.startswith("pods of gpu/plugin: ")
+    assert "pod-security.kubernetes.io/enforce=privileged" in fault
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (403, RBAC),
+        (404, 'namespaces "gpu" not found'),
+        (409, 'daemonsets.apps "plugin" already exists'),
+        (400, 'admission webhook "w" does not support dry run'),
+    ],
+)
+def test_what_says_nothing_about_admission_is_no_refusal(
+    monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str]
+) -> None:
+    assert refusals(monkeypatch, {"daemonsets": answer, "pods": answer})[0] == []
