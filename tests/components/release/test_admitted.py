@@ -13,7 +13,6 @@ from gpu_cluster.release import admitted
 from tests.fixtures.api import client
 
 POLICY = "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no host paths"
-PODS = 'violates PodSecurity "restricted:latest": privileged'
 RBAC = 'User "ci" cannot create resource "daemonsets" in API group "apps"'
 SPEC = {"template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": []}}}
 PLUGIN = {"kind": "DaemonSet", "metadata": {"name": "plugin"}, "spec": SPEC}
@@ -46,10 +45,7 @@ def refusals(
 def test_each_request_is_a_dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
     found, asked = refusals(monkeypatch, {})
     assert found == []
-    assert sorted(request.url.path for request in asked) == [
-        "/api/v1/namespaces/gpu/pods",
-        "/apis/apps/v1/namespaces/gpu/daemonsets",
-    ]
+    assert [request.url.path for request in asked] == ["/apis/apps/v1/namespaces/gpu/daemonsets"]
     assert all(request.url.params["dryRun"] == "All" for request in asked)
 
 
@@ -60,14 +56,6 @@ def test_an_object_that_a_policy_refuses_is_named_with_the_policys_words(
     (fault,), _ = refusals(monkeypatch, {"daemonsets": (422, message)})
     assert fault.startswith("DaemonSet gpu/plugin: found admission refuses it: ")
     assert message in fault
-
-
-def test_pods_that_pod_security_refuses_are_named_by_their_owner(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (fault,), _ = refusals(monkeypatch, {"pods": (403, PODS)})
-    assert fault.startswith("pods of gpu/plugin: ")
-    assert "pod-security.kubernetes.io/enforce=privileged" in fault
 
 
 @pytest.mark.parametrize(
@@ -82,4 +70,4 @@ def test_pods_that_pod_security_refuses_are_named_by_their_owner(
 def test_what_says_nothing_about_admission_is_no_refusal(
     monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str]
 ) -> None:
-    assert refusals(monkeypatch, {"daemonsets": answer, "pods": answer})[0] == []
+    assert refusals(monkeypatch, {"daemonsets": answer})[0] == []
