@@ -20,7 +20,7 @@ from tests.proofs.docs.pages import (
 )
 from tests.proofs.docs.settings import faults, unknown_names
 
-ELSEWHERE = {"README.md", "contributing.md", "promises.md", "rules.md", "support.md"}
+ELSEWHERE = {"README.md", "contributing.md", "promises.md", "proofs.md", "rules.md", "support.md"}
 """Pages next to the folders of the kinds; docs/README.md says why they stand there."""
 
 
