@@ -155,7 +155,10 @@ class Desired:
                 if self.has_validation
             ),
             presence=self.presence,
-            endpoints=sorted(self.platform.endpoints().values()),
+            # Declared hosts with GPUs try the endpoints themselves.
+            endpoints=[]
+            if any(host.role.has_gpus for host in self.hosts)
+            else sorted(self.platform.endpoints().values()),
             service_address=self.platform.service_address,
             own=[space.name for space in self.namespaces],
             pods=self.platform.installation.namespaces,

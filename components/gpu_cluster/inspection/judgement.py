@@ -103,7 +103,10 @@ def judged(desired: Desired, observed: Seen, today: date | None = None) -> Inspe
         _kernels_elsewhere(cluster.kernels, desired.hosts, desired.scheduling.pools),
     )
     findings += hardware.warnings(facts)
-    findings += _check_registries(desired.registries, desired.hosts, facts)
+    endpoints = desired.platform.endpoints() if desired.has_platform else {}
+    findings += _check_endpoints(endpoints, desired.hosts, facts)
+    registries = [each for each in desired.registries if each not in endpoints.values()]
+    findings += _check_registries(registries, desired.hosts, facts)
     findings += _check_lost_nodes(desired.newcomers, facts, cluster.nodes)
     findings += _check_chart(desired.chart, cluster.chart)
     findings += map(_cordoned_warning, cluster.unschedulable)
@@ -262,6 +265,24 @@ def _check_chart(desired_chart: WantedChart | None, problem: str) -> Iterator[Fa
             f"the chart, from {desired_chart.place}, before a host is changed",
             f"{cure}; `gpu-cluster images` shows how to compare an archive",
         )
+
+
+def _check_endpoints(
+    endpoints: Mapping[str, str],
+    declared: Iterable[DesiredHost],
+    facts: Mapping[str, HostFacts],
+) -> Iterator[Fault]:
+    """Yield a fault for each endpoint, such as a licence server, that GPU hosts can't reach."""
+    workers = {host.name for host in declared if host.role.has_gpus}
+    for software, address in endpoints.items():
+        hosts = [name for name in facts if name in workers and address in facts[name].unreached]
+        if hosts:
+            yield Fault(
+                hardware.place(hosts),
+                f"no response from the {software} {address}",
+                "a response, because GPUs need it there",
+                "correct the address, or allow these hosts the access",
+            )
 
 
 def _check_registries(

@@ -67,7 +67,8 @@ def inspect(
     if exists and extent.has_cluster:
         require_context(desired.context, desired.stack, source)
     cluster_question = desired.question if exists else None
-    observed = observe(desired.hosts, desired.registries, cluster_question, private_key, extent)
+    places = (*desired.registries, *desired.platform.endpoints().values())
+    observed = observe(desired.hosts, places, cluster_question, private_key, extent)
     inspection = judged(desired, replace(observed, recorded=tuple(recorded)))
     # A run can repair a cluster that the stack makes; any other cluster must answer.
     must_answer = exists and extent.has_cluster and desired.kubeadm is None
@@ -116,7 +117,7 @@ def inspect(
 
 def observe(
     declared: Sequence[DesiredHost],
-    registries: Sequence[str],
+    places: Sequence[str],
     question: Question | None,
     private_key: str | None,
     extent: Extent,
@@ -125,7 +126,7 @@ def observe(
 
     Args:
         declared: Hosts of the stack.
-        registries: Registries (`host:port`) that the hosts must reach.
+        places: Registries and licence servers (`host:port`) that the hosts must reach.
         question: What to inspect in the cluster. None: the cluster does not exist yet.
         private_key: SSH private key of the hosts. None: it is not known yet, so the hosts are not
             inspected.
@@ -141,7 +142,7 @@ def observe(
 
         try:
             key = inspecting_key(private_key or "")
-            hosts_seen = observe_hosts(hosts, key, registries=registries)
+            hosts_seen = observe_hosts(hosts, key, places=places)
         except FaultError as error:
             hosts, problems = (), (str(error),)
 

@@ -187,6 +187,7 @@ def test_registries_of_images_are_named_once_as_engines_ask_them() -> None:
         ({"curl": 'case "$*" in *good*) ;; *) exit 7 ;; esac'}, ("bad.example:443",)),
         ({"curl": "exit 7"}, ("bad.example:443", "good.example:5000")),
         ({"curl": "exit 0"}, ()),
+        ({"curl": "exit 35"}, ()),  # a licence server without TLS
     ],
 )
 def test_a_host_tells_which_registries_do_not_answer(
@@ -195,7 +196,7 @@ def test_a_host_tells_which_registries_do_not_answer(
     machine = Machine(tmp_path, "dash")
     for name, body in programs.items():
         machine.script(name, body)
-    machine.environment["GC_REGISTRIES"] = "good.example:5000 bad.example:443"
+    machine.environment["GC_PLACES"] = "good.example:5000 bad.example:443"
     assert parse(machine.lines()).unreached == unreached
     machine.file("run/gpu-cluster-simulated", "")
     assert parse(machine.lines()).unreached == ()

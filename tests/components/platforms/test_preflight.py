@@ -12,8 +12,11 @@ import httpx
 import pytest
 from kr8s import KUBERNETES_MINIMUM_SUPPORTED_VERSION
 
+from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.preflight import validate_host
+from gpu_cluster.inspection.judgement import Seen
+from gpu_cluster.inspection.judgement import judged as judge
 from gpu_cluster.kubernetes.labels import MANAGER
 from gpu_cluster.kubernetes.managers import Manager, daemon_set
 from gpu_cluster.loading.loader import load
@@ -446,6 +449,26 @@ def test_guests_need_their_licence_server_and_registry() -> None:
     ]
     reached = dict.fromkeys(silent, "")
     assert judged(cluster, replace(SEEN, endpoints=reached), {}, {}) == []
+
+
+def test_hosts_with_gpus_are_asked_for_the_licence_server_and_this_machine_is_not() -> None:
+    server = "licences.example:443"
+    operator = {"vgpu": {"hostDriver": "20.1", "licenseSecret": "l", "licenseServer": server}}
+    driver = {"source": "operator", "version": ways.VERSION, "imageRepository": "r.example/nvidia"}
+    hosts = [HOST, {**HOST, "name": "cp-1", "address": "192.0.2.2", "role": "control-plane"}]
+    declared = ways.declared("x", "gpu-operator-driver", gpuOperator=operator, driver=driver)
+    asked_here = resolve(load(declared), "x").question
+    assert asked_here is not None
+    assert server in asked_here.endpoints
+    desired = resolve(load({**declared, "hosts": hosts}), "x")
+    assert desired.question is not None
+    assert desired.question.endpoints == []
+    away = HostFacts(simulated=True, unreached=(server,))
+    told = judge(desired, Seen(hosts={"gpu-1": away, "cp-1": away}))
+    texts = [text for text in told.problems if server in text]
+    assert [text.partition(";")[0] for text in texts] == [
+        f"host gpu-1: found no response from the licence server {server}"
+    ]
 
 
 def test_taints_that_come_and_go_are_no_taints_of_others() -> None:

@@ -368,6 +368,7 @@ WARNING = (
 ELSEWHERE = {
     "cluster._check": "components/hosts/kubeadm/test_kubeadm_cluster.py",
     "driver_daemonset.container.judge_all": "components/driver_daemonset/test_driver_container.py",
+    "inspection.judgement._check_endpoints": "components/platforms/test_preflight.py",
     "inspection.judgement._check_lost_nodes": "components/desired/test_newcomers.py",
     "inspection.misfits.misfits": "components/change/test_document.py",
     "inspection.moves.unseen": "components/inspection/test_moves.py",

@@ -36,7 +36,7 @@ async def observe_hosts(
     hosts: Sequence[Target],
     private_key: str,
     limit: float = PROBE_LIMIT,
-    registries: Sequence[str] = (),
+    places: Sequence[str] = (),
 ) -> dict[str, HostFacts]:
     """Inspect all hosts in parallel, and return the facts of each host by name.
 
@@ -48,7 +48,7 @@ async def observe_hosts(
         hosts: Hosts to inspect. Hosts with the same bastion share one connection to the bastion.
         private_key: SSH private key.
         limit: Seconds for the probe of each host, after the login.
-        registries: Registries (`host:port`) that each host tries to reach.
+        places: Registries and licence servers (`host:port`) that each host tries to reach.
     """
     if not hosts:
         return {}
@@ -57,7 +57,7 @@ async def observe_hosts(
     except ValueError as error:
         return {host.name: facts_of(unreadable_key(Login(host), error)) for host in hosts}
     gate = asyncio.Semaphore(AT_ONCE)
-    settings = f"GC_REGISTRIES={shlex.quote(' '.join(registries))}\n"
+    settings = f"GC_PLACES={shlex.quote(' '.join(dict.fromkeys(places)))}\n"
     async with contextlib.AsyncExitStack() as connections:
         tunnels = await _open_tunnels(hosts, key, connections)
 

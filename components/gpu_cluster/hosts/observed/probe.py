@@ -24,7 +24,7 @@ MARK = "# --- found later: the probe has this part too ---\n"
 The functions are `found_<kind>`, `list_<kind>` and those that they call.
 """
 HARDWARE = ("gpu", "rdma", "memory", "rows", "unreached")
-"""Keys of repeated lines about single devices and about registries.
+"""Keys of repeated lines about single devices, and about registries and licence servers.
 
 `gpu_cluster.hosts.observed.hardware` parses the lines about devices.
 """

@@ -147,13 +147,17 @@ pass() {
     done
 }
 
-# Prints unreached=HOST:PORT for each registry in GC_REGISTRIES that can't be reached, all in
-# parallel. It prints nothing without curl and bash, or on simulated hosts, which have no network.
-registries() {
+# Prints unreached=HOST:PORT for each registry and licence server in GC_PLACES that can't be reached,
+# all in parallel. A server that doesn't speak TLS is reached: curl ends with 35, 52 or 56. It prints
+# nothing without curl and bash, or on simulated hosts, which have no network.
+places() {
     [ ! -e "$root/run/gpu-cluster-simulated" ] || return 0
-    for place in ${GC_REGISTRIES-}; do
+    for place in ${GC_PLACES-}; do
         if command -v curl >/dev/null 2>&1; then
-            curl -s -o /dev/null --connect-timeout 2 -m 3 "https://$place/v2/" || echo "unreached=$place" &
+            {
+                curl -s -o /dev/null --connect-timeout 2 -m 3 "https://$place/v2/"
+                case $? in 0 | 35 | 52 | 56) ;; *) echo "unreached=$place" ;; esac
+            } &
         elif command -v bash >/dev/null 2>&1; then
             # shellcheck disable=SC2016 # for the other shell
             timeout 2 bash -c ': <"/dev/tcp/$0/$1"' "${place%:*}" "${place##*:}" 2>/dev/null ||
@@ -343,7 +347,7 @@ disk() {
 }
 
 memory
-registries
+places
 default_runtime
 read_os_release
 say os "$os"
