@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from gpu_cluster.commands.tools import PLUGINS
+from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator.hosts.packages import served
 from gpu_cluster_lab.simulator.ports import free_ports
@@ -85,9 +90,47 @@ def last(text: str) -> str:
 
 def pulumi_path(site: Site) -> str:
     """Return PATH with a site's environment, and with Pulumi and its plugins of the toolchain."""
+    return os.pathsep.join([str(site.venv / "bin"), tools_path()])
+
+
+def tools_path() -> str:
+    """Return PATH with Pulumi and its plugins of the toolchain."""
     tools = toolchain.ensure("pulumi", "pulumi-language-python", *PLUGINS)
     folders = dict.fromkeys(str(tool.path.parent) for tool in tools.values())
-    return os.pathsep.join([str(site.folder / "venv" / "bin"), *folders, PATH])
+    return os.pathsep.join([*folders, PATH])
+
+
+def kubeconfig(site: Site, stack: str = "dev") -> Path:
+    """Return the kubeconfig of an embedded cluster of the site."""
+    return Path(site.environment["GPU_CLUSTER_CACHE"], "embedded", stack, "kubeconfig")
+
+
+def ask(
+    site: Site, question: Callable[[Client], Coroutine[Any, Any, Any]], stack: str = "dev"
+) -> Any:
+    """Run a coroutine with a client of an embedded cluster."""
+
+    async def run() -> Any:
+        async with connect(f"gpu-cluster-{stack}") as client:
+            return await question(client)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(kubeconfig(site, stack)))
+        return asyncio.run(run())
+
+
+def real_stack(site: Site, folder: Path) -> dict[str, str]:
+    """Return the environment of a stack whose cluster is not the stack's embedded cluster."""
+    passphrase = folder / "passphrase"
+    passphrase.write_text("correct horse battery staple\n")
+    charts = site.run(
+        "python", "-c", "import gpu_cluster_lab.simulator as s; print(s.__path__[0])"
+    ).stdout.strip()
+    return {
+        "KUBECONFIG": str(kubeconfig(site)),
+        "PULUMI_CONFIG_PASSPHRASE_FILE": str(passphrase),
+        "GPU_CHARTS": site.environment.get("GPU_CHARTS", f"{charts}/charts"),
+    }
 
 
 def make_site(place: Path, cache: Path) -> Site:
@@ -115,7 +158,9 @@ def make_cache(cache: Path) -> Path:
     """Make a cache folder that shares the tools of this machine, and nothing else."""
     cache.mkdir()
     for name in ("tools", "roots"):
-        (cache / name).symlink_to((toolchain.cache_dir() / name).resolve())
+        shared = toolchain.cache_dir() / name
+        shared.mkdir(parents=True, exist_ok=True)
+        (cache / name).symlink_to(shared.resolve())
     return cache
 
 

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import shutil
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster_lab.simulator import hosts as simulated_hosts
 from gpu_cluster_lab.simulator.ports import free_ports
 from tests.commands.evidence.forged import write_keys
 from tests.policies.check.samples import BAD
-from tests.proofs.install.site import Site, install, last, make_cache, make_site, pulumi_path
+from tests.proofs.install.site import (
+    Site,
+    ask,
+    install,
+    kubeconfig,
+    last,
+    make_cache,
+    make_site,
+    pulumi_path,
+    real_stack,
+)
 
 pytestmark = pytest.mark.full
 
@@ -42,44 +49,11 @@ POD: Json = {
 }
 
 
-def kubeconfig(site: Site, stack: str = "dev") -> Path:
-    """Return the kubeconfig of an embedded cluster of the site."""
-    return Path(site.environment["GPU_CLUSTER_CACHE"], "embedded", stack, "kubeconfig")
-
-
-def ask(
-    site: Site, question: Callable[[Client], Coroutine[Any, Any, Any]], stack: str = "dev"
-) -> Any:
-    """Run a coroutine with a client of an embedded cluster."""
-
-    async def run() -> Any:
-        async with connect(f"gpu-cluster-{stack}") as client:
-            return await question(client)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KUBECONFIG", str(kubeconfig(site, stack)))
-        return asyncio.run(run())
-
-
 def pods(site: Site) -> set[str]:
     """Return the UIDs of the device plugin's pods."""
     path = "namespaces/nvidia-device-plugin/pods"
     listed = ask(site, lambda client: client.request("GET", path))
     return {item["metadata"]["uid"] for item in listed["items"]}
-
-
-def real_stack(site: Site, folder: Path) -> dict[str, str]:
-    """Return the environment of a stack whose cluster is not the stack's embedded cluster."""
-    passphrase = folder / "passphrase"
-    passphrase.write_text("correct horse battery staple\n")
-    charts = site.run(
-        "python", "-c", "import gpu_cluster_lab.simulator as s; print(s.__path__[0])"
-    ).stdout.strip()
-    return {
-        "KUBECONFIG": str(kubeconfig(site)),
-        "PULUMI_CONFIG_PASSPHRASE_FILE": str(passphrase),
-        "GPU_CHARTS": site.environment.get("GPU_CHARTS", f"{charts}/charts"),
-    }
 
 
 def test_why_and_who_say_what_a_waiting_pod_lacks(running: Site) -> None:
