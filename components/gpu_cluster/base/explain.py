@@ -193,7 +193,10 @@ def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> 
         wanted = f"an item of {wanted}"
     if "[key]" in error["loc"]:
         return fault(location, f"the key {show(value)}", wanted, _other_key(error))
-    cure = _same_value(field, location, error) or _other_value(field, location, error, wanted)
+    mapping = None if field is not None else field_at(root, location[:-1])
+    cure = _same_value(field, location, error, mapping) or _other_value(
+        field, location, error, wanted, _first_value(mapping)
+    )
     return fault(location, show(value), wanted, cure)
 
 
@@ -204,16 +207,28 @@ def _other_key(error: ErrorDetails) -> str:
     return rename_to(near) if near and is_near else REMOVE
 
 
-def _same_value(field: FieldInfo | None, location: Location, error: ErrorDetails) -> str:
-    """Return the cure that writes the value in another form; empty if no form is right."""
+def _same_value(
+    field: FieldInfo | None, location: Location, error: ErrorDetails, mapping: FieldInfo | None
+) -> str:
+    """Return the cure that writes the value in another form; empty if no form is right.
+
+    Args:
+        mapping: Field of the mapping of names that has the value; None for a value of a model.
+    """
+
+    def takes(other: object) -> bool:
+        if field is None and mapping is not None:
+            return _takes_field(mapping, {str(location[-1]): other})
+        return field is None or _takes_field(field, other)
+
     kind, value = error["type"], error["input"]
     if kind == "string_type" and isinstance(value, bool | int | float):
         text = str(value).lower() if isinstance(value, bool) else str(value)
         whole = [text] if isinstance(location[-1], int) else text
-        return f'put it in quotes: "{text}"' if not field or _takes_field(field, whole) else ""
+        return f'put it in quotes: "{text}"' if takes(whole) else ""
     if kind in ("int_type", "bool_type") and isinstance(value, str) and _is_plain(value, kind):
         number = int(value) if kind == "int_type" else value == "true"
-        return f"write {value} without quotes" if not field or _takes_field(field, number) else ""
+        return f"write {value} without quotes" if takes(number) else ""
     if kind in ("enum", "literal_error") and isinstance(value, str):
         near = nearest(value, _choices(error))
         return f'write "{near}"' if similarity(value, near) >= LIKE_ENOUGH else ""
@@ -227,9 +242,13 @@ def _choices(error: ErrorDetails) -> list[str]:
 
 
 def _other_value(
-    field: FieldInfo | None, location: Location, error: ErrorDetails, wanted: str
+    field: FieldInfo | None, location: Location, error: ErrorDetails, wanted: str, first: str
 ) -> str:
-    """Return the cure that writes another value, or none."""
+    """Return the cure that writes another value, or none.
+
+    Args:
+        first: Example of a value of the mapping of names that has the value; empty: none.
+    """
     own = _own_cure(field)
     if own:
         return own
@@ -238,8 +257,8 @@ def _other_value(
     if isinstance(location[-1], int):
         example = _first_item(example)
         return f"write {example}, for example" if example else REMOVE
-    if example is not None:
-        return f"write {example}, for example{left_out}"
+    if example is not None or first:
+        return f"write {first or example}, for example{left_out}"
     if error["type"] in ("too_short", "string_too_short"):
         return f"add one{left_out}"
     if simple := _SIMPLE.get(error["type"]):
@@ -254,6 +273,24 @@ def _own_cure(field: FieldInfo | None) -> str:
     return next((entry.text for entry in metadata if isinstance(entry, OwnCure)), "")
 
 
+def _first_value(mapping: FieldInfo | None) -> str:
+    """Return the first value of a field's example that is a mapping; empty if there is none."""
+    import yaml
+
+    example = mapping.examples[0] if mapping is not None and mapping.examples else None
+    values = yaml.safe_load(str(example)) if example is not None else None
+    if not isinstance(values, dict) or not values:
+        return ""
+    return _in_one_line(next(iter(values.values())))
+
+
+def _in_one_line(value: object) -> str:
+    import yaml
+
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=1000)
+    return text.removesuffix("...\n").strip()
+
+
 def _first_item(example: object) -> str:
     """Return the first item of an example that is a list in YAML; empty if there is none."""
     import yaml  # Importing PyYAML takes time, and only faults need it.
@@ -261,9 +298,7 @@ def _first_item(example: object) -> str:
     items = yaml.safe_load(str(example)) if example is not None else None
     if not isinstance(items, list) or not items:
         return ""
-    return (
-        yaml.safe_dump(items[0], default_flow_style=True, width=1000).removesuffix("...\n").strip()
-    )
+    return _in_one_line(items[0])
 
 
 def _in_mapping(error: ErrorDetails) -> str:

@@ -48,6 +48,7 @@ def _check_driver_source(sections: ValidSections, platform: str) -> Iterator[Fau
     sources = sorted({driver.source for driver in drivers if driver is not None})
     if (
         "driverInstaller" in sections.given
+        and drivers  # A pool that can't be read says nothing about its driver.
         and None not in drivers
         and DriverSource.DAEMONSET not in sources
     ):

@@ -22,6 +22,7 @@ from gpu_cluster.loading.loader import load
 from gpu_rules.facts.floors import Software, floor
 from gpu_rules.faults import ConfigError, FaultSeverity
 from tests.desired_host import desired_host
+from tests.fixtures.clusters import INSTALLERS
 
 Json = dict[str, Any]
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEfxFSAF45h/u4FWcTpIO9dleHVOhDTjHvn4WRhQJDYQ"
@@ -242,3 +243,18 @@ def test_what_hosts_are_judged_by_declared_values_is_found_without_them(
                     missed.append((parts, errors))
     assert found > 20
     assert missed == []
+
+
+def test_a_pool_that_cannot_be_read_says_nothing_about_its_driver() -> None:
+    pools = [{"name": "a100", "nodes": ["gpu-1"], "gpusPerNode": "many"}]
+    document = {
+        "version": "v1",
+        "kubernetes": {"context": "c"},
+        "platform": "device-plugin",
+        "pools": pools,
+        "driver": {"source": "daemonset", "version": "595.91.07"},
+        "driverInstaller": {"images": INSTALLERS},
+    }
+    with pytest.raises(ConfigError) as refused:
+        load(document)
+    assert [fault.place for fault in refused.value.faults] == ["pools[0].gpusPerNode"]
