@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -203,6 +204,18 @@ def test_a_malformed_envelope_is_refused(case: str) -> None:
     about = declared()
     with pytest.raises(EvidenceError):
         check(MALFORMED[case](signed(content(about))), about)
+
+
+def test_a_file_that_nobody_signed_needs_little_memory() -> None:
+    hostile = b'{"a":[' + b",".join([b'{"a":1}'] * 100_000) + b"]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(EvidenceError):
+            check(hostile, declared())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(hostile)
 
 
 VALUES: dict[str, Callable[[Json], object]] = {

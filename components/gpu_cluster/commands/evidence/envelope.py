@@ -30,6 +30,11 @@ MAKE_KEY = "openssl genpkey -algorithm ed25519 -out evidence.key"
 MAKE_PUBLIC = "openssl pkey -in evidence.key -pubout -out evidence.pub"
 KEY_LIMIT = 16 * 1024
 """Maximum number of bytes of a key file."""
+MOST_SEPARATORS = 64
+"""Maximum number of commas and colons of an envelope; one with eight signatures has 36.
+
+It bounds the memory for a file that nobody has signed: 32 MiB of small values would need 6 GB.
+"""
 
 
 class _Signed(Strict):
@@ -98,6 +103,10 @@ def verified(text: bytes, trusted: SSlibKey) -> bytes:
     Raises:
         EvidenceError: The envelope is malformed, or the trusted key did not sign it.
     """
+    if (separators := text.count(b",") + text.count(b":")) > MOST_SEPARATORS:
+        raise _refused_envelope(
+            "content", f"{separators} commas and colons", f"at most {MOST_SEPARATORS}"
+        )
     envelope = parsed(_Envelope, text, "envelope")
     if envelope.payload_type != PAYLOAD:
         raise _refused_envelope("payloadType", printable(envelope.payload_type), f"`{PAYLOAD}`")
