@@ -17,8 +17,19 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from tests.proofs.count import Count, Results, number_passed, of_all
+from tests.proofs.count import Count, Outcome, Results, has_passed, number_passed, of_all
 from tests.proofs.documents.lines import Line, lines
+
+
+def is_tried(line: Line, outcomes: Mapping[str, Outcome]) -> bool:
+    """Return whether each test that the table names for a line was run, and all passed.
+
+    Args:
+        line: Row of the table.
+        outcomes: Outcomes of the line's tests by their ids.
+    """
+    run = {*outcomes, *(test.partition("[")[0] for test in outcomes)}
+    return bool(line.tests) and run.issuperset(line.tests) and has_passed(outcomes)
 
 
 def line(seen: Mapping[str, Results]) -> str:
@@ -27,7 +38,8 @@ def line(seen: Mapping[str, Results]) -> str:
     def of(kind: str) -> Results:
         return seen.get(kind, {})
 
-    tried, told = number_passed(of("line")), number_passed(of("page"))
+    tried = sum(is_tried(each, of("line").get(each.name, {})) for each in lines())
+    told = number_passed(of("page"))
     return (
         f"{tried + told} of {len(lines())} lines ({tried} tried, {told} on purpose with a page), "
         f"{of_all(of('contradiction'))} contradictions found without a host, "

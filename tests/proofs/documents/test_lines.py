@@ -63,8 +63,15 @@ def test_what_did_not_pass_is_not_counted() -> None:
     passed, failed, skipped = (
         {"test": outcome} for outcome in (Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED)
     )
+    one, two, three, four = [each for each in lines() if len(each.tests) > 1][:4]
+    whole = dict.fromkeys((f"{test}[a]" for test in one.tests), Outcome.PASSED)
     seen = {
-        "line": {"a": passed, "b": failed, "c": skipped},
+        "line": {
+            one.name: whole,
+            two.name: {two.tests[0]: Outcome.PASSED},  # its other tests were not run
+            three.name: dict.fromkeys(three.tests, Outcome.PASSED) | {"a": Outcome.SKIPPED},
+            four.name: dict.fromkeys(four.tests, Outcome.FAILED),
+        },
         "page": {"d": passed},
         "contradiction": {"e": passed, "f": failed},
         "recipe": {"g": skipped},
