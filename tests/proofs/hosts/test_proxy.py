@@ -21,7 +21,7 @@ from gpu_rules.faults import ConfigError
 from tests.fixtures.clusters import INSTALLERS, cluster
 from tests.proofs.hosts import software
 from tests.proofs.hosts.declared import prepare
-from tests.proofs.hosts.machine import Running
+from tests.proofs.hosts.machine import Running, differences
 from tests.resolved import platform_of
 
 OUTSIDE = "packages.gpu-cluster.invalid"
@@ -103,6 +103,28 @@ def test_the_running_engine_has_the_proxy_and_losing_it_is_drift(host: Running) 
     host.write(f"{FOLDER}/http-proxy.conf", f"[Service]\n{OTHER}")
     host.run("systemctl daemon-reload; systemctl restart containerd")
     assert software.drift(host) == ("unit containerd runs without HTTP_PROXY as declared",)
+
+
+@pytest.mark.promise(
+    "A service gives up what is no longer declared for it in the run that removes it, or the run "
+    "says that it waits and drift names the service until then."
+)
+@pytest.mark.slow
+@pytest.mark.parametrize("ends", ["section", "undo"])
+def test_a_proxy_that_is_no_longer_declared_leaves_the_running_engine(
+    host: Running, ends: str
+) -> None:
+    before = host.tree()
+    declared = prepare(proxy=ProxySettings(http=ADDRESS))
+    assert host.apply(declared).errors == ""
+    ended = host.apply(prepare()) if ends == "section" else host.undo(declared)
+    assert (ended.status, ended.errors) == (0, "")
+    pid = host.read("/run/simulated-systemd/containerd.pid").strip()
+    assert "HTTP_PROXY" not in host.run(f"tr '\\0' '\\n' </proc/{pid}/environ").output
+    if ends == "undo":
+        assert differences(before, host.tree()) == {}
+    else:
+        assert host.apply(prepare()).output == "changed=0\n"
 
 
 def test_a_driver_in_a_container_goes_out_by_the_proxy() -> None:

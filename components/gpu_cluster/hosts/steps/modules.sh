@@ -18,7 +18,7 @@ apply_modules() {
 }
 
 undo_modules() {
-    forget "$modules_file"
+    attempt "$modules_file" forget "$modules_file"
     [ -f "$state/modules" ] || return 0
     while IFS= read -r module; do
         [ -d "$root/sys/module/$module" ] || continue

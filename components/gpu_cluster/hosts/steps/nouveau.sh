@@ -81,6 +81,7 @@ undo_nouveau() {
         : >"$state/initramfs-pending"
         forget "$blacklist_file"
     fi
-    rebuild_initramfs note
+    # The copies go first, because the new images need their space.
     drop_initramfs
+    rebuild_initramfs note
 }

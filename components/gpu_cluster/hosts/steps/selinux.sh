@@ -45,7 +45,7 @@ selinux_set() {
 
 undo_selinux() {
     kept "$selinux_file" || return 0
-    forget "$selinux_file"
+    attempt "$selinux_file" forget "$selinux_file"
     [ -f "$state/selinux" ] || return 0
     was=$(cat "$state/selinux")
     now=$(selinux_mode)

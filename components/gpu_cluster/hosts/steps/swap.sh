@@ -117,6 +117,11 @@ mask_unit() {
 }
 
 undo_swap() {
+    attempt /etc/fstab fstab_back
+    swaps_back
+}
+
+fstab_back() {
     if kept /etc/fstab; then
         # Lines that were added since must stay: only this script's marks are removed, unless nothing
         # else changed.
@@ -133,6 +138,9 @@ undo_swap() {
         fi
         release /etc/fstab
     fi
+}
+
+swaps_back() {
     [ -f "$state/swaps" ] || return 0
     while IFS= read -r name; do
         grep -q "^${name}[[:space:]]" "$root/proc/swaps" && continue

@@ -124,7 +124,7 @@ sysctl_back() {
 }
 
 undo_sysctl() {
-    forget "$sysctl_file"
+    attempt "$sysctl_file" forget "$sysctl_file"
     for file in "$state"/sysctl/*; do
         [ ! -f "$file" ] || sysctl_back "$file"
     done

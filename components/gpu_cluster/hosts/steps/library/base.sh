@@ -95,6 +95,31 @@ refuse_problems() {
     exit 1
 }
 
+# attempt WORDS COMMAND...: runs one part of an undo, so that the undo goes on if the part fails. WORDS
+# name what then stays on the host; refuse_left reports it.
+attempt() {
+    part=$1
+    shift
+    (
+        "$@"
+        printf '%s\n' "$changed" >"$scratch/ended"
+    )
+    if [ -f "$scratch/ended" ]; then
+        read -r changed <"$scratch/ended"
+        rm -f -- "$scratch/ended"
+        return 0
+    fi
+    printf '%s\n' "$part" >>"$scratch/left"
+    return 1
+}
+
+# refuse_left: fails if parts of an undo failed, and names them last.
+refuse_left() {
+    [ -s "$scratch/left" ] || return 0
+    left=$(awk '!seen[$0]++ { list = list (list == "" ? "" : ", ") $0 } END { print list }' "$scratch/left")
+    fail "all else is undone; this stays: $left; mend what the errors above name, then run \`gpu-cluster destroy\` (or \`gpu-cluster up\`) again"
+}
+
 have() {
     command -v "$1" >/dev/null 2>&1
 }

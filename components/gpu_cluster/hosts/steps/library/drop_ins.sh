@@ -7,7 +7,31 @@ unit_drop_in() {
     file=/etc/systemd/system/$1.service.d/50-gpu-cluster-$2.conf
     # The marker file is written first, so that the next run completes a run that was killed.
     same_text "$file" "$3" || drop_in_waits "$1"
-    step_file "$file" "$3"
+    effect drop_in "$file"
+    place_text "$file" "$3"
+}
+
+# undo_drop_in PATH: removes a drop-in; the service runs with it until systemd has read its units
+# again and has restarted the service (services_back).
+undo_drop_in() {
+    left_unit=${1#/etc/systemd/system/}
+    left_unit=${left_unit%%.service.d/*}
+    if [ -f "$root$1" ]; then
+        drop_in_waits "$left_unit"
+        record leaving "$left_unit"
+    fi
+    forget "$1"
+}
+
+# services_back: restarts the services that still run with an undone drop-in, if nothing is at risk;
+# else a run notes them, and the probe finds them until a later run or a boot.
+services_back() {
+    [ -f "$state/leaving" ] || return 0
+    drop_ins_in_force
+    while read -r left_unit; do
+        ! file_has "$drop_ins_pending" "$left_unit" || expect in_force "$left_unit"
+    done <"$state/leaving"
+    [ -f "$drop_ins_pending" ] || rm -f -- "$state/leaving"
 }
 
 drop_ins_pending=$root/run/gpu-cluster/drop-ins-pending
@@ -26,7 +50,7 @@ drop_ins_in_force() {
     [ -f "$drop_ins_pending" ] || return 0
     units=$(paste -s -d ' ' - <"$drop_ins_pending")
     if why=$(containers_at_risk); then
-        note "what is declared for the services $units waits for a drained node or the next boot: $why"
+        note "what is declared for the services $units, or is no longer declared, waits for a drained node or the next boot: $why"
         return 0
     fi
     bounded 60 systemctl daemon-reload || fail_unit "systemd can't read its units again: $(log_end)"
@@ -58,4 +82,13 @@ containers_at_risk() {
         fi
     done
     return 1
+}
+
+# --- found later: the probe has this part too ---
+
+# found_in_force UNIT: returns true if the service runs without what is no longer declared.
+found_in_force() {
+    # shellcheck disable=SC2034 # the probe prints this variable
+    drifted="unit $1 runs with what is no longer declared for it"
+    ! grep -Fqsx -e "$1" "$root/run/gpu-cluster/drop-ins-pending"
 }

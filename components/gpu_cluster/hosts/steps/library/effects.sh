@@ -55,14 +55,21 @@ take_back_step() {
     take_back_stale
 }
 
+# Undoes the effects in the file `stale`, the last one first. An effect whose undo fails stays
+# recorded. Without kubeadm's reset nothing else may go, because it needs the packages of Kubernetes.
 take_back_stale() {
     [ -s "$scratch/stale" ] || return 0
     sed -n '1!G;h;$p' "$scratch/stale" >"$scratch/reversed"
-    while read -r _ kind subject <&3; do
-        "undo_$kind" "$subject"
+    : >"$scratch/failed"
+    while read -r owner kind subject <&3; do
+        case $kind in
+            initialized | joined) "undo_$kind" "$subject" ;;
+            *) attempt "$kind $subject" "undo_$kind" "$subject" || printf '%s\n' "$owner $kind $subject" >>"$scratch/failed" ;;
+        esac
     done 3<"$scratch/reversed"
-    remove_unwanted
-    grep -Fvx -f "$scratch/stale" "$state/effects" >"$state/draft"
+    attempt "packages of $step" remove_unwanted || grep -e '^[^ ]* package ' "$scratch/stale" >>"$scratch/failed"
+    grep -Fvx -f "$scratch/failed" "$scratch/stale" >"$scratch/undone"
+    grep -Fvx -f "$scratch/undone" "$state/effects" >"$state/draft"
     mv -- "$state/draft" "$state/effects" || fail_file "can't write $state/effects"
 }
 

@@ -103,6 +103,7 @@ record_written() {
 # the file since, that version is saved in /var/lib/gpu-cluster/replaced.
 restore() {
     drop_draft "$1"
+    ! unchanged "$1" || return 0
     if [ -f "$root$1" ] && { kept "$1" || was_absent "$1"; } &&
         digest "$root$1" && ! file_has "$state/written" "$digest  $1" &&
         ! cmp -s -- "$root$1" "$state/kept$1"; then
@@ -114,11 +115,22 @@ restore() {
     if kept "$1"; then
         cmp -s -- "$root$1" "$state/kept$1" && [ ! -L "$state/kept$1" ] || undid "$1"
         cp -a -- "$state/kept$1" "$root$1.gpu-cluster-new" &&
-            mv -f -- "$root$1.gpu-cluster-new" "$root$1" || fail_file "can't restore $1"
+            mv -f -- "$root$1.gpu-cluster-new" "$root$1" || {
+            drop_draft "$1"
+            fail_file "can't restore $1"
+        }
     elif was_absent "$1" && [ -e "$root$1" ]; then
         rm -f -- "$root$1" || fail_file "can't remove $1"
         undid "$1"
     fi
+}
+
+# unchanged PATH: returns true if the file is still the one of which a copy was kept, with its owner,
+# mode and times: a run was refused before it could replace the file.
+unchanged() {
+    [ -f "$root$1" ] && [ ! -L "$root$1" ] && [ -f "$state/kept$1" ] && [ ! -L "$state/kept$1" ] &&
+        [ "$(stat -c '%a %u %g %y' "$root$1")" = "$(stat -c '%a %u %g %y' "$state/kept$1")" ] &&
+        cmp -s -- "$root$1" "$state/kept$1"
 }
 
 # forget PATH: restores a file that is no longer needed, and no longer manages it.

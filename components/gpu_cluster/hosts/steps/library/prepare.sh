@@ -16,10 +16,12 @@ apply() {
     for each in $(reversed "$all_steps"); do
         declared "$each" || undo_step "$each"
     done
+    refuse_left
     for step in $GC_STEPS; do
         : >"$scratch/wanted"
         "apply_$step"
         settle
+        refuse_left
     done
     after_steps
 }
@@ -66,7 +68,8 @@ undo() {
     for each in $(reversed "$all_steps"); do
         undo_step "$each"
     done
-    after_steps
+    attempt "the boot menu, or services with what was declared for them" after_steps
+    refuse_left
 }
 
 defined() {
@@ -90,12 +93,13 @@ reversed() {
 
 undo_step() {
     take_back_step "$1"
-    ! defined "undo_$1" || "undo_$1"
+    ! defined "undo_$1" || attempt "step $1" "undo_$1"
 }
 
 # after_steps: does work that several steps requested only once, also if an earlier run was killed
 # before it did this work.
 after_steps() {
+    services_back
     [ -f "$state/boot-menu-pending" ] || return 0
     write_boot_menu
     rm -f -- "$state/boot-menu-pending"

@@ -55,13 +55,14 @@ undo() {
     [ ! -f "$state/pending" ] || again=yes
     printf 'restart\n' >"$state/pending"
     for file in $(cat "$state/files" 2>/dev/null || echo "$files"); do
-        restore "$file"
+        attempt "$file" restore "$file"
     done
     engine_off
     engine_view "$scratch/after" && cmp -s "$scratch/view" "$scratch/after" || again=yes
-    service_back
+    attempt "$unit" service_back
     take_back_step rights
-    toolkit_off
+    attempt "the toolkit" toolkit_off
+    refuse_left
 }
 
 # Names an engine inside other software (k0s, snaps), before other checks report a missing engine.
