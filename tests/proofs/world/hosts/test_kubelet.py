@@ -10,7 +10,10 @@ import pytest
 from tests.proofs.world.hosts import shell
 from tests.proofs.world.hosts.rows import Situation, rows
 
-PARTS = ("library/base", "library/json", "library/running", "library/kubelet", "library/runtime")
+PARTS = (
+    *("library/base", "library/json", "library/versions", "library/running"),
+    *("library/kubelet", "library/runtime"),
+)
 CHECK = "GC_SYSTEMD_CGROUP={}\nrequire_cgroup_driver\nrefuse_problems\n"
 
 

@@ -5,10 +5,11 @@
 
 # --- found later: the probe has this part too ---
 
-# cri_status SOCKET: prints the raw bytes of the engine's verbose StatusResponse; fails if the socket
-# does not respond, or if its server has no CRI.
+# cri_call SOCKET METHOD: prints the raw bytes of the engine's response to a request whose field 1 is
+# true (StatusRequest, verbose; unknown in other requests); fails if the socket does not respond, or if
+# its server has no such method.
 # shellcheck disable=SC2016 # a Perl program
-cri_status() {
+cri_call() {
     if command -v perl >/dev/null 2>&1; then
         timeout 5 perl -e '
             use Socket;
@@ -39,18 +40,18 @@ cri_status() {
                 }
             }
             die "$path: no CRI answers\n" if length $answer < 6;
-            print substr($answer, 5);' "$1" /runtime.v1.RuntimeService/Status
+            print substr($answer, 5);' "$1" "/runtime.v1.RuntimeService/$2"
     else
         printf '\000\000\000\000\002\010\001' | timeout 5 curl -sS --http2-prior-knowledge \
             --unix-socket "$1" -H 'content-type: application/grpc' -H 'te: trailers' --data-binary @- \
-            http://localhost/runtime.v1.RuntimeService/Status | head -c 4194304 | tail -c +6
+            "http://localhost/runtime.v1.RuntimeService/$2" | head -c 4194304 | tail -c +6
     fi
 }
 
 # cri_config SOCKET: prints the configuration in the engine's StatusResponse, as `key.key value`.
 cri_config() {
     # The response is binary protobuf; its strings are unencoded between the other bytes.
-    cri_status "$1" | LC_ALL=C tr '\000-\037\177' '\n' | sed -n 's/^[^{]*\({"containerd":.*}\)[^}]*$/\1/p' |
+    cri_call "$1" Status | LC_ALL=C tr '\000-\037\177' '\n' | sed -n 's/^[^{]*\({"containerd":.*}\)[^}]*$/\1/p' |
         json_lines /dev/stdin | json_paths
 }
 
@@ -63,6 +64,18 @@ cri_answers() {
     printf '%s\n' "$configuration" | grep -q '^containerd\.runtimes\.nvidia\.runtimeType ' || return 1
     case $2 in '' | runc) return 0 ;; esac
     printf '%s\n' "$configuration" | grep -Fqx "containerd.defaultRuntimeName \"$2\""
+}
+
+# cri_cgroup_driver SOCKET: prints the cgroup driver that the engine tells the kubelet; fails if the
+# engine does not tell it. RuntimeConfigResponse{LinuxRuntimeConfiguration linux = 1{CgroupDriver
+# cgroup_driver = 1}}, with 0 for systemd, 1 for cgroupfs; containerd answers it from 2.0 on, CRI-O
+# from 1.28 on (kubernetes/enhancements, KEP-4033).
+cri_cgroup_driver() {
+    case $(cri_call "$1" RuntimeConfig 2>/dev/null | od -A n -t x1 | tr -d ' \n') in
+        0a00 | 0a020800) echo systemd ;;
+        0a020801) echo cgroupfs ;;
+        *) return 1 ;;
+    esac
 }
 
 # runtimes_of FILE: prints the names of the runtimes in the output of cri_config.

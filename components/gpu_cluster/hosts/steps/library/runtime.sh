@@ -82,6 +82,14 @@ require_cgroup_driver() {
     [ -n "${GC_SYSTEMD_CGROUP-}" ] || return 0
     find_kubelet || return 0
     driver=$(flag cgroup-driver) || driver=$(kubelet_setting cgroupDriver)
+    if followed=$(followed_driver); then
+        case $followed-$GC_SYSTEMD_CGROUP in systemd-true | cgroupfs-false) return 0 ;; esac
+        [ "$followed" = systemd ] && wanted=true || wanted=false
+        problem "cgroup driver $followed of the engine, which the running kubelet took over CRI" \
+            "the declared one (runtime.systemdCgroup: $GC_SYSTEMD_CGROUP)" \
+            "declare runtime.systemdCgroup: $wanted, or drain the node, stop the kubelet, and run again"
+        return 0
+    fi
     case ${driver:-cgroupfs}-$GC_SYSTEMD_CGROUP in
         systemd-true | cgroupfs-false) return 0 ;;
         systemd-*) wanted=true ;;
@@ -90,6 +98,26 @@ require_cgroup_driver() {
     problem "cgroupDriver ${driver:-cgroupfs} in $kubelet" \
         "that of the engine (runtime.systemdCgroup: $GC_SYSTEMD_CGROUP)" \
         "declare runtime.systemdCgroup: $wanted, or drain the node and change kubelet's first"
+}
+
+# followed_driver: prints the cgroup driver that the kubelet takes from the engine instead of its own
+# setting; fails if it takes its own. It does so from Kubernetes 1.34 on (feature gate
+# KubeletCgroupDriverFromCRI: beta and on by default from 1.31 on, locked from 1.34 on; Kubernetes docs,
+# "Feature Gates", and KEP-4033), if the engine tells it. A kubelet that doesn't run takes what the engine
+# has when it starts.
+followed_driver() {
+    [ -n "$running_program" ] && find_version 90 kubelet "$running_program" || return 1
+    [ -n "$program_version" ] && ! is_before "$program_version" 1.34 || return 1
+    endpoint=$(flag container-runtime-endpoint) || endpoint=$(kubelet_setting containerRuntimeEndpoint)
+    endpoint=${endpoint:-unix:///run/containerd/containerd.sock}
+    told=$(cri_cgroup_driver "$root${endpoint#unix://}") || return 1
+    if [ -n "$pid" ]; then
+        echo "$told"
+    elif [ "$GC_SYSTEMD_CGROUP" = true ]; then
+        echo systemd
+    else
+        echo cgroupfs
+    fi
 }
 
 # after NAME OTHER: returns true if NAME comes later in the order in which drop-ins are read.

@@ -75,6 +75,7 @@ read_version() {
         # NVIDIA's module, in /proc/driver/nvidia/version: "... Kernel Module  595.91.07  <date>", and
         # for the open modules "... Open Kernel Module for x86_64  595.91.07  Release Build".
         nvrm) case $2 in *'Kernel Module for '*) set -- "$2" 'Kernel Module for * ' ;; *) set -- "$2" 'Kernel Module ' ;; esac ;;
+        kubelet) set -- "$2" 'Kubernetes ' ;;
         nv-fabricmanager) set -- "$2" 'Fabric Manager version is : ' ;;
     esac
     # shellcheck disable=SC2295 # the marks are patterns
