@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
 
+from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_cluster.settings.nodes.node_range import written_out
@@ -41,6 +43,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 "hosts that the cluster can run without",
                 f"take {host.name} out of it",
             )
+    yield from _check_addresses(packages.init)
     if packages.init.has_dns:
         yield from _check_dns_taints(sections)
     for level in sections.host_levels:
@@ -51,6 +54,54 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
                 "an engine that kubeadm is used with",
                 f"remove init: {engine} creates its own cluster",
             )
+
+
+def _check_addresses(init: Init) -> Iterator[Fault]:
+    """Yield faults for address ranges and addresses of IPv4 and IPv6 that don't fit together.
+
+    The API server requires that its own address and the first range of Services are of one family
+    (kubernetes v1.34 cmd/kube-apiserver/app/options/completion.go); two ranges must be of both
+    families (cmd/kubeadm/app/apis/kubeadm/validation/validation.go).
+    """
+    families: dict[str, list[int]] = {}
+    for key, text in (("podSubnet", init.pod_subnet), ("serviceSubnet", init.service_subnet)):
+        try:
+            families[key] = [ipaddress.ip_network(part).version for part in text.split(",")]
+        except ValueError as error:
+            wanted = "an address range whose address is its first"
+            yield fault((*PLACE, key), str(error), wanted, f"correct {key}")
+            return
+        if len(set(families[key])) != len(families[key]):
+            found = f"two address ranges of IPv{families[key][0]}"
+            yield fault((*PLACE, key), found, "one of IPv4 and one of IPv6", "remove one of them")
+            return
+    pods, services = families["podSubnet"], families["serviceSubnet"]
+    if pods != services:
+        yield fault(
+            (*PLACE, "podSubnet"),
+            f"{_in_words(pods)}, with {_in_words(services)} in serviceSubnet",
+            "the same families in the same order for pods and Services",
+            f"write a podSubnet of {_in_words(services)}, or a serviceSubnet of {_in_words(pods)}",
+        )
+    elif init.advertise_address and (own := _family(init.advertise_address)) not in (None, pods[0]):
+        yield fault(
+            (*PLACE, "advertiseAddress"),
+            f"an address of IPv{own}, with Services of {_in_words(services)}",
+            f"an address of IPv{services[0]}, as the first range of Services",
+            f"write the host's address of IPv{services[0]}, or the range of IPv{own} first",
+        )
+
+
+def _in_words(families: list[int]) -> str:
+    return " and ".join(f"IPv{family}" for family in families)
+
+
+def _family(address: str) -> int | None:
+    """Return 4 or 6; None for a host name."""
+    try:
+        return ipaddress.ip_address(address).version
+    except ValueError:
+        return None
 
 
 def _check_dns_taints(sections: ValidSections) -> Iterator[Fault]:

@@ -9,11 +9,11 @@ from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.step import Given, Step
 
 
-def _sysctl_inputs(host: DesiredHost) -> Given | None:
-    if not host.sections.system.all_sysctl:
-        return None
-    rows = tuple(host.sections.system.all_sysctl.items()) if host.sections.system.sysctl else ()
-    declared = tuple(host.sections.system.sysctl.items())
+def _sysctl_inputs(host: DesiredHost) -> Given:
+    system, init = host.sections.system, host.sections.kubernetes_packages.init
+    ipv6 = init is not None and init.has_ipv6
+    declared = tuple(system.sysctl.items())
+    rows = tuple(system.all_sysctl(ipv6=ipv6).items()) if declared or ipv6 else ()
     return Given(lists={"each_sysctl": rows}, kept={"each_sysctl": declared})
 
 

@@ -16,6 +16,23 @@ each_sysctl() {
 
 check_sysctl() {
     each_sysctl require_last
+    each_sysctl require_routes
+}
+
+# require_routes KEY VALUE: reports default routes that Linux removes when it begins to forward IPv6:
+# those that the kernel took from router advertisements, unless accept_ra is 2 (Linux,
+# Documentation/networking/ip-sysctl.rst, accept_ra; net/ipv6/addrconf.c, dev_forward_change). Flag
+# 0x40000 of a route is RTF_ADDRCONF (include/uapi/linux/ipv6_route.h).
+require_routes() {
+    [ "$1" = net.ipv6.conf.all.forwarding ] && [ "$2" = 1 ] && [ -r "$root/proc/net/ipv6_route" ] || return 0
+    # shellcheck disable=SC2013 # names without spaces
+    for device in $(awk '$1 ~ /^0*$/ && $2 == "00" && substr($9, 4, 1) ~ /[4-7c-f]/ && $10 != "lo" { print $10 }' \
+        "$root/proc/net/ipv6_route" | sort -u); do
+        [ "$(timeout 10 sysctl -n "net.ipv6.conf.$device.accept_ra" 2>/dev/null)" != 2 ] || continue
+        ! each_sysctl sysctl_line | grep -Fqx "net.ipv6.conf.$device.accept_ra = 2" || continue
+        problem "a default route of $device from router advertisements, which Linux drops once it forwards IPv6" \
+            "a route that stays" "declare net.ipv6.conf.$device.accept_ra: \"2\" in system.sysctl, or configure a static route"
+    done
 }
 
 # require_last KEY VALUE: reports a file that a boot reads later and that sets another value.

@@ -155,6 +155,11 @@ class Init(Model):
     )
 
     @property
+    def has_ipv6(self) -> bool:
+        """Return whether pods or Services of the cluster have IPv6 addresses."""
+        return ":" in self.pod_subnet + self.service_subnet
+
+    @property
     def has_dns(self) -> bool:
         """Return whether the cluster gets CoreDNS."""
         dns = plain(self.cluster_configuration).get("dns")

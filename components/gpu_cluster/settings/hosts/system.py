@@ -26,6 +26,14 @@ SYSCTL: FrozenDict[str, str] = FrozenDict(
     }
 )
 """Network settings that a node needs (Kubernetes documentation, "Container Runtimes")."""
+IPV6_SYSCTL: FrozenDict[str, str] = FrozenDict(
+    {"net.ipv6.conf.default.forwarding": "1", "net.ipv6.conf.all.forwarding": "1"}
+)
+"""Further settings for pods with IPv6 addresses.
+
+Sources: Kubernetes documentation, "Dual-stack support with kubeadm"; kubernetes v1.34
+cmd/kubeadm/app/preflight/checks.go (ipv6DefaultForwarding).
+"""
 
 
 class Firewall(StrEnum):
@@ -152,7 +160,14 @@ class SystemSettings(Model):
         examples=["{memlock: -1}"],
     )
 
-    @property
-    def all_sysctl(self) -> dict[str, str]:
-        """Return the sysctl settings that Kubernetes needs, overridden by the declared ones."""
-        return {**SYSCTL, **self.sysctl}
+    def all_sysctl(self, *, ipv6: bool) -> dict[str, str]:
+        """Return the sysctl settings that Kubernetes needs, overridden by the declared ones.
+
+        Settings of router advertisements come first: when a host begins to forward IPv6, Linux
+        removes the default routes that came by them, unless `accept_ra` is 2.
+
+        Args:
+            ipv6: Whether pods or Services have IPv6 addresses.
+        """
+        first = {key: value for key, value in self.sysctl.items() if key.endswith(".accept_ra")}
+        return {**first, **SYSCTL, **(IPV6_SYSCTL if ipv6 else {}), **self.sysctl}
