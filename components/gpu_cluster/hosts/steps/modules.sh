@@ -3,6 +3,17 @@
 
 modules_file=/etc/modules-load.d/gpu-cluster.conf
 
+# check_modules: no module can be loaded until the next boot if kernel.modules_disabled is 1 (Linux,
+# Documentation/admin-guide/sysctl/kernel.rst).
+check_modules() {
+    [ "$(cat "$root/proc/sys/kernel/modules_disabled" 2>/dev/null)" = 1 ] || return 0
+    for module in $GC_MODULES; do
+        module_there "$module" || absent="${absent-} $module"
+    done
+    [ -z "${absent-}" ] || problem "kernel.modules_disabled = 1 without the modules$absent" "modules that can be loaded" \
+        "take kernel.modules_disabled out of /etc/sysctl.d, or load them before it at boot (/etc/modules-load.d), and reboot"
+}
+
 apply_modules() {
     # shellcheck disable=SC2086 # a list of words, split on purpose
     place_text "$modules_file" "$(printf '%s\n' '# gpu-cluster' $GC_MODULES)

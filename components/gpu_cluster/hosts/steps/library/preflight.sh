@@ -51,6 +51,19 @@ require_system() {
         "upgrade the kernel, or declare kernel.release"
 }
 
+# require_writable PATH...: reports folders and files that can't be changed: on a file system that is
+# mounted read-only, or with the attribute `immutable` (chattr(1)), which hardening guides set.
+require_writable() {
+    for path in "$@"; do
+        [ -e "$root$path" ] || continue
+        if [ ! -w "$root$path" ]; then
+            problem "$path, which is read-only" "a file system that can be written" "mount it writable: \`mount -o remount,rw\`, and see dmesg"
+        elif have lsattr && lsattr -d -- "$root$path" 2>/dev/null | grep -q '^[^ ]*i'; then
+            problem "$path with the attribute immutable" "one that can be changed" "\`chattr -i $path\`"
+        fi
+    done
+}
+
 require_disk() {
     # df prints "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
     free=$(df -Pk "$root/var/lib" | { read -r _ && read -r _ _ _ free _ && echo $((free / 1024)); })

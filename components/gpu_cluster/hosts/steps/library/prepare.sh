@@ -51,6 +51,7 @@ check() {
         sort stat swapoff sysctl tail timeout uname
     require_system
     require_disk
+    require_writable /etc /etc/fstab /etc/sysctl.d /etc/modprobe.d /etc/modules-load.d /var/lib
     require_package_manager_idle
     find_manager
     for step in $GC_STEPS; do

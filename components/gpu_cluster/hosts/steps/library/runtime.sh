@@ -25,6 +25,7 @@ apply() {
     refuse_foreign
     require_engine
     require_cgroup_driver
+    require_unmasked
     check_toolkit
     refuse_problems
     toolkit_on
@@ -73,6 +74,12 @@ refuse_foreign() {
             "configure the NVIDIA runtime as its documentation says, and declare this host without runtime"
         refuse_problems
     }
+}
+
+# A masked unit can't be enabled or started (systemctl(1), mask).
+require_unmasked() {
+    [ "$(systemctl is-enabled "$unit" 2>/dev/null)" != masked ] ||
+        problem "unit $unit masked" "a unit that can start" "\`systemctl unmask $unit\`"
 }
 
 # Checks that the kubelet and the engine use the same cgroup driver, or no pod of a joined node gets
