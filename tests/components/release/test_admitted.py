@@ -7,10 +7,15 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pulumi
 import pytest
 
+from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.release import admitted
 from tests.fixtures.api import client
+from tests.fixtures.documents import stack_document
+from tests.mocks import Recorder, declare, inspected
 
 POLICY = "ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no host paths"
 RBAC = 'User "ci" cannot create resource "daemonsets" in API group "apps"'
@@ -71,3 +76,26 @@ def test_what_says_nothing_about_admission_is_no_refusal(
     monkeypatch: pytest.MonkeyPatch, answer: tuple[int, str]
 ) -> None:
     assert refusals(monkeypatch, {"daemonsets": answer})[0] == []
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.parametrize("preview", [True, False])
+def test_a_run_that_admission_refuses_declares_nothing_and_a_preview_does_not_ask(
+    monkeypatch: pytest.MonkeyPatch, preview: bool
+) -> None:
+    async def refuse(*_: object) -> list[str]:
+        return ["DaemonSet gpu/plugin: found admission refuses it"]
+
+    monkeypatch.setattr("gpu_cluster.cluster.refusals", refuse)
+    recorder = Recorder()
+
+    def program() -> None:
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=stack_document()))
+
+    with inspected(Difference()):
+        if preview:
+            declare(program, preview=True, recorder=recorder)
+        else:
+            with pytest.raises(pulumi.RunError, match="admission refuses it"):
+                declare(program, preview=False, recorder=recorder)
+    assert bool(recorder.of("gpucluster:index:GpuPlatform")) is preview
