@@ -181,7 +181,7 @@ def manifests(draw: st.DrawFn) -> Json:
     """Generate an object of a kind that a rule checks, in one of the namespaces in `CONTEXTS`."""
     namespace = draw(st.sampled_from(list(CONTEXTS)))
     # Hypothesis prefers some numbers of a small range, so the number is drawn from a large range.
-    which = draw(st.integers(0, 2**16 - 1)) % 50
+    which = draw(st.integers(0, 2**16 - 1)) % 60
     if which > 31:
         return draw(rare())
     if which > 27:

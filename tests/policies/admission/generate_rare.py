@@ -26,6 +26,8 @@ _ROOM = 20
 # Number of vcuda-memory blocks of one GPU in the pools of the test cluster "vcuda".
 _BLOCKS = (32, 64)
 _NAMESPACES = st.sampled_from(list(CONTEXTS))
+# The rules of one product hold only where it is used.
+_OF_PRODUCTS = st.sampled_from(["plugin", "plugin", "vcuda", "whole"])
 _CLASSES = st.sampled_from(
     [
         *("gpu.nvidia.com", "gpu.nvidia.com", "nvidia.com", "nic", "npu.example.com"),
@@ -64,9 +66,10 @@ def _updates(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _parts(draw: st.DrawFn) -> Json:
-    """Generate a pod that may request more vcuda memory than one GPU has (GPU046)."""
-    blocks = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
-    limits = {CORE: draw(st.integers(1, 101)), MEMORY: blocks}
+    """Generate a pod that may request a wrong part of a GPU (GPU005, GPU006, GPU046)."""
+    limits = {CORE: draw(st.sampled_from([*range(5, 101, 15), 100, 101, 150]))}
+    if draw(st.integers(0, 3)):
+        limits[MEMORY] = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
     spec: Json = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
     if draw(st.booleans()):
         spec["nodeSelector"] = {"gpu": draw(st.sampled_from(["a100", "t4", "v100"]))}
@@ -141,7 +144,7 @@ def _services(draw: st.DrawFn) -> Json:
 def _shares(draw: st.DrawFn) -> Json:
     """Generate a pod that requests a part of a GPU by annotation or percentage (GPU025, GPU061)."""
     limits = {GPU: 1, PERCENTAGE: draw(st.integers(90, 110))}
-    metadata = _metadata(draw(_NAMESPACES))
+    metadata = _metadata(draw(_OF_PRODUCTS))
     metadata["annotations"] = {LIMIT_KEY: str(draw(st.integers(90, 110)))}
     spec = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
@@ -264,7 +267,7 @@ def _hami(draw: st.DrawFn) -> Json:
     if draw(st.booleans()):
         limits["nvidia.com/gpumem"] = draw(st.sampled_from([1, 3000, "3Gi"]))
     spec = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
-    metadata = _metadata(draw(_NAMESPACES))
+    metadata = _metadata(draw(_OF_PRODUCTS))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
@@ -367,11 +370,12 @@ def _nodes(draw: st.DrawFn) -> Json:
 
 
 _KINDS = (
-    *(_updates, _updates, _parts, _parts, _limits, _environments, _environments, _namespaces),
+    *(_updates, _updates, _parts, _parts, _parts, _parts, _shares, _shares, _hami, _claims),
+    *(_limits, _environments, _environments, _namespaces),
     *(_services, _services, _shares, _jobs, _claims, _claims, _agents, _agents),
     *(_gpu_claims, _gpu_claims, _gpu_claims, _hami, _hami, _hami),
     *(_near_a_cap, _near_a_cap, _near_a_cap),
-    *(_persistent_volumes, _persistent_volumes, _by_class, _by_class),
+    *(_persistent_volumes, _persistent_volumes, _persistent_volumes, _by_class, _by_class),
     *(_servers, _servers, _servers),
     *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
 )
