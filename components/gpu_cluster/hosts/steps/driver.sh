@@ -22,12 +22,22 @@ check_driver() {
         problem "a driver installed by a runfile ($(command -v nvidia-uninstall))" "none beside the packages" \
             "declare driver.removeEarlier: true, or driver.source: preinstalled"
     fi
-    [ "$GC_DRIVER_SOURCE" = runfile ] || return 0
+    if [ "$GC_DRIVER_SOURCE" = package ]; then
+        ours package || [ "$GC_DRIVER_REMOVE_EARLIER" = true ] || refuse_foreign_driver
+        return 0
+    fi
     earlier=$(earlier_packages | paste -s -d ' ' -)
     if [ -n "$earlier" ] && ! ours package && [ "$GC_DRIVER_REMOVE_EARLIER" != true ]; then
         problem "driver packages $earlier" "none beside a runfile's driver" \
             "declare driver.removeEarlier: true, or driver.source: package or preinstalled"
     fi
+}
+
+refuse_foreign_driver() {
+    earlier=$(foreign_packages | paste -s -d ' ' -)
+    [ -z "$earlier" ] || problem "driver packages of somebody else ($earlier)" \
+        "the declared driver${GC_DRIVER_VERSION:+ $GC_DRIVER_VERSION} alone" \
+        "declare driver.removeEarlier: true, which removes them, or driver.source: preinstalled"
 }
 
 fetch_driver() {

@@ -44,9 +44,7 @@ def _toolkit_inputs(host: DesiredHost) -> Given:
 
 
 def _package_names(version: str | None) -> str:
-    if version is None:
-        return PACKAGES[0]
-    return " ".join(f"{name}={version}" for name in PACKAGES)
+    return " ".join(f"{name}={version}" if version else name for name in PACKAGES)
 
 
 def _judge_toolkit(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:

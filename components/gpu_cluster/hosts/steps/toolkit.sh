@@ -27,8 +27,10 @@ toolkit_on() {
     if [ "$GC_TOOLKIT_SOURCE" = package ]; then
         open_state
         each_repository toolkit_repository
+        toolkit_words
         # shellcheck disable=SC2086 # a list of words, split on purpose
-        install_packages $GC_TOOLKIT_PACKAGES
+        install_packages $words
+        moving=
         # A declared version stays through upgrades of the system; without one, all packages move.
         case $GC_TOOLKIT_PACKAGES in
             *=*)
@@ -87,6 +89,26 @@ toolkit_off() {
     find_manager
     record_killed
     take_back_step toolkit
+}
+
+# toolkit_words: sets `words` to the toolkit's packages. Without a declared version a first installation
+# names the newest one for all of them: they need each other at one version, and a preference of apt,
+# such as that of NVIDIA's CUDA repository (cuda-repository-pin-600), would choose another for those that
+# nobody names (NVIDIA/nvidia-docker#1731, NVIDIA/nvidia-container-toolkit#81).
+toolkit_words() {
+    words=$GC_TOOLKIT_PACKAGES
+    case $words in *=*) return 0 ;; esac
+    first=${words%% *}
+    list_installed "$scratch/installed"
+    if [ -n "$(matching "$first" "" "$scratch/installed")" ]; then
+        words=$first
+        return 0
+    fi
+    list_available "$first"
+    newest=$(matching "$first" "" "$scratch/plain")
+    [ -n "$newest" ] || return 0
+    moving=" $words "
+    words=$(printf '%s\n' "$words" | sed "s/\( \|\$\)/=$newest\1/g")
 }
 
 # toolkit_repository MANAGER NAME URL ...: configures a repository, unless it is for the other

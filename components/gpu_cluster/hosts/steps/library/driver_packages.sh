@@ -2,13 +2,33 @@
 # Sources: NVIDIA Driver Installation Guide r610, Kernel Modules, tables 5 and 6 (nvidia-open,
 # cuda-drivers), Recent Updates, table 4 (names without branch from 590 on, on Ubuntu).
 
+# Names of drivers that others package. They don't replace NVIDIA's packages, and have files of the
+# same paths: RPM Fusion (nvidia-kmod.spec, xorg-x11-drv-nvidia.spec), ELRepo (nvidia-x11-drv.spec),
+# negativo17 (dkms-nvidia.spec), Ubuntu's server branches (nvidia-graphics-drivers-580-server, control).
+others_drivers='^(akmod-nvidia|xorg-x11-drv-nvidia|nvidia-x11-drv|dkms-nvidia)|-server($|-)'
+
 # Prints installed packages of NVIDIA's kernel or user mode driver, without companions such as
 # Fabric Manager, IMEX, NSCQ, NVSDM, the Container Toolkit and pinning packages.
 earlier_packages() {
     list_installed "$scratch/installed"
     awk '$1 ~ /^nvidia-(tesla-|legacy-)?([0-9]+-)?(open|driver|dkms|kernel|kmod|headless|utils|compute-utils|persistenced|modprobe|settings|firmware|smi|alternative|xconfig|libXNVCtrl)/ ||
-        $1 ~ /^(libnvidia-(tesla-)?([0-9]+-)?(cfg|common|compute|cuda|decode|encode|extra|fbc|gl|gpucomp|ml|egl|ptxjit)|libcuda1|kmod-nvidia|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)/ { print $1 }' \
+        $1 ~ /^(libnvidia-(tesla-)?([0-9]+-)?(cfg|common|compute|cuda|decode|encode|extra|fbc|gl|gpucomp|ml|egl|ptxjit)|libcuda1|kmod-nvidia|cuda-drivers|firmware-nvidia|xserver-xorg-video-nvidia)/ ||
+        $1 ~ /^(akmod-nvidia|xorg-x11-drv-nvidia|nvidia-x11-drv|dkms-nvidia)/ { print $1 }' \
         "$scratch/installed" | grep -v -e '^nvidia-driver-pinning' -e '^cuda-drivers-fabricmanager'
+}
+
+# Prints driver packages that somebody else installed and that the declared driver would replace or
+# stand beside: those of other packagers, and NVIDIA's in another version. Packages that have a version of
+# their own (nvidia-settings, firmware) say nothing.
+foreign_packages() {
+    earlier_packages >"$scratch/earlier"
+    awk -v version="$GC_DRIVER_VERSION" -v others="$others_drivers" '
+        FNR == NR { earlier[$1] = 1; next }
+        !earlier[$1] { next }
+        $1 ~ others { print $1; next }
+        version != "" && !(index($2, version) == 1 && substr($2, length(version) + 1, 1) ~ /^([-+~_].*)?$/) &&
+            $1 ~ /^(nvidia-(tesla-|legacy-)?([0-9]+-)?(open|driver|dkms|kernel-(source|open|dkms)|headless|compute-utils)|libnvidia-(tesla-)?([0-9]+-)?(compute|ml)|libcuda1|kmod-nvidia|cuda-drivers)/ { print $1 }' \
+        "$scratch/earlier" "$scratch/installed"
 }
 
 # Prints the branch of the declared driver, such as 580; nothing if no version is declared.
@@ -102,6 +122,12 @@ driver_packages() {
     if have nvidia-uninstall && [ "$GC_DRIVER_REMOVE_EARLIER" = true ]; then
         runfile_uninstall "$(command -v nvidia-uninstall)"
     fi
+    # dnf replaces packages whose names conflict, and fails if only their files do.
+    if [ "$manager" = dnf ] && [ -n "$away" ]; then
+        going=$(printf '%s\n' "$away" | tr ' ' '\n' | grep -E -e "$others_drivers" | paste -s -d ' ' -)
+        # shellcheck disable=SC2086 # a list of words, split on purpose
+        [ -z "$going" ] || remove_packages $going
+    fi
     # shellcheck disable=SC2086 # a list of words, split on purpose
     install_packages $words
     list_installed "$scratch/installed"
@@ -137,14 +163,15 @@ hold_driver() {
 # Companion packages are installed in the new version, under their new name, if available.
 replace_earlier() {
     erasing=--allowerasing
-    [ -n "$GC_DRIVER_VERSION" ] || return 0
     earlier_packages >"$scratch/earlier"
+    away=$(grep -E -e "$others_drivers" "$scratch/earlier" | paste -s -d ' ' -)
+    [ -n "$GC_DRIVER_VERSION" ] || return 0
     companions >"$scratch/companions"
     # shellcheck disable=SC2046 # lists of words, split on purpose
     list_available $(cat "$scratch/earlier") $(awk '{ print $2, $3 }' "$scratch/companions")
     cp -- "$scratch/plain" "$scratch/offered"
     while IFS= read -r old; do
-        ! recorded package "$old" || continue
+        ! recorded package "$old" && case " $away " in *" $old "*) false ;; esac || continue
         [ -z "$(matching "$old" "$GC_DRIVER_VERSION" "$scratch/installed")" ] || continue
         [ -n "$(matching "$old" "$GC_DRIVER_VERSION" "$scratch/offered")" ] || away="$away $old"
     done <"$scratch/earlier"
