@@ -47,6 +47,7 @@ class HostFacts:
         nvidia_smi: Exit status and words of nvidia-smi if it failed. Empty if it succeeded.
         fabric: State and version of the fabric manager on hosts with NVSwitches; the state is
             `absent` if it is not installed. Empty without NVSwitches.
+        imex: State of the unit nvidia-imex. Empty without the program.
         leftovers: Traces that other installers of the driver or the toolkit left, each with kind
             and detail (`gpu_cluster.hosts.observed.driver`).
         uuids: UUIDs of all GPUs that the loaded driver detects, including excluded GPUs.
@@ -112,6 +113,7 @@ class HostFacts:
     installed: str = ""
     nvidia_smi: str = ""
     fabric: str = ""
+    imex: str = ""
     leftovers: tuple[str, ...] = ()
     uuids: tuple[str, ...] = ()
     swap: tuple[str, ...] = ()

@@ -75,6 +75,7 @@ class DesiredHost(Target):
         uses_toolkit: True if containers get their GPUs from a container toolkit that the platform
             does not install.
         takes_cgroup_v1: True if the platform works only with cgroup v1.
+        runs_imex: True if the platform runs IMEX daemons for compute domains on its nodes.
         validation_image: Image that runs a CUDA kernel on the host's GPUs.
     """
 
@@ -89,6 +90,7 @@ class DesiredHost(Target):
     configures_runtime: bool
     uses_toolkit: bool
     takes_cgroup_v1: bool
+    runs_imex: bool
     validation_image: str
 
     @property

@@ -335,6 +335,7 @@ class _Resolver:
             ),
             uses_toolkit=left_to_us and delivery is Delivery.RUNTIME,
             takes_cgroup_v1=Trait.WANTS_CGROUP_V1 in self.platform.traits,
+            runs_imex=self.platform.runs_imex,
             validation_image=cluster.validation.image,
         )
 

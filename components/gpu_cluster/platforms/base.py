@@ -361,6 +361,11 @@ class Platform(ABC):
         return {}
 
     @property
+    def runs_imex(self) -> bool:
+        """Return whether the platform starts IMEX daemons on nodes."""
+        return False
+
+    @property
     def installation(self) -> Installation:
         """Return the release and the objects of the platform, which are installed or adopted."""
         if self.site.adopted is not None:

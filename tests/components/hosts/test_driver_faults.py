@@ -17,6 +17,8 @@ from gpu_cluster.hosts.steps.driver import STEP
 from gpu_cluster.settings.hosts.driver import DriverSettings
 from gpu_cluster.settings.hosts.packages import PackagesSettings
 from gpu_rules.faults import Fault, FaultSeverity
+from tests.desired_host import desired_host
+from tests.fixtures.clusters import cluster
 from tests.proofs.hosts.declared import plain
 
 DRIVER = "570.133.20"
@@ -231,3 +233,33 @@ def test_an_excluded_uuid_that_was_replaced_is_named() -> None:
     # The UUIDs are not known with an older driver, or before a program has opened the GPUs.
     assert list(validate_driver(excluded, GOOD)) == []
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-????????-????",)))) == []
+
+
+@pytest.mark.promise(
+    "A host's own IMEX daemon beside those of compute domains is named with its cure."
+)
+@pytest.mark.parametrize("state", ["active", "activating", "inactive", "failed", ""])
+@pytest.mark.parametrize("runs_imex", [True, False])
+def test_an_imex_daemon_of_the_host_beside_compute_domains_is_named(
+    state: str, runs_imex: bool
+) -> None:
+    declared = replace(host(), runs_imex=runs_imex)
+    faults = list(validate_driver(declared, replace(GOOD, imex=state)))
+    is_named = runs_imex and state.startswith("activ")
+    assert [fault.severity for fault in faults] == [FaultSeverity.ERROR] * is_named
+    assert all("`systemctl disable --now nvidia-imex`" in fault.cure for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("section", "runs_imex"),
+    [
+        ({"platform": "dra", "dra": {"computeDomains": True}}, True),
+        ({"platform": "dra"}, False),
+        ({"platform": "device-plugin"}, False),
+    ],
+)
+def test_only_a_platform_with_compute_domains_runs_imex(
+    section: dict[str, object], runs_imex: bool
+) -> None:
+    declared = cluster(**section)
+    assert desired_host(declared, declared.hosts[0]).runs_imex is runs_imex

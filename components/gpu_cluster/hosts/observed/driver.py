@@ -86,6 +86,7 @@ def validate_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     yield from _check_lost_gpus(host, facts)
     yield from _check_vanished_gpus(host, facts)
     yield from _check_fabric_manager(host, facts)
+    yield from _check_imex(host, facts)
     yield from _check_leftovers(host, facts)
 
 
@@ -226,6 +227,25 @@ def _check_fabric_manager(host: DesiredHost, facts: HostFacts) -> Iterator[Fault
         )
         found = f"{count} and a fabric manager that is {state}"
         yield _host_fault(host, found, wanted, cure, FaultSeverity.ERROR)
+
+
+def _check_imex(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
+    """Yield a fault if the host runs an IMEX daemon beside those of compute domains.
+
+    Source: NVIDIA/aicr issue 2520 (NV_ERR_IN_USE, jobs hang); NVIDIA GPU Operator
+    documentation, "DRA Driver for NVIDIA GPUs", prerequisites (the unit is disabled on all nodes).
+    """
+    if host.runs_imex and facts.imex in ("active", "activating"):
+        declared = bool(host.sections.driver.imex_nodes)
+        cure = "`systemctl disable --now nvidia-imex` and `systemctl mask nvidia-imex` on the host"
+        yield _host_fault(
+            host,
+            "the unit nvidia-imex running beside dra.computeDomains",
+            "only the IMEX daemons that the DRA driver starts: with two of them GPUs are in use "
+            "(NV_ERR_IN_USE) and jobs hang",
+            f"take driver.imexNodes out; then {cure}" if declared else cure,
+            FaultSeverity.ERROR,
+        )
 
 
 def _kept_out(host: DesiredHost, kind: str, file: str) -> Fault:

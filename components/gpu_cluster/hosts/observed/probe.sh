@@ -242,6 +242,11 @@ fabric() {
     say fabric "${its_state:-unknown} $program_version"
 }
 
+# Prints imex=STATE of the host's own IMEX daemon, if its program is there.
+imex() {
+    ! command -v nvidia-imex >/dev/null 2>&1 || say imex "$(timeout 5 systemctl is-active nvidia-imex 2>/dev/null)"
+}
+
 # Prints leftover=KIND DETAIL for files that other installers of the driver have left. If a driver is
 # installed from both a runfile and packages, each replaces the other's libraries (NVIDIA Driver
 # Installation Guide, "Removing the driver").
@@ -385,6 +390,7 @@ version toolkit nvidia-ctk
 runtime_config
 say runtime_mode "$runtime_mode"
 fabric
+imex
 leftovers
 module_files
 find_swaps

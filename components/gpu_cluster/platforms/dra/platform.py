@@ -53,6 +53,11 @@ class DraPlatform(Platform):
         return self.settings.namespace
 
     @property
+    def runs_imex(self) -> bool:
+        """Return whether the driver starts IMEX daemons for compute domains."""
+        return self.settings.compute_domains
+
+    @property
     def monitored(self) -> Monitored:
         """Return the data of the platform for the monitoring."""
         return Monitored(resource=None)

@@ -234,3 +234,10 @@ def test_what_a_host_with_one_h200_printed_is_read_without_a_warning() -> None:
     assert (facts.driver, facts.nvidia_devices, facts.uuids) == ("580.159.04", 1, (uuid,))
     assert hardware.cells(facts) == ("x16 32.0 GT/s", "1 of 1", "-", "-")
     assert hardware.warnings({"gpu-1": facts}) == []
+
+
+def test_the_state_of_the_hosts_own_imex_daemon_is_read(machine: Machine) -> None:
+    assert parse(machine.lines()).imex == ""
+    machine.script("nvidia-imex", "exit 0")
+    machine.script("systemctl", "case $* in 'is-active nvidia-imex') echo active ;; esac")
+    assert parse(machine.lines()).imex == "active"
