@@ -198,8 +198,8 @@ tools: $(VENV) ## show the toolchain and build what is missing
 	@$(COMMAND) tools
 
 .PHONY: images
-images: $(VENV) ## list all images and charts that STACK needs
-	@$(COMMAND) images
+images: $(VENV) ## list all images and charts that STACK needs, or versions: make images PACKAGES='nvidia-driver*'
+	@$(COMMAND) images $${PACKAGES:+"--packages=$$PACKAGES"}
 
 .PHONY: facts
 facts: $(VENV) ## write the tables of policies/gpu_rules/facts/: make facts CSAF=<folder of NVIDIA's bulletins>

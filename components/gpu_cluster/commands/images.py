@@ -1,5 +1,7 @@
 """Run `gpu-cluster images`: list every image and Helm chart that a stack needs.
 
+With `--packages PATTERN` it lists versions of packages in the declared repositories instead.
+
 The list is for a site without internet access. A terminal gets two tables. A pipe gets one image
 per line, ``<upstream> <location that the cluster pulls from>``, as tools that copy images read it.
 If cosign is on PATH, it verifies the signatures. For each image the list states whether its
@@ -19,6 +21,7 @@ from rich.table import Table
 
 from gpu_cluster.charts.images import UnknownImages
 from gpu_cluster.commands.output import Answer, answering
+from gpu_cluster.commands.package_versions import listing
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.platforms.needed import Chart, Image, charts
@@ -152,10 +155,36 @@ def below_floors(images: tuple[Image, ...]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """Print the images and charts of a stack; return the exit code."""
+def main(*, packages: str = "") -> int:
+    """Print the images and charts of a stack; return the exit code.
+
+    Args:
+        packages: Shell pattern of names. If it is not empty, the versions of these packages in the
+            stack's declared package repositories are printed instead.
+    """
     with answering("images") as json_output:
+        if packages:
+            return _list_packages(Stack.named(), packages, json_output)
         return _list_images(Stack.named(), json_output)
+
+
+def _list_packages(stack: Stack, pattern: str, json_output: Answer) -> int:
+    """Print a line for each package and repository; return 1 if a repository can't be read."""
+    try:
+        listed = list(listing(stack.cluster, pattern))
+    except ConfigError as error:
+        sys.exit(str(error))
+    json_output["packages"] = [asdict(each) for each in listed]
+    for each in listed:
+        if each.note:
+            print(f"# repository {each.place}: not read: {each.note}")
+        else:
+            versions = " ".join(printable(version, 100) for version in each.versions)
+            print(f"{printable(each.name, 100)} {versions} # {each.place}")
+    unread = sum(bool(each.note) for each in listed)
+    if unread:
+        print(f"images: {unread} package repositories NOT read", file=sys.stderr)
+    return int(bool(unread))
 
 
 def _list_images(stack: Stack, json_output: Answer) -> int:

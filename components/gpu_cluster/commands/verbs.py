@@ -175,7 +175,8 @@ VERBS = (
     Verb(
         "images",
         "list all images and charts that the stack needs",
-        ("images --stack prod",),
+        ("images --stack prod", "images --stack prod --packages 'nvidia-driver*'"),
+        (Option("packages", "list versions of packages in the declared repositories", "PATTERN"),),
         group=READ,
     ),
     Verb(
