@@ -190,9 +190,9 @@ def _uncounted(platform: Platform, admission: PodAdmission) -> Iterator[Fault]:
     """
     namespace = platform.installation.namespace
     for quota in admission.quotas.get(namespace, ()) if namespace not in admission.ranged else ():
-        if quota["spec"].get("scopes") or quota["spec"].get("scopeSelector"):
+        if _spec_of(quota).get("scopes") or _spec_of(quota).get("scopeSelector"):
             continue
-        hard = quota["spec"].get("hard") or {}
+        hard = _spec_of(quota).get("hard") or {}
         counted = sorted(key for key in hard if key.rpartition(".")[2] in _COMPUTE)
         if counted:
             yield Fault(
@@ -205,9 +205,14 @@ def _uncounted(platform: Platform, admission: PodAdmission) -> Iterator[Fault]:
             )
 
 
+def _spec_of(quota: Json) -> Json:
+    spec: Json = quota.get("spec") or {}
+    return spec
+
+
 def _names_class(quota: Json, priority: str) -> bool:
     """Return whether a quota is of pods with this PriorityClass, as limited classes need it."""
-    selector = (quota["spec"].get("scopeSelector") or {}).get("matchExpressions") or ()
+    selector = (_spec_of(quota).get("scopeSelector") or {}).get("matchExpressions") or ()
     return any(
         item.get("scopeName") == "PriorityClass" and _selects_class(item, priority)
         for item in selector
@@ -224,9 +229,9 @@ def _selects_class(item: Json, priority: str) -> bool:
 def _counts(quota: Json, priority: str) -> bool:
     """Return whether a quota counts each pod of a DaemonSet; False if that isn't certain."""
     scopes = [
-        {"scopeName": name, "operator": "Exists"} for name in quota["spec"].get("scopes") or ()
+        {"scopeName": name, "operator": "Exists"} for name in _spec_of(quota).get("scopes") or ()
     ]
-    selector = (quota["spec"].get("scopeSelector") or {}).get("matchExpressions") or ()
+    selector = (_spec_of(quota).get("scopeSelector") or {}).get("matchExpressions") or ()
     return all(
         _selects_class(item, priority)
         if item.get("scopeName") == "PriorityClass"
@@ -236,7 +241,7 @@ def _counts(quota: Json, priority: str) -> bool:
 
 
 def _most_pods(quota: Json) -> int | None:
-    hard = quota["spec"].get("hard") or {}
+    hard = _spec_of(quota).get("hard") or {}
     return min(
         (read_milli(hard[key]) // 1000 for key in ("pods", "count/pods") if key in hard),
         default=None,

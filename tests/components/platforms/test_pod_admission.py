@@ -202,6 +202,8 @@ def test_a_quota_of_cpu_without_a_limit_range_is_a_warning() -> None:
     assert "it counts limits.memory, requests.cpu, and no LimitRange" in str(fault)
     ranged = PodAdmission(quotas={"gpus": (counted,)}, ranged=frozenset({"gpus"}))
     assert judged(manifests(), ranged) == []
+    empty = PodAdmission(quotas={"gpus": ({"metadata": {"name": "empty"}},)})
+    assert judged(manifests(), empty) == []
     devices = quota("devices", {"requests.nvidia.com/gpu": "8"})
     assert judged(manifests(), PodAdmission(quotas={"gpus": (devices,)})) == []
 
