@@ -195,7 +195,7 @@ def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> 
         return fault(location, f"the key {show(value)}", wanted, _other_key(error))
     mapping = None if field is not None else field_at(root, location[:-1])
     cure = _same_value(field, location, error, mapping) or _other_value(
-        field, location, error, wanted, _first_value(mapping)
+        field, location, error, wanted, _first_value(mapping, str(location[-1]))
     )
     return fault(location, show(value), wanted, cure)
 
@@ -273,15 +273,16 @@ def _own_cure(field: FieldInfo | None) -> str:
     return next((entry.text for entry in metadata if isinstance(entry, OwnCure)), "")
 
 
-def _first_value(mapping: FieldInfo | None) -> str:
-    """Return the first value of a field's example that is a mapping; empty if there is none."""
+def _first_value(mapping: FieldInfo | None, key: str) -> str:
+    """Return the first value of a field's example that is a mapping, if `key` takes it, too."""
     import yaml
 
     example = mapping.examples[0] if mapping is not None and mapping.examples else None
     values = yaml.safe_load(str(example)) if example is not None else None
     if not isinstance(values, dict) or not values:
         return ""
-    return _in_one_line(next(iter(values.values())))
+    first = next(iter(values.values()))
+    return _in_one_line(first) if _takes_field(mapping, {key: first}) else ""
 
 
 def _in_one_line(value: object) -> str:
