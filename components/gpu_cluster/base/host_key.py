@@ -64,11 +64,11 @@ def _split_fields(blob: bytes) -> list[bytes]:
     position = 0
     while position < len(blob):
         if position + 4 > len(blob):
-            raise PartError("truncated length")
+            raise PartError("a key that ends within a number")
         (length,) = struct.unpack_from(">I", blob, position)
         position += 4
         if position + length > len(blob):
-            raise PartError("truncated field")
+            raise PartError("a key that ends within a field")
         fields.append(blob[position : position + length])
         position += length
     return fields

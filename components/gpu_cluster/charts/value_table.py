@@ -26,7 +26,7 @@ _SERIES = re.compile(r"(v?\d+\.\d+)\.\d+.*")
 _FACTS = ("type", "setting", "cure", "means", "files", "switch", "only")
 """Keys of a path's facts that are attributes of `Value`."""
 
-# Value of `Dead.unread` if no value is accepted at the path.
+# Stands in `Dead.unread` for a path at which each value is refused.
 NOTHING = object()
 
 

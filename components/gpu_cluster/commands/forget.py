@@ -1,4 +1,4 @@
-"""Run `gpu-cluster forget gpu-2`: remove a host that no longer exists from the state.
+"""Run `gpu-cluster forget gpu-2`: remove from the state a host that no longer exists.
 
 Nothing is undone on the host itself. Remove the host from the stack file too; then `gpu-cluster
 up` and `gpu-cluster destroy` no longer try to reach it.

@@ -299,7 +299,7 @@ VERBS = (
     ),
     Verb(
         "forget",
-        "remove a host that no longer exists from the state",
+        "remove from the state a host that no longer exists",
         ("forget gpu-2",),
         (Option("host", "the host", "HOST", is_position=True),),
         group=PART,

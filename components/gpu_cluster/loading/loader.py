@@ -90,7 +90,7 @@ def _check_list_lengths(document: Mapping[str, Any]) -> Iterator[Fault]:
     pools, hosts = (_as_items(document.get(key)) for key in ("pools", "hosts"))
     sections = [pool for pool in pools if isinstance(pool, Mapping)]
     patterns = [name for pool in sections for name in _as_items(pool.get("nodes"))]
-    # A count that is itself too large has a fault with its own location.
+    # A single count that is too large is left out: it gets a fault of its own elsewhere.
     selected = sum(
         size
         for size in (pool.get("count") for pool in sections)

@@ -267,7 +267,7 @@ def unusable_host_key(login: Login) -> LoginFailure:
     cure = f"`ssh-keygen -A` on the {login.at} makes one of type ed25519; then restart its sshd"
     return login.failure(
         Stage.HOST_KEY,
-        "it presents no key that a stack file takes",
+        "no host key of a kind that a stack file accepts",
         cure,
         wanted="a key of type ed25519, ecdsa, or rsa with 2048 bits or more",
     )

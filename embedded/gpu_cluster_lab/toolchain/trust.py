@@ -78,8 +78,8 @@ def check_owner(place: Path) -> None:
     if status.st_uid not in (os.geteuid(), 0) or writable_by_others or stat.S_ISLNK(status.st_mode):
         raise ToolchainError(
             f"{place}: found owner {status.st_uid} and mode {stat.filemode(status.st_mode)}; "
-            "wanted: a file or folder of yours or root's that nobody else may write; cure: find "
-            "out who made it, then remove it"
+            "wanted: owned by you or by root, and writable by nobody else; cure: find out who made "
+            "it, then remove it"
         )
 
 

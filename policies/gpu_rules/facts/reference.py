@@ -10,9 +10,9 @@ PAGE = "docs/reference/facts.md"
 _HEAD = """\
 # Facts
 
-What this program knows of other makers' software, with its source. Rules, previews, the inspection
-and the list of images judge by it. Written by `make facts`. Until when each version gets fixes:
-[support](../support.md).
+What this program knows of other makers' software, each fact with the address where it was read.
+Rules, previews, the inspection and the list of images use these facts. `make facts` writes this
+page. How long each version gets fixes stands in [support](../support.md).
 """
 _FLOORS = """\
 ## Security floors

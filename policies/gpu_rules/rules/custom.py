@@ -137,8 +137,8 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
             yield replace(pod, copies=_copies_of(place, manifest), whole=whole)
         elif _claims_in_field(place.value, _CLAIMS):
             claiming.append(place)
-    # A mapping may claim devices for the pods inside it. If no pod takes the claims, they are for
-    # a pod that the object doesn't describe.
+    # An object may list claims for the pods in it. Claims that no pod in it uses are for a pod that
+    # its controller makes, and that isn't in the object.
     for place in claiming:
         pod = (
             _requesting_pod(place, _claims_in_field(place.value, _CLAIMS))

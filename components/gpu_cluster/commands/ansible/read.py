@@ -73,7 +73,7 @@ def _read_text(path: Path) -> str:
         reason = (error.strerror or "an error").lower()
         raise InputError(reason, "a file that can be read", f"check the name {path}") from None
     if len(raw) > SIZE_LIMIT:
-        raise InputError("a larger file", f"at most {SIZE_LIMIT} bytes", "name an inventory")
+        raise InputError(f"more than {SIZE_LIMIT} bytes", "an inventory", f"check the name {path}")
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -159,7 +159,9 @@ def _check_facts(predicate: Predicate, validation: DesiredValidation) -> Iterato
         place = f"node {node.name}"
         pool = _declared_pool(node.name, node.pool, validation)
         if pool is None:
-            yield Fault(place, f"pool {node.pool}", "a node of the stack's pools", AGAIN)
+            yield Fault(
+                place, f"pool {node.pool}", "a pool that the stack declares for this node", AGAIN
+            )
             continue
         if node.declared != pool.gpus:
             yield Fault(place, f"{node.declared} GPUs declared", str(pool.gpus), AGAIN)

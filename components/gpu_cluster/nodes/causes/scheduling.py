@@ -209,7 +209,10 @@ def _explain_message(pod: Json, around: Around, scheduler: str, message: str) ->
 
 
 def _name_share_amounts(pod: Json, words: str) -> str:
-    """Return the resources of a share that is too large, in brackets; empty if no word names one.
+    """Return the names of the amounts that are too large, in brackets; empty if there are none.
+
+    Args:
+        words: What the scheduler says, which names the amounts in words of HAMi.
 
     HAMi's default amounts apply to a pod that requests none of them, so all are then named.
     """

@@ -64,9 +64,10 @@ SOCKETS: Final = {
 # f0669de6, pkg/utils/cgroup/cgroup.go; #164, #184).
 WITHOUT_SCOPES, SCOPES_FIXED = (1, 1, 5), "f0669de6"
 
-# First driver branch with a newer CUDA than the library for shares knows, and the first one with
-# CUDA 12 (vcuda-controller 72e0115, README: CUDA 11.5.1 and before; its issue #34: programs fail
-# with driver 530; gpu-manager #159: with driver 510 memory can't be read, #199: CUDA 12).
+# gpu-manager's library for shares knows CUDA up to 11.5. These are the first driver branch with a
+# newer CUDA, and the first one with CUDA 12 (vcuda-controller 72e0115, README: CUDA 11.5.1 and
+# before; its issue #34: programs fail with driver 530; gpu-manager #159: with driver 510 memory
+# can't be read, #199: CUDA 12).
 NEWER_CUDA, CUDA_12 = 510, 525
 
 # gpu-manager loads its library for shares only into containers that request less than a card

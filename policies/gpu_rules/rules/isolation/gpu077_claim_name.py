@@ -36,7 +36,7 @@ def _check_claim_name(subject: Subject, context: Context) -> Iterator[Finding]:
     # The name of a generated claim begins with that of its pod, which names its template.
     if is_generated(subject, context):
         return
-    # Without a cap, nothing counts the devices of a claim, and an unclear class may stay unclear.
+    # Only a cap counts the devices of a claim. Without one, a class of unknown devices is accepted.
     is_known_gpu = any(of_gpus(request.device_class, context) for request in requests(subject))
     if is_known_gpu or (is_capped and most_gpus(subject, context)):
         yield Finding(
