@@ -1,7 +1,7 @@
-"""The commands of a stack that one person made are found by others, who never ran its program.
+"""A stack that one person made is destroyed by others, who never ran its program.
 
-Each has an environment, a HOME and a folder of their own, and a clone of the site's repository.
-Only the state in the backend and the passphrase are shared.
+Each has an environment, a HOME, a folder and a kubeconfig of their own, and a clone of the site's
+repository. Only the state in the backend and the passphrase are shared.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ import pytest
 
 from tests.proofs.install.site import (
     Site,
+    ask,
     install,
+    kubeconfig,
     make_cache,
     make_site,
     real_stack,
@@ -26,7 +28,7 @@ from tests.proofs.install.site import (
 
 pytestmark = pytest.mark.full
 
-STACK = "prod"
+STACK, CLUSTER = "prod", "shared"
 FILES = ("Pulumi.yaml", "Pulumi.prod.yaml", "__main__.py")
 """Files of the site's repository that a run reads."""
 PROGRAM = """
@@ -38,6 +40,26 @@ local.Command("a", create="true", delete=command_line("rollout", "no-action"), s
 """A program with a local Command, whose program refuses its action when it is deleted."""
 NOT_FOUND = "gpu-cluster-program: not found"
 REFUSED = "program: found the action no-action; wanted: "
+
+
+@pytest.fixture
+def maker(site: Site, address: str, tmp_path: Path) -> Iterator[Site]:
+    """Yield the site of the person who made the stack, and stop the cluster at the end."""
+    text = (site.folder / "Pulumi.dev.yaml").read_text().partition("    hosts:")[0]
+    file = site.folder / f"Pulumi.{CLUSTER}.yaml"
+    file.write_text(text.replace("-dev}", f"-{CLUSTER}}}"))
+    site.succeeds("start", "--stack", CLUSTER)
+    try:
+        made = person(site, address, tmp_path, "maker", "venv")
+        for name in ("Pulumi.yaml", "__main__.py"):
+            shutil.copy(site.folder / name, made.folder)
+        shutil.copy(file, made.folder / f"Pulumi.{STACK}.yaml")
+        made.shell(f"pulumi stack init {STACK}")
+        yield made
+    finally:
+        done = site.run("gpu-cluster", "down", "--stack", CLUSTER)
+        file.unlink()
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def person(site: Site, address: str, place: Path, name: str, environment: str) -> Site:
@@ -52,9 +74,13 @@ def person(site: Site, address: str, place: Path, name: str, environment: str) -
     made = make_site(place / name / "at", make_cache(place / name / "cache"))
     venv = (made.folder / environment).resolve()
     install(venv, address, ("gpu-rules", "gpu-cluster"))
+    config = place / name / "kubeconfig"
+    if kubeconfig(site, CLUSTER).exists():
+        shutil.copy(kubeconfig(site, CLUSTER), config)
     more = {
         **made.environment,
         **real_stack(site, place / name),
+        "KUBECONFIG": str(config),
         "PULUMI_BACKEND_URL": f"file://{place}/state",
         "PULUMI_STACK": STACK,
         "PATH": tools_path(),
@@ -82,6 +108,28 @@ def clone(maker: Site, colleague: Site) -> None:
     """Give a colleague the files of the maker's repository."""
     for file in FILES:
         shutil.copy(maker.folder / file, colleague.folder)
+
+
+def namespaces(site: Site) -> set[str]:
+    """Return the names of the cluster's namespaces."""
+    listed = ask(site, lambda client: client.request("GET", "namespaces"), CLUSTER)
+    return {item["metadata"]["name"] for item in listed["items"]}
+
+
+def test_a_colleague_who_never_ran_the_program_destroys_a_stack(
+    site: Site, maker: Site, address: str, tmp_path: Path
+) -> None:
+    before = namespaces(site)
+    maker.shell("pulumi up --yes --skip-preview")
+    assert namespaces(site) > before
+    assert str(tmp_path) not in maker.shell("pulumi stack export")
+    colleague = person(site, address, tmp_path, "plain", "../elsewhere/env")
+    clone(maker, colleague)
+    with without(maker):
+        shown = colleague.shell("pulumi destroy --yes")
+    assert NOT_FOUND not in shown
+    assert namespaces(site) == before, shown
+    assert '"urn"' not in maker.shell("pulumi stack export"), shown
 
 
 @pytest.mark.promise(
