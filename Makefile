@@ -345,6 +345,10 @@ test-real: $(VENV) ## run the real kubelet, containerd and device plugin on a mo
 	@$(call proof,real,-m '')
 	@$(MODULE) lab.real
 
+.PHONY: test-ha
+test-ha: $(VENV) ## three control planes of real parts: joins and members killed, writes counted: needs root and haproxy
+	@$(call proof,ha,-m ha)
+
 .PHONY: test-gpu
 test-gpu: $(VENV) ## the same on this machine's own GPUs, with real kernels: needs root, NVIDIA's driver and nvcc
 	@$(MODULE) lab.real.gpu

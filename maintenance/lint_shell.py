@@ -14,7 +14,12 @@ from gpu_cluster.base import yaml_file
 from gpu_cluster.commands import init
 from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.desired.resolve import resolve
-from gpu_cluster.hosts.kubeadm.scripts import access_script, init_script
+from gpu_cluster.hosts.kubeadm.scripts import (
+    access_script,
+    init_script,
+    lend_script,
+    member_script,
+)
 from gpu_cluster.hosts.observed.probe import probe
 from gpu_cluster.hosts.phases import prepare_script, runtime_script
 from gpu_cluster.loading.stack_file import load_stack_file
@@ -86,7 +91,7 @@ def host_scripts() -> dict[str, str]:
 
 
 def _new_cluster() -> dict[str, str]:
-    """Return the scripts for the first control plane host of a cluster that the stack creates."""
+    """Return the scripts for the control-plane hosts of a cluster that the stack creates."""
     init = Init(endpoint="192.0.2.1:6443", network=Network(manifest="network/cni.yaml"))
     packages = KubernetesPackagesSettings(version="1.34.4", init=init)
     declared = load_stack_file(ROOT / "Pulumi.prod.yaml")
@@ -94,6 +99,8 @@ def _new_cluster() -> dict[str, str]:
     first = resolve(cluster, "prod").hosts[0]
     return {
         "cluster": init_script(first, inline=True),
+        "member": member_script(first, inline=True),
+        "lend": f"# shellcheck disable=SC2317\n{lend_script(first, first.node, [first.node])}",
         # The script defines `main` again, so the library's `main` is unreachable (SC2317).
         "access": f"# shellcheck disable=SC2317\n{access_script(first, (), inline=True)}",
     }

@@ -15,6 +15,7 @@ from tests import guard, progress, promises
 from tests.proofs.advice import count as advice
 from tests.proofs.clusters import count as clusters
 from tests.proofs.documents import count as documents
+from tests.proofs.ha import count as ha
 from tests.proofs.logins import count as logins
 from tests.proofs.versions import count as versions
 
@@ -91,6 +92,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(clusters.counting())
     for plugin in documents.counting():
         config.pluginmanager.register(plugin)
+    config.pluginmanager.register(ha.counting())
     config.pluginmanager.register(logins.counting())
     config.pluginmanager.register(versions.counting())
     if config.getoption("progress") and not hasattr(config, "workerinput"):

@@ -21,6 +21,7 @@ from gpu_cluster_lab.toolchain.cache import Store, digest
 from lab.real.parts import (
     ARITHMETIC,
     CRI_O,
+    ETCDCTL,
     HAMI,
     KUBERNETES,
     MOCK,
@@ -144,6 +145,11 @@ def build_hami(source: Path) -> Path:
 def build_crio() -> Path:
     """Build CRI-O; return the path of the daemon."""
     return _build_part(CRI_O)["crio"]
+
+
+def build_etcdctl() -> Path:
+    """Build etcd's client; return its path."""
+    return _build_part(ETCDCTL)["etcdctl"]
 
 
 def build_kubernetes(version: str) -> dict[str, Path]:

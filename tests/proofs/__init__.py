@@ -69,6 +69,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             *files(),
         ),
         "e2e": ("tests/proofs/e2e",),
+        # This proof selects from these files the tests with the pytest marker `ha`.
+        "ha": ("tests/proofs/ha",),
         "hosts": ("tests/proofs/hosts", "tests/proofs/world/hosts", "tests/components/hosts"),
         # This proof selects from these files the tests with the pytest marker `logins`.
         "logins": (

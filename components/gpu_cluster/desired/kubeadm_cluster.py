@@ -15,7 +15,7 @@ class DesiredKubeadmCluster:
 
     Attributes:
         first: Control-plane host on which `kubeadm init` runs.
-        joining: The other hosts, which join the cluster.
+        joining: The other hosts, which join the cluster: control planes and workers.
         init: Section `kubernetesPackages.init` of the stack file.
         context: Name of the context in the generated kubeconfig.
         identifier: Identifier that distinguishes this cluster from another cluster with the same
@@ -29,3 +29,13 @@ class DesiredKubeadmCluster:
     context: str
     identifier: str
     charts: ChartsSettings
+
+    @property
+    def members(self) -> tuple[DesiredHost, ...]:
+        """Return the joining hosts that become control planes."""
+        return tuple(host for host in self.joining if host.role.is_control_plane)
+
+    @property
+    def workers(self) -> tuple[DesiredHost, ...]:
+        """Return the joining hosts that become workers."""
+        return tuple(host for host in self.joining if not host.role.is_control_plane)

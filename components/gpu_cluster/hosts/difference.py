@@ -16,7 +16,7 @@ from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
 from gpu_cluster.findings import APPLIED, PHASES, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.kubeadm.scripts import init_script, join_script
+from gpu_cluster.hosts.kubeadm.scripts import init_script, join_script, member_script
 from gpu_cluster.hosts.phases import prepare_script, runtime_script
 from gpu_cluster.hosts.script import Declaration, words
 from gpu_cluster.hosts.steps import every
@@ -111,6 +111,8 @@ def desired_phases(
     member: Declaration | None = None
     if kubeadm is not None and host.name == kubeadm.first.name:
         member = init_script(host)
+    elif kubeadm is not None and host.role.is_control_plane:
+        member = member_script(host)
     elif kubeadm is not None:
         member = join_script(host, "", (UNKNOWN_HASH,))
     return {

@@ -53,9 +53,10 @@ def planned_rollout(
 
 def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
     """Return the control plane that kubeadm upgrades; None if no upgrade is declared."""
+    members = sum(host.role.is_control_plane for host in hosts)
     for host in hosts:
         if host.upgrade is Upgrade.APPLY and host.sections.kubernetes_packages.version:
-            return ControlPlane(host.name, host.sections.kubernetes_packages.version)
+            return ControlPlane(host.name, host.sections.kubernetes_packages.version, members)
     return None
 
 

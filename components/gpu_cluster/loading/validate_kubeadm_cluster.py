@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from gpu_cluster.settings.hosts.host import Host
 from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
 from gpu_cluster.settings.hosts.runtime import Engine
@@ -14,28 +15,32 @@ from gpu_cluster.settings.valid_sections import ValidSections
 from gpu_rules.faults import Fault, fault, show
 
 PLACE = ("kubernetesPackages", "init")
+COUNTS = (1, 3)
+"""Numbers of control-plane hosts: etcd with two members stands still when one of them does."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults unless kubeadm can create the cluster on the declared hosts.
 
-    The stack file must have exactly one control-plane host, outside maintenance, a node on which
-    CoreDNS can run, and a container engine other than K3s and RKE2.
+    The stack file must have one or three control-plane hosts, outside maintenance, a node on which
+    CoreDNS can run, and a container engine other than K3s and RKE2. Three of them need an endpoint
+    that none of them has.
     """
     packages = sections.section(KubernetesPackagesSettings)
     if packages is None or packages.init is None:
         return
-    first = [host for host in sections.hosts.values() if host.role.is_control_plane]
-    if len(first) != 1:
-        names = ", ".join(host.name for host in first)
+    members = [host for host in sections.hosts.values() if host.role.is_control_plane]
+    if len(members) not in COUNTS:
+        names = ", ".join(host.name for host in members)
         yield fault(
             PLACE,
-            f"{len(first)} control-plane hosts" + (f" ({names})" if names else ""),
-            "exactly one, because init creates only one",
-            "give one host `role: control-plane` or `gpu-control-plane`; for more of them make the "
-            "cluster yourself and declare join",
+            f"{len(members)} control-plane hosts" + (f" ({names})" if names else ""),
+            "one, or three: a majority of etcd's members must run",
+            "give one or three hosts `role: control-plane` or `gpu-control-plane`",
         )
-    for host in first:
+    elif len(members) > 1:
+        yield from _check_endpoint(packages.init, members)
+    for host in members:
         if not {host.name, host.node}.isdisjoint(written_out(sections.maintenance)):
             yield fault(
                 ("maintenance",),
@@ -102,6 +107,27 @@ def _family(address: str) -> int | None:
         return ipaddress.ip_address(address).version
     except ValueError:
         return None
+
+
+def _check_endpoint(init: Init, members: Sequence[Host]) -> Iterator[Fault]:
+    """Yield faults if several control planes can't share the declared endpoint."""
+    address = init.endpoint.rpartition(":")[0].strip("[]")
+    for host in members:
+        if address in (host.address, host.name, host.node):
+            yield fault(
+                (*PLACE, "endpoint"),
+                f"{show(init.endpoint)}, which is host {host.name}",
+                "an address that still answers when one control-plane host is down",
+                "declare the address of a load balancer in front of all of them, which forwards "
+                "TCP to the same port",
+            )
+    if init.advertise_address:
+        yield fault(
+            (*PLACE, "advertiseAddress"),
+            f"{show(init.advertise_address)}, one address for {len(members)} control-plane hosts",
+            "none: each of them advertises the address of its default route",
+            "remove advertiseAddress",
+        )
 
 
 def _check_dns_taints(sections: ValidSections) -> Iterator[Fault]:

@@ -21,10 +21,12 @@ class ControlPlane:
     Attributes:
         host: Name of the host that runs `kubeadm upgrade`.
         version: Declared version.
+        members: Number of hosts with a control plane.
     """
 
     host: str
     version: str
+    members: int = 1
 
     def is_newer(self, server: str) -> bool:
         """Return whether the declared version is newer than the API server's.
@@ -35,6 +37,12 @@ class ControlPlane:
 
     def refusal(self, server: str) -> str:
         """Return why the API server can't be upgraded to the declared version; empty if it can."""
+        if self.members > 1:
+            return (
+                f"found an upgrade of {self.members} control planes from {printable(server)} to "
+                f"{self.version}; wanted one control plane: this program can't upgrade several "
+                f"yet; declare version {numbers_text(server)} again"
+            )
         return (
             ""
             if _is_next_minor(server, self.version)
@@ -46,6 +54,11 @@ def numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a Kubernetes version; empty if the text is not a version."""
     match = _VERSION.match(version)
     return tuple(map(int, match.groups())) if match else ()
+
+
+def numbers_text(version: str) -> str:
+    """Return a Kubernetes version without the letter v and build information."""
+    return ".".join(map(str, numbers(version)))
 
 
 def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:

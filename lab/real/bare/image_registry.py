@@ -61,7 +61,8 @@ def images(
         by_name[f"{PAUSE}:{tagged[PAUSE]}"] = by_name[SANDBOX]
         for name in STATIC_PODS:
             path = f"usr/bin/{name}"
-            layer = image.layer_of({path: version_programs[name]})
+            client = {"usr/bin/etcdctl": programs["etcdctl"]} if name == "etcd" else {}
+            layer = image.layer_of({path: version_programs[name], **client})
             by_name[f"{name}:{tagged[name]}"] = image.LayeredImage.of(
                 layer, {"Entrypoint": [f"/{path}"]}
             )

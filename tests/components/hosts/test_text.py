@@ -97,6 +97,7 @@ def test_every_file_belongs_to_a_phase() -> None:
     declared = (prepare(), *(runtime(RuntimeSettings(engine=engine)) for engine in Engine))
     bundles = [bundle for script in declared for bundle in script.bundles]
     bundles += [*cluster_script.JOINING, cluster_script.ACCESS]
+    bundles += [cluster_script.CONTROL_PLANE, cluster_script.LEND]
     read = {file for bundle in bundles for file in bundle.files}
     assert read == {str(file.relative_to(FOLDER).with_suffix("")) for file in FOLDER.rglob("*.sh")}
 

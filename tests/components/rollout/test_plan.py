@@ -337,6 +337,13 @@ def test_a_control_plane_that_is_new_enough_or_unseen_is_not_named(server: str) 
     assert not [line for line in words(result) if "kubeadm" in line]
 
 
+def test_an_upgrade_of_several_control_planes_is_refused_by_name() -> None:
+    plane = ControlPlane("cp-1", "1.34.4", members=3)
+    (text,) = blockers(replace(upgrading("v1.33.5"), made=plane))
+    assert "host cp-1: found an upgrade of 3 control planes from v1.33.5 to 1.34.4" in text
+    assert "declare version 1.33.5 again" in text
+
+
 def test_workers_wait_for_a_control_plane_whose_host_is_left_alone() -> None:
     (text,) = blockers(upgrading("v1.33.5", left="cordoned, not by this program"))
     assert "host gpu-1: found an API server v1.33.5 and kubelet 1.34.4" in text

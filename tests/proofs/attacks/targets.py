@@ -466,7 +466,7 @@ HOSTS: Mapping[str, Target] = {
     "probe": Target(probed, typed=True),
     **{
         name: Target(channel(name), typed=True)
-        for name in ("allowed", "boot-id", "member", "nothing", "xid")
+        for name in ("allowed", "boot-id", "lent", "member", "membership", "nothing", "xid")
     },
 }
 """One target for each channel (parser of host output) in `gpu_cluster.ssh.answers`."""

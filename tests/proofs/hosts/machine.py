@@ -205,7 +205,7 @@ def named(script: str) -> list[Bundle]:
     engines = [(name, step.files) for step in every().values() for name in step.engines]
     known = [
         *(phases.PREPARE, phases.RUNTIME),
-        *(*cluster_script.JOINING, cluster_script.ACCESS),
+        *(*cluster_script.JOINING, cluster_script.ACCESS, cluster_script.CONTROL_PLANE),
         *(Bundle(name, files) for name, files in (*engines, *steps.items())),
         Bundle("toolkit", every()["toolkit"].files),
         others(tuple(steps.items()), frozenset(lines) & frozenset(steps)),

@@ -1,4 +1,4 @@
-"""Two bare Debian hosts, and a project that creates a cluster on these hosts.
+"""Bare Debian hosts, by default two, and a project that creates a cluster on these hosts.
 
 NVML and systemctl are mocks (`docs/explanation/real-parts.md`). The kubeadm addons CoreDNS and
 kube-proxy are disabled, because they need images from a registry.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,9 +36,7 @@ MARKS = [
     ),
 ]
 """Pytest markers of each test module that uses these hosts."""
-ADDRESSES = {"cp-1": "198.18.7.1", "gpu-1": "198.18.7.2"}
 ROLES = {"cp-1": "gpu-control-plane", "gpu-1": "gpu-worker"}
-ENDPOINT = f"{ADDRESSES['cp-1']}:6443"
 CONTEXT = "made-here"
 IGNORED = ("SystemVerification",)
 """kubeadm's names of the preflight checks that a simulated host can't pass."""
@@ -61,7 +59,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Stack:
-    """Two bare hosts, and a project that declares them as a cluster."""
+    """Bare hosts, and a project that declares them as a cluster."""
 
     site: Site
     project: Project
@@ -71,10 +69,13 @@ class Stack:
 
     def kubectl(self, arguments: str) -> Json:
         """Run the real kubectl and return its JSON output."""
-        program = build.build_node()["kubectl"]
-        line = f"{program} --kubeconfig {self.kubeconfig} {arguments} -o json"
-        answer: Json = json.loads(self.site.run(line))
+        answer: Json = json.loads(self.run_kubectl(f"{arguments} -o json"))
         return answer
+
+    def run_kubectl(self, arguments: str) -> str:
+        """Run the real kubectl and return its output."""
+        program = build.build_node()["kubectl"]
+        return self.site.run(f"{program} --kubeconfig {self.kubeconfig} {arguments}")
 
     def tagged(self, version: str) -> dict[str, str]:
         """Return the images that a Kubernetes version's static pods must have, by pod name."""
@@ -112,17 +113,27 @@ class Stack:
 
 
 @contextlib.contextmanager
-def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
+def standing(
+    folder: Path,
+    version: str = parts.KUBELET,
+    roles: Mapping[str, str] = ROLES,
+    endpoint: str = "",
+) -> Iterator[Stack]:
     """Start the hosts, before anything is installed, and yield them with the project.
 
     Args:
         folder: Folder of the project.
         version: Kubernetes version that the project declares.
+        roles: Role of each host, by name; the first becomes a control plane first.
+        endpoint: Host and port of the API server. Empty: those of the first host.
     """
+    addresses = {name: f"198.18.7.{number}" for number, name in enumerate(roles, 1)}
+    endpoint = endpoint or f"{next(iter(addresses.values()))}:6443"
     with temporary_cluster() as name:
         if reason := namespaced.reason_against(name):
             pytest.skip(f"hosts in namespaces: {reason}")
         programs = build.build("mock", "plugin", "toolkit") | build.build_node()
+        programs["etcdctl"] = build.build_etcdctl()
         ours = {
             tool: found.path
             for tool, found in toolchain.ensure(*image_registry.STATIC_PODS).items()
@@ -132,7 +143,7 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
             every[version] = {**ours, **build.build_kubernetes(version)}
         root = rootfs.debian_root(lambda _: None)
         _, public = simulated.client_key(name)
-        machines = [Machine(name, host, ADDRESSES[host], Mock(host)) for host in ROLES]
+        machines = [Machine(name, host, addresses[host], Mock(host)) for host in roles]
         with (
             image_registry.served(image_registry.images(programs, every)) as images,
             software.serving("debian", packages.packages(root, programs, every)) as repository,
@@ -141,7 +152,7 @@ def standing(folder: Path, version: str = parts.KUBELET) -> Iterator[Stack]:
             site.serve(REGISTRY_PORT, images)
             port = int(repository["apt"]["url"].rpartition(":")[2])
             site.serve(port, port)
-            yield made(name, folder, site, declared(repository, version))
+            yield made(name, folder, site, declared(repository, version, site, roles, endpoint))
 
 
 def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
@@ -150,7 +161,8 @@ def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
     project = Project.make(folder, "made")
     project.around, project.limit = site.at_the_desk, LIMIT
     service = "10.96.0.1"  # First address of kubeadm's default service subnet.
-    (project.root / "cni.yaml").write_text(network.manifests(REGISTRY, service, ENDPOINT))
+    endpoint = stack_file["kubernetesPackages"]["init"]["endpoint"]
+    (project.root / "cni.yaml").write_text(network.manifests(REGISTRY, service, endpoint))
     kubeconfig = folder / "kubeconfig"
     project.environment |= {
         "KUBECONFIG": str(kubeconfig),
@@ -160,14 +172,22 @@ def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:
         "PULUMI_CONFIG_PASSPHRASE": "of a stack that goes with the test",
     }
     project.write(stack_file)
-    wanted = [Declared(host, 22, role, ADDRESSES[host]) for host, role in ROLES.items()]
+    wanted = [
+        Declared(host["name"], 22, host["role"], host["address"]) for host in stack_file["hosts"]
+    ]
     hosts = {host.name: Running(name, host, key.read_text()) for host in wanted}
     before = {host: software.lasting(running) for host, running in hosts.items()}
     return Stack(site, project, kubeconfig, hosts, before)
 
 
-def declared(repository: Json, version: str) -> Json:
+def declared(
+    repository: Json, version: str, site: Site, roles: Mapping[str, str], endpoint: str
+) -> Json:
     """Return the configuration in the stack file, which declares the hosts as a cluster."""
+    addresses = {machine.name: machine.address for machine in site.machines}
+    with_gpus = [name for name, role in roles.items() if role.startswith("gpu-")]
+    members = [name for name, role in roles.items() if role.endswith("control-plane")]
+    one = {"advertiseAddress": addresses[members[0]]} if len(members) == 1 else {}
     return {
         "version": "v1",
         "kubernetes": {"context": CONTEXT},
@@ -175,7 +195,7 @@ def declared(repository: Json, version: str) -> Json:
         "devicePlugin": {"version": parts.PLUGIN},
         "registry": {"mirror": REGISTRY},
         "validation": {"timeoutSeconds": 300},
-        "pools": [{"name": "all", "nodes": list(ROLES), "gpusPerNode": 8, "taints": []}],
+        "pools": [{"name": "all", "nodes": with_gpus, "gpusPerNode": 8, "taints": []}],
         "driver": {"source": "preinstalled"},
         "packages": {"remove": True},
         "runtime": {
@@ -191,8 +211,8 @@ def declared(repository: Json, version: str) -> Json:
             "version": version,
             "repository": repository,
             "init": {
-                "endpoint": ENDPOINT,
-                "advertiseAddress": ADDRESSES["cp-1"],
+                "endpoint": endpoint,
+                **one,
                 "network": {"manifest": "cni.yaml"},
                 "protect": False,
                 "clusterConfiguration": {
@@ -208,9 +228,9 @@ def declared(repository: Json, version: str) -> Json:
             {
                 "name": name,
                 "role": role,
-                "address": ADDRESSES[name],
+                "address": addresses[name],
                 "hostKey": simulated.host_public_key(name),
             }
-            for name, role in ROLES.items()
+            for name, role in roles.items()
         ],
     }

@@ -44,7 +44,7 @@ NAME_LIMIT: Final = 253
 """Maximum number of characters of the cluster, user and context names in the kubeconfig."""
 _SHOWN: Final = 60
 
-_FIRST_LINE = re.compile(r"([a-z0-9]{6}\.[a-z0-9]{16})((?: sha256:[0-9a-f]{64}){1,4})")
+FIRST_LINE = re.compile(r"([a-z0-9]{6}\.[a-z0-9]{16})((?: sha256:[0-9a-f]{64}){1,4})")
 """Pattern of the first line that `access.sh` prints.
 
 The line has a bootstrap token and the hashes of the certificate authority's public keys.
@@ -110,7 +110,7 @@ def _read_access(text: str, host: str, endpoint: str) -> Access:
             contains nothing that may be secret.
     """
     line, _, kubeconfig = text.partition("\n")
-    first = _FIRST_LINE.fullmatch(line)
+    first = FIRST_LINE.fullmatch(line)
     if first is None:
         wanted = "a bootstrap token of kubeadm and 1 to 4 hashes sha256:…"
         raise _refused_answer(host, "another first line (not repeated here)", wanted)

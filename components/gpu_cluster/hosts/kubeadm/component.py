@@ -2,7 +2,8 @@
 
 The component owns the cluster's etcd. Destroying the component loses the etcd data, so the engine
 refuses that until `kubernetesPackages.init.protect` is false. It also owns one context in this
-machine's kubeconfig. It supports a single control-plane host, which a rollout upgrades.
+machine's kubeconfig. Further control planes join one after the other, so that etcd never adds two
+members at a time, and leave in the reverse order.
 """
 
 from __future__ import annotations
@@ -24,11 +25,13 @@ from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.hosts.command import HostsArgs, answer, host_commands
 from gpu_cluster.hosts.kubeadm.access import ACCESS, Access, Administrator
 from gpu_cluster.hosts.kubeadm.kubeconfig import KubeconfigRequest
+from gpu_cluster.hosts.kubeadm.lending import Lending
 from gpu_cluster.hosts.kubeadm.scripts import (
     JOINING,
     access_script,
     init_script,
     join_script,
+    member_script,
     member_seconds,
 )
 from gpu_cluster.manifest import Manifest
@@ -70,7 +73,7 @@ class KubeadmCluster(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         cluster, hosts = args.cluster, args.hosts
         first, init = cluster.first, cluster.init
-        nodes = [host.node for host in cluster.joining]
+        nodes = [host.node for host in cluster.workers]
         initialized = host_commands(
             self, f"{name}-init", (first,), hosts, init_script, member_seconds,
             more=pulumi.ResourceOptions(protect=init.protect),
@@ -102,13 +105,24 @@ class KubeadmCluster(pulumi.ComponentResource):
                 lambda access_data: join_script(host, access_data.token, access_data.hashes)
             )
 
+        lending = Lending(name, cluster, hosts.private_key)
+        members: dict[str, pulumi.Resource] = {}
+        for host in cluster.members:
+            options = pulumi.ResourceOptions(
+                protect=init.protect,
+                depends_on=[*initialized.values(), *network, *members.values()],
+                hooks=lending.around(host),
+            )
+            members |= host_commands(
+                self, f"{name}-join", (host,), hosts, member_script, member_seconds, more=options
+            )
         joined = host_commands(
-            self, f"{name}-join", cluster.joining, hosts, join, member_seconds,
-            more=pulumi.ResourceOptions(depends_on=network),
+            self, f"{name}-join", cluster.workers, hosts, join, member_seconds,
+            more=pulumi.ResourceOptions(depends_on=[*network, *members.values()]),
             # A new join token, created for a new host, must not change the hosts that have joined.
             always_kept=["stdin"],
         )  # fmt: skip
-        self.nodes = {**initialized, **joined}
+        self.nodes = {**initialized, **members, **joined}
         self.register_outputs({})
 
     def _context(
@@ -184,9 +198,9 @@ class KubeadmCluster(pulumi.ComponentResource):
 def _waiting_hosts(
     cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
 ) -> dict[str, Findings]:
-    """Return the findings about hosts that never joined, which need a new join token."""
+    """Return the findings about workers that never joined, which need a new join token."""
     joining_findings = (
-        finding for host in cluster.joining for finding in findings.get(host.name, ())
+        finding for host in cluster.workers for finding in findings.get(host.name, ())
     )
     waiting = tuple(finding for finding in joining_findings if finding.first)
     return {cluster.first.name: waiting} if waiting else {}

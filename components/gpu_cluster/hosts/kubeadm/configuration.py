@@ -26,11 +26,15 @@ because kubeadm refuses to choose between two, and Docker installs containerd's 
 """
 PLACE = "@TOKEN@"
 """Placeholder in an InitConfiguration that the host replaces by the token that it creates."""
+KEY = "@KEY@"
+"""Placeholder for the certificate key that the host creates."""
 LIFE = "24h0m0s"
 """Lifetime of a new cluster's token: kubeadm's default.
 
 Source: kubernetes v1.34 cmd/kubeadm/app/constants/constants.go, DefaultTokenDuration.
 """
+LENT_LIFE = "0h15m0s"
+"""Lifetime of the token with which a control plane joins."""
 
 
 def join_configuration(
@@ -51,8 +55,43 @@ def join_configuration(
         engine: The host's container engine.
         more: Additional fields of `nodeRegistration`.
     """
-    registration = {**plain(more or {}), **_node_registration(host, engine)}
-    document = {
+    return json.dumps(_join_document(version, join, host, token, engine, more), indent=1) + "\n"
+
+
+def member_configuration(
+    version: str, init: Init, host: DesiredHost, token: str, hashes: tuple[str, ...], key: str
+) -> str:
+    """Return the JoinConfiguration of a control plane, which is a secret.
+
+    Args:
+        version: Version of Kubernetes.
+        init: Declared settings of the cluster.
+        host: The host that joins the control plane.
+        token: Bootstrap token.
+        hashes: Hashes of the cluster's authority, each `sha256:…`.
+        key: Key with which the cluster's certificates are encrypted.
+    """
+    join = Join(endpoint=init.endpoint, ca_cert_hashes=hashes)
+    engine, more = host.sections.runtime.engine, init.node_registration
+    document = _join_document(version, join, host, token, engine, more)
+    if host.role is Role.GPU_CONTROL_PLANE:
+        document["nodeRegistration"]["taints"] = []
+    document["controlPlane"] = {
+        "localAPIEndpoint": {"bindPort": _port(init)},
+        "certificateKey": key,
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _join_document(
+    version: str,
+    join: Join,
+    host: DesiredHost,
+    token: str,
+    engine: Engine,
+    more: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    return {
         "apiVersion": f"kubeadm.k8s.io/{_configuration_api(version)}",
         "kind": "JoinConfiguration",
         "discovery": {
@@ -62,9 +101,8 @@ def join_configuration(
                 "caCertHashes": list(join.ca_cert_hashes),
             }
         },
-        "nodeRegistration": registration,
+        "nodeRegistration": {**plain(more or {}), **_node_registration(host, engine)},
     }
-    return json.dumps(document, indent=1) + "\n"
 
 
 def init_configuration(
@@ -81,8 +119,7 @@ def init_configuration(
         host: The control-plane host.
         runtime: Settings of the host's container engine.
     """
-    port = int(init.endpoint.rpartition(":")[2])
-    local: dict[str, Any] = {"bindPort": port}
+    local: dict[str, Any] = {"bindPort": _port(init)}
     if init.advertise_address:
         local |= {"advertiseAddress": init.advertise_address}
     registration = {**plain(init.node_registration), **_node_registration(host, runtime.engine)}
@@ -119,11 +156,30 @@ def token_configuration(version: str) -> str:
     return _join_documents(_init_configuration(version), _cluster_configuration(version))
 
 
-def _init_configuration(version: str) -> dict[str, Any]:
+def lent_configuration(version: str, host: DesiredHost) -> str:
+    """Return the configuration for a short-lived token and `kubeadm init phase upload-certs`.
+
+    Args:
+        version: Version of Kubernetes.
+        host: The control-plane host that runs kubeadm.
+    """
+    initialize = {
+        **_init_configuration(version, LENT_LIFE),
+        "certificateKey": KEY,
+        "nodeRegistration": _node_registration(host, host.sections.runtime.engine),
+    }
+    return _join_documents(initialize, _cluster_configuration(version))
+
+
+def _port(init: Init) -> int:
+    return int(init.endpoint.rpartition(":")[2])
+
+
+def _init_configuration(version: str, life: str = LIFE) -> dict[str, Any]:
     return {
         "apiVersion": f"kubeadm.k8s.io/{_configuration_api(version)}",
         "kind": "InitConfiguration",
-        "bootstrapTokens": [{"token": PLACE, "ttl": LIFE}],
+        "bootstrapTokens": [{"token": PLACE, "ttl": life}],
     }
 
 

@@ -9,6 +9,7 @@ from gpu_cluster.hosts.kubeadm.configuration import (
     SOCKETS,
     init_configuration,
     join_configuration,
+    lent_configuration,
     token_configuration,
 )
 from gpu_cluster.hosts.phases import PACKAGE_LIBRARY, common
@@ -19,6 +20,8 @@ from gpu_cluster.settings.hosts.kubernetes_packages import Join
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("library/init",))
 ACCESS = Bundle("access", ("library/access",))
+CONTROL_PLANE = Bundle("member", ("library/etcd", "library/member"))
+LEND = Bundle("lend", ("library/etcd", "library/lend"))
 JOINING = (LIBRARY, MEMBER)
 """Bundles that the script of a joining host reads."""
 RESET_LIMIT = 300
@@ -58,6 +61,42 @@ def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Decla
         "GC_JOIN_LIMIT": str(init.timeout_seconds),
     }
     return assemble(settings, {}, JOINING)
+
+
+def member_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
+    """Return the script of a host that joins the control plane.
+
+    The script contains no secret: `gpu_cluster.hosts.kubeadm.lending` writes token and certificate
+    key to the host's memory before the script runs.
+
+    Args:
+        host: The host that joins.
+        inline: Whether the script contains the text of its files, as in `assemble`.
+    """
+    settings = {
+        **_script_settings(host, "member"),
+        "GC_MAY_LOSE_ETCD": "" if _init_settings(host).protect else "true",
+    }
+    return assemble(settings, {}, (LIBRARY, MEMBER, CONTROL_PLANE), inline=inline)
+
+
+def lend_script(host: DesiredHost, joining: str, members: Iterable[str]) -> Declaration:
+    """Return the script that prints what a host needs to join the control plane.
+
+    Args:
+        host: A host of the control plane.
+        joining: Name of the node that joins. Empty: the script only deletes what the last join
+            needed.
+        members: Names of the declared control-plane nodes.
+    """
+    version = host.sections.kubernetes_packages.version or ""
+    settings = {
+        **_script_settings(host, "member"),
+        "GC_TOKEN": lent_configuration(version, host),
+        "GC_JOINING": joining,
+        "GC_MEMBERS": " ".join(members),
+    }
+    return assemble(settings, {}, (LIBRARY, MEMBER, LEND), inline=True)
 
 
 def access_script(

@@ -83,14 +83,15 @@ class Network(Model):
 
 
 class Init(Model):
-    """Settings of `kubeadm init` on the stack's one control-plane host; all other hosts join it.
+    """Settings of `kubeadm init` on the stack's first control-plane host; all other hosts join it.
 
     The program never changes the configuration of an initialized cluster: a different configuration
     is rejected.
     """
 
     endpoint: Endpoint = Field(
-        description="host:port of the API server, for nodes and for you",
+        description="host:port of the API server, for nodes and for you; three control-plane hosts "
+        "need a load balancer's",
         examples=["192.0.2.1:6443"],
     )
     advertise_address: Address | None = Field(

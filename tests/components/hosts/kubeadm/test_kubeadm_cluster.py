@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
 from dataclasses import replace
 from pathlib import Path
@@ -15,14 +16,17 @@ import yaml
 from pulumi.runtime import mocks
 
 from gpu_cluster.cluster import GpuCluster, GpuClusterArgs
+from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.findings import Finding
 from gpu_cluster.hosts.difference import HostDifference
 from gpu_cluster.hosts.kubeadm import kubeconfig
 from gpu_cluster.hosts.kubeadm.access import ACCESS
 from gpu_cluster.hosts.kubeadm.component import manifests
+from gpu_cluster.hosts.kubeadm.configuration import member_configuration
 from gpu_cluster.hosts.kubeadm.kubeconfig import KubeconfigRequest
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_rules.faults import ConfigError, FaultError
 from tests.findings import found
 from tests.fixtures.clusters import HOST_KEY, cluster
@@ -39,6 +43,23 @@ ALL_WITH_GPUS: dict[str, Any] = {
         )
     ],
 }
+THREE: dict[str, Any] = {
+    "pools": [
+        {"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8},
+        {"name": "b", "nodes": ["cp-3"], "gpusPerNode": 8, "taints": []},
+    ],
+    "hosts": [
+        {"name": name, "role": role, "address": address, "hostKey": HOST_KEY}
+        for name, role, address in (
+            ("cp-1", "control-plane", "192.0.2.1"),
+            ("cp-2", "control-plane", "192.0.2.2"),
+            ("cp-3", "gpu-control-plane", "192.0.2.3"),
+            ("gpu-1", "gpu-worker", "192.0.2.11"),
+        )
+    ],
+}
+LENT = ("abcdef.0123456789abcdef", (f"sha256:{'1' * 64}",), "2" * 64)
+NETWORK = {"manifest": "cni.yaml"}
 HASH = f"sha256:{'0123456789abcdef' * 4}"
 OBJECTS = """
 apiVersion: v1
@@ -103,6 +124,46 @@ def test_the_parts_come_in_their_order_and_only_once(
 
 
 @pytest.mark.usefixtures("no_hooks")
+def test_control_planes_join_one_after_the_other_and_workers_after_them(tmp_path: Path) -> None:
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}), **THREE)
+
+    def program() -> None:
+        args = GpuClusterArgs(settings=declared, private_key="key")
+        GpuCluster("gpu-cluster", args)
+
+    recorder = declare(program, preview=False, recorder=Answers())
+    joins = [one.name for one in recorder.resources if "-join-" in one.name]
+    assert joins == [
+        f"gpu-cluster-kubeadm-cluster-join-{name}" for name in ("cp-2", "cp-3", "gpu-1")
+    ]
+    by_name = {one.name: one for one in recorder.resources}
+    for name in joins[:2]:
+        # What these Commands would have in the state: nothing that lets a host join.
+        script = str(by_name[name].inputs["stdin"])
+        assert "certificateKey" not in script
+        assert "caCertHashes" not in script
+    assert "caCertHashes" in str(by_name[joins[2]].inputs["stdin"])
+
+
+def test_each_control_plane_joins_without_taints_only_if_it_takes_gpu_pods() -> None:
+    hosts = resolve(cluster(kubernetesPackages=packages(), **THREE), "dev").hosts
+    documents = {
+        host.name: json.loads(
+            member_configuration("1.34.4", Init.model_validate(packages()["init"]), host, *LENT)
+        )
+        for host in hosts
+    }
+    assert "taints" not in documents["cp-2"]["nodeRegistration"]
+    assert documents["cp-3"]["nodeRegistration"]["taints"] == []
+    assert documents["cp-2"]["controlPlane"] == {
+        "localAPIEndpoint": {"bindPort": 6443},
+        "certificateKey": LENT[2],
+    }
+
+
+@pytest.mark.usefixtures("no_hooks")
 def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path) -> None:
     path = tmp_path / "cni.yaml"
     path.write_text(OBJECTS)
@@ -128,7 +189,7 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"hosts": []}, "found 0 control-plane hosts; wanted: exactly one"),
+        ({"hosts": []}, "found 0 control-plane hosts; wanted: one, or three"),
         (
             {
                 "hosts": [
@@ -138,6 +199,27 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
             },
             "found 2 control-plane hosts (cp-1, cp-2)",
         ),
+        (
+            {"hosts": [*THREE["hosts"], {**THREE["hosts"][0], "name": "cp-4"}]},
+            "found 4 control-plane hosts (cp-1, cp-2, cp-3, cp-4); wanted: one, or three",
+        ),
+        (
+            {**THREE, "kubernetesPackages": packages(endpoint="192.0.2.2:6443")},
+            '"192.0.2.2:6443", which is host cp-2',
+        ),
+        (
+            {**THREE, "kubernetesPackages": packages(endpoint="cp-3:6443")},
+            '"cp-3:6443", which is host cp-3',
+        ),
+        (
+            {**THREE, "kubernetesPackages": packages(advertiseAddress="192.0.2.1")},
+            '"192.0.2.1", one address for 3 control-plane hosts',
+        ),
+        (
+            {**THREE, "kubernetesPackages": {"version": "1.34.4", "init": {"network": NETWORK}}},
+            "endpoint",
+        ),
+        ({**THREE, "maintenance": ["cp-3"]}, '"cp-3", on which the control plane is'),
         ({"maintenance": ["cp-1"]}, "on which the control plane is"),
         (ALL_WITH_GPUS, "taints on each node of the cluster that init creates"),
         ({"runtime": {"engine": "k3s"}}, "an engine that kubeadm is used with"),

@@ -6,6 +6,7 @@
 #   /etc/kubernetes/pki, /var/lib/kubelet and /var/lib/etcd. It leaves the folders, the network
 #   add-on's files, and iptables rules.
 #
+# Further control planes join by library/member.sh.
 # State: token (for new nodes), configuration (the input of init), complete, cni (files of network
 # add-ons before).
 
@@ -16,7 +17,7 @@ apply() {
     require_commands awk cat chmod cmp cp cut grep mkdir mv od paste rm rmdir sed sha256sum sort \
         systemctl tail timeout uname
     have kubeadm || problem "no command kubeadm on PATH" "kubeadm" "install the package kubeadm"
-    [ "$GC_MEMBER" != init ] || check_init
+    [ "$GC_MEMBER" = join ] || check_control_plane
     refuse_problems
     open_state
     step=$GC_MEMBER
@@ -26,6 +27,7 @@ apply() {
             remember_folders
             kubernetes_join
             ;;
+        member) join_control_plane ;;
     esac
     settle
     unit_on kubelet
@@ -41,15 +43,15 @@ undo() {
 }
 
 # Refuses a host that is in another cluster, because a reset would empty all of these folders.
-check_init() {
-    [ ! -f "$state/token" ] || return 0
+check_control_plane() {
+    [ ! -f "$state/token" ] && [ ! -f "$state/begun" ] || return 0
     for found in "$root$admin" "$root/etc/kubernetes/kubelet.conf" "$root"/etc/kubernetes/manifests/* \
         "$root"/var/lib/etcd/*; do
         [ ! -e "$found" ] || problem "${found#"$root"}, of a cluster that this stack didn't make" \
             "a host that is in no cluster" \
             "declare kubernetesPackages.join for a cluster that is there, or take this host out of it"
     done
-    ! endpoint_answers ||
+    [ "$GC_MEMBER" != init ] || ! endpoint_answers ||
         problem "a cluster that answers at $GC_JOIN_ENDPOINT already" "no cluster at the endpoint of a new one" \
             "bring back the host that made the cluster, or declare another endpoint"
 }
@@ -102,8 +104,12 @@ same_configuration() {
 }
 
 # A token has six and sixteen characters (Kubernetes reference, "Bootstrap tokens").
-new_token() {
+random_token() {
     token=$(od -An -v -t x1 -N 11 /dev/urandom | tr -d ' \n' | sed 's/^....../&./')
+}
+
+new_token() {
+    random_token
     (umask 077 && printf '%s\n' "$token" >"$state/draft") && mv -- "$state/draft" "$state/token" ||
         fail_file "can't write $state/token"
 }

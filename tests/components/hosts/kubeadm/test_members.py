@@ -1,0 +1,257 @@
+"""Scripts of several control planes: who is taken out of etcd, what a join is lent, who leaves.
+
+kubectl and kubeadm are fakes that keep etcd's members in a file, as `etcdctl member list` prints
+them (etcd v3.6 etcdctl/ctlv3/command/printer_simple.go). The proof `make test-ha` runs the real
+ones.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpu_cluster.hosts.kubeadm.lending import ASK, LENT, MEMBERSHIP
+from gpu_cluster.hosts.kubeadm.scripts import init_script, lend_script, member_script
+from gpu_cluster.ssh.answers import Unreadable
+from tests.desired_host import desired_host
+from tests.fixtures.clusters import HOST_KEY, cluster
+from tests.fixtures.programs import run_program
+
+KUBECTL = r"""#!/bin/sh
+# Refuses what etcd refuses: the removal of a member if "$ROOT/refuses" exists.
+printf '%s\n' "kubectl $*" >>"$ROOT/calls"
+case "$*" in
+    *"get pods -l component=etcd"*)
+        [ ! -e "$ROOT/silent" ] || exit 1
+        printf 'cp-1 etcd-cp-1\ncp-2 etcd-cp-2\n' ;;
+    *" member list"*) cat "$ROOT/members" ;;
+    *" member remove "*)
+        [ ! -e "$ROOT/refuses" ] || { echo "etcdserver: not enough started members"; exit 1; }
+        for id in "$@"; do :; done
+        sed -i "/^$id,/d" "$ROOT/members" ;;
+    *"get secret kubeadm-certs"*) printf bootstrap-token-owner ;;
+    *"/version"*) [ ! -e "$ROOT/answers" ] || echo '{"gitVersion": "v1.34.4"}' ;;
+esac
+"""
+KUBEADM = r"""#!/bin/sh
+printf '%s\n' "kubeadm $*" >>"$ROOT/calls"
+for word in "$@"; do [ ! -f "$word" ] || cat "$word" >>"$ROOT/configurations"; done
+case "$*" in *"token create"*) echo "--discovery-token-ca-cert-hash sha256:HASH" ;; esac
+""".replace("HASH", "1" * 64)
+FIRST = "a1, started, cp-1, https://192.0.2.1:2380, https://192.0.2.1:2379, false\n"
+SECOND = "b2, started, cp-2, https://192.0.2.2:2380, https://192.0.2.2:2379, false\n"
+THIRD = "c3, started, cp-3, https://192.0.2.3:2380, https://192.0.2.3:2379, false\n"
+LEARNER = THIRD.replace("false", "true")
+ANNOUNCED = "c3, unstarted, , https://192.0.2.3:2380, , true\n"
+GONE = "d4, started, cp-0, https://192.0.2.4:2380, https://192.0.2.4:2379, false\n"
+NODES = ("cp-1", "cp-2", "cp-3")
+
+pytestmark = pytest.mark.skipif(not Path("/usr/bin/flock").exists(), reason="no flock")
+
+
+@dataclass
+class Host:
+    """A host's root in a folder, with fake programs."""
+
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        return self.root / "var/lib/gpu-cluster/cluster"
+
+    def run(self, script: str, action: str = "apply") -> tuple[int, str, str]:
+        environment = {
+            "GPU_CLUSTER_ROOT": str(self.root),
+            "ROOT": str(self.root),
+            "PATH": f"{self.root}/programs:/usr/sbin:/usr/bin:/sbin:/bin",
+        }
+        done = run_program(["sh", "-s", "--", action], env=environment, input=script, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def read(self, name: str) -> str:
+        path = self.root / name
+        return path.read_text() if path.exists() else ""
+
+    def write(self, name: str, text: str = "") -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    host = Host(tmp_path)
+    nothing = "#!/bin/sh\n"
+    programs = {"kubectl": KUBECTL, "kubeadm": KUBEADM, "systemctl": nothing, "sleep": nothing}
+    for name, text in programs.items():
+        host.write(f"programs/{name}", text)
+        (tmp_path / "programs" / name).chmod(0o755)
+    host.write("etc/kubernetes/admin.conf")
+    return host
+
+
+def declared(protect: bool = True) -> Any:
+    hosts = [
+        {"name": name, "role": "control-plane", "address": f"192.0.2.{n}", "hostKey": HOST_KEY}
+        for n, name in enumerate(NODES, 1)
+    ]
+    gpu = {"name": "gpu-1", "address": "192.0.2.11", "hostKey": HOST_KEY}
+    init = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}, "protect": protect}
+    return cluster(
+        pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8}],
+        hosts=[*hosts, gpu],
+        kubernetesPackages={"version": "1.34.4", "init": init},
+    )
+
+
+def lend(joining: str = "cp-3") -> str:
+    return lend_script(desired_host(declared()), joining, NODES if joining else ())
+
+
+@pytest.mark.parametrize(
+    ("files", "answer"),
+    [
+        ([], "none"),
+        (["var/lib/gpu-cluster/cluster/begun", "etc/kubernetes/kubelet.conf"], "none"),
+        (["var/lib/gpu-cluster/cluster/complete", "etc/kubernetes/kubelet.conf"], "member"),
+        (["etc/kubernetes/kubelet.conf"], "other"),
+    ],
+)
+def test_a_node_that_did_not_begin_a_join_is_lent_nothing(
+    host: Host, files: list[str], answer: str
+) -> None:
+    for name in files:
+        host.write(name)
+    status, output, _ = host.run(ASK)
+    assert (status, MEMBERSHIP.read(output)) == (0, answer)
+
+
+def leaving(protect: bool = True) -> str:
+    return member_script(desired_host(declared(protect), 2), inline=True)
+
+
+@pytest.mark.parametrize(
+    ("members", "left"),
+    [
+        (FIRST + SECOND, FIRST + SECOND),
+        (FIRST + SECOND + ANNOUNCED, FIRST + SECOND),
+        (FIRST + SECOND + LEARNER, FIRST + SECOND),
+        (FIRST + SECOND + THIRD, FIRST + SECOND),
+        (FIRST + SECOND + GONE, FIRST + SECOND),
+    ],
+    ids=["none", "announced", "learner", "lost its disk", "not declared"],
+)
+def test_before_a_join_etcd_keeps_only_declared_members_that_run(
+    host: Host, members: str, left: str
+) -> None:
+    host.write("var/lib/gpu-cluster/cluster/complete")
+    host.write("members", members)
+    status, output, errors = host.run(lend())
+    assert status == 0, errors
+    assert host.read("members") == left
+    assert "delete node cp-3" in host.read("calls")
+    lent = LENT.read(output)
+    assert lent is not None
+    assert lent.hashes == (f"sha256:{'1' * 64}",)
+    assert lent.token in host.read("configurations")
+    assert lent.key in host.read("configurations")
+    # Arguments of programs can be read by each user of the host.
+    assert lent.token not in host.read("calls")
+    assert lent.key not in host.read("calls")
+    assert lent.token not in errors + "".join(
+        path.read_text() for path in host.state.iterdir() if path.is_file()
+    )
+
+
+def test_etcd_decides_whether_it_can_lose_a_member(host: Host) -> None:
+    host.write("var/lib/gpu-cluster/cluster/complete")
+    host.write("members", FIRST + SECOND + GONE)
+    host.write("refuses")
+    status, output, errors = host.run(lend())
+    assert (status, output) == (1, "")
+    assert "found etcd refusing to lose its member cp-0" in errors
+    assert "not enough started members" in errors
+    assert "token create" not in host.read("calls")
+
+
+def test_what_was_lent_is_deleted_by_name_and_once(host: Host) -> None:
+    host.write("var/lib/gpu-cluster/cluster/complete")
+    host.write("members", FIRST + SECOND)
+    _, output, _ = host.run(lend())
+    lent = LENT.read(output)
+    assert lent is not None
+    host.write("calls")
+    assert host.run(lend(""))[:2] == (0, "")
+    token = f"bootstrap-token-{lent.token[:6]}"
+    assert f"kubeadm-certs {token} bootstrap-token-owner\n" in host.read("calls")
+    host.write("calls")
+    assert host.run(lend(""))[:2] == (0, "")
+    assert host.read("calls") == ""
+
+
+def test_a_host_that_is_no_member_lends_nothing(host: Host) -> None:
+    status, output, errors = host.run(lend())
+    assert (status, output) == (1, "")
+    assert "found no cluster that this stack has made here" in errors
+
+
+@pytest.mark.parametrize("text", ["abc\n", "abcdef.0123456789abcdef sha256:1\n", f"{'2' * 64}\n"])
+def test_another_output_of_the_lending_host_is_not_used(text: str) -> None:
+    with pytest.raises(Unreadable):
+        LENT.read(text)
+
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="the script requires root")
+
+
+@needs_root
+def test_a_member_leaves_etcd_before_its_host_is_reset(host: Host) -> None:
+    host.write("members", FIRST + SECOND + THIRD)
+    host.write("var/lib/gpu-cluster/cluster/effects", "member member cluster\n")
+    status, _, errors = host.run(leaving(), "undo")
+    assert status == 0, errors
+    assert host.read("members") == FIRST + SECOND
+    calls = host.read("calls")
+    assert calls.index("member remove c3") < calls.index("kubeadm reset")
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("obstacle", "says"), [("refuses", "etcd refusing"), ("silent", "no other")]
+)
+def test_a_member_that_etcd_needs_is_not_reset_without_consent(
+    host: Host, obstacle: str, says: str
+) -> None:
+    host.write("members", FIRST + SECOND + THIRD)
+    host.write("var/lib/gpu-cluster/cluster/effects", "member member cluster\n")
+    host.write(obstacle)
+    status, _, errors = host.run(leaving(), "undo")
+    assert status == 1
+    assert says in errors
+    assert "kubeadm reset" not in host.read("calls")
+    status, _, errors = host.run(leaving(protect=False), "undo")
+    assert status == 0, errors
+    assert "kubeadm reset" in host.read("calls")
+
+
+@needs_root
+def test_a_join_without_what_it_is_lent_changes_nothing(host: Host) -> None:
+    (host.root / "etc/kubernetes/admin.conf").unlink()
+    status, _, errors = host.run(leaving())
+    assert status == 1
+    assert "found no token and no certificate key" in errors
+    assert "kubeadm" not in host.read("calls")
+
+
+@needs_root
+def test_no_second_cluster_is_made_at_an_endpoint_that_answers(host: Host) -> None:
+    (host.root / "etc/kubernetes/admin.conf").unlink()
+    host.write("answers")
+    status, _, errors = host.run(init_script(desired_host(declared()), inline=True))
+    assert status == 1
+    assert "a cluster that answers at 192.0.2.9:6443 already" in errors
+    assert "kubeadm init" not in host.read("calls")

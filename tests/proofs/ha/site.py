@@ -1,0 +1,197 @@
+"""Three control planes and a worker on bare hosts, behind a real haproxy at the desk."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.real.bare.machine import Machine
+from lab.real.bare.site import DESK
+from lab.real.node import RealError
+from tests.proofs.real.bare import LIMIT, Stack, standing
+
+ROLES = {
+    "cp-1": "control-plane", "cp-2": "control-plane", "cp-3": "control-plane",
+    "gpu-1": "gpu-worker",
+}  # fmt: skip
+MEMBERS = ("cp-1", "cp-2", "cp-3")
+PORT = 6443
+ENDPOINT = f"{DESK}:{PORT}"
+PROGRAMS = "etcd kube-apiserver kube-controller-manager kube-scheduler"
+BALANCER = """defaults
+    mode tcp
+    timeout connect 2s
+    timeout client 1h
+    timeout server 1h
+frontend endpoint
+    bind {endpoint}
+    default_backend members
+backend members
+    option httpchk GET /readyz
+    default-server check check-ssl verify none inter 1s fall 2 rise 2
+    default-server on-marked-down shutdown-sessions
+{servers}
+"""
+ETCDCTL = (
+    "etcdctl --cacert /etc/kubernetes/pki/etcd/ca.crt --cert /etc/kubernetes/pki/etcd/server.crt "
+    "--key /etc/kubernetes/pki/etcd/server.key"
+)
+HEALTHY = f"{ETCDCTL} endpoint health --cluster"
+BACK = 300
+"""Seconds in which a control plane must be back."""
+KILL = """pid=$(pidof kubeadm) || exit 1
+while [ "$(cat "/proc/$pid/comm")" != sshd ] && [ "$pid" -gt 1 ]; do
+    parent=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status")
+    kill -KILL "$pid"
+    pid=$parent
+done"""
+"""Shell lines that kill kubeadm, and the script that started it, as a failing host does."""
+LOSE = """kubeadm reset --force --skip-phases=remove-etcd-member
+while read -r folder; do rm -rf "$folder"; done </var/lib/gpu-cluster/cluster/directories
+rm -rf /var/lib/gpu-cluster/cluster"""
+"""Shell lines that delete a control plane's files and containers, and the record of its join."""
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Writing:
+    """Client that writes through the endpoint (`tests.proofs.ha.writer`).
+
+    Attributes:
+        result: What the client printed at its end.
+    """
+
+    process: subprocess.Popen[str]
+    result: Json = field(default_factory=dict)
+
+    def wait(self, number: int) -> None:
+        """Wait until a number of further writes is confirmed."""
+        assert self.process.stdout is not None
+        for _ in range(number):
+            assert self.process.stdout.readline(), "the client ended"
+
+    def end(self) -> None:
+        """Let the client end, and read its result."""
+        output, _ = self.process.communicate(timeout=LIMIT)
+        self.result = json.loads(output.splitlines()[-1])
+
+
+@dataclass
+class Ha:
+    """The hosts with their project, and what the tests do to them."""
+
+    stack: Stack
+
+    def machine(self, name: str) -> Machine:
+        """Return a host."""
+        return next(machine for machine in self.stack.site.machines if machine.name == name)
+
+    def root(self, name: str) -> Path:
+        """Return the root folder of a host as seen from this machine."""
+        return self.stack.hosts[name].root
+
+    def members(self) -> dict[str, tuple[str, bool]]:
+        """Return the members of etcd: status, and whether the member has no vote, by name."""
+        listed = self.stack.run_kubectl(f"-n kube-system exec etcd-cp-1 -- {ETCDCTL} member list")
+        rows = (line.split(", ") for line in listed.splitlines())
+        return {row[2]: (row[1], row[5] == "true") for row in rows}
+
+    def kill_join(self, host: str, path: str) -> int:
+        """Run `up` and kill the host's join as soon as a file exists; return the exit status.
+
+        Raises:
+            RealError: The file did not appear while `up` ran.
+        """
+        found = self.root(host) / path
+        assert not found.exists(), f"{host} has {path} before its join"
+        with ThreadPoolExecutor(1) as pool:
+            running = pool.submit(self.stack.project.command, "up")
+            while not found.exists():
+                if running.done():
+                    raise RealError(f"{host} never had {path}: {running.result().stdout}")
+                time.sleep(0.005)
+            self.machine(host).run(KILL)
+            return running.result().returncode
+
+    def kill_member(self, host: str) -> None:
+        """Stop the kubelet of a control plane, and kill its programs."""
+        self.machine(host).run(f"systemctl stop kubelet; kill -KILL $(pidof {PROGRAMS})")
+
+    def start_member(self, host: str) -> None:
+        """Start the kubelet of a control plane again, which starts its programs."""
+        self.machine(host).run("systemctl start kubelet")
+
+    def lose_member(self, host: str) -> None:
+        """Delete all that a control plane had on its disk, without a word to etcd."""
+        self.kill_member(host)
+        self.machine(host).run(LOSE)
+
+    def wait_ready(self, host: str) -> None:
+        """Wait until a control plane's own API server is ready, and all members of etcd run."""
+        server = f"https://{self.machine(host).address}:{PORT}"
+        line = (
+            f"kubectl --kubeconfig /etc/kubernetes/admin.conf --server {server} get --raw /readyz"
+        )
+        end = time.monotonic() + BACK
+        while True:
+            try:
+                self.machine(host).run(line)
+                self.stack.run_kubectl(f"-n kube-system exec etcd-{host} -- {HEALTHY}")
+                return
+            except RealError:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(0.5)
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """Write through the endpoint meanwhile."""
+        command = [sys.executable, "-P", "-m", "tests.proofs.ha.writer", str(self.stack.kubeconfig)]
+        with subprocess.Popen(
+            [*self.stack.site.at_the_desk, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                yield (writing := Writing(process))
+                writing.end()
+            finally:
+                process.kill()
+
+
+@contextlib.contextmanager
+def three(folder: Path) -> Iterator[Ha]:
+    """Start three bare hosts for control planes, a worker and the balancer.
+
+    Args:
+        folder: Folder of the project.
+    """
+    with standing(folder, roles=ROLES, endpoint=ENDPOINT) as stack, balancer(stack, folder):
+        yield Ha(stack)
+
+
+@contextlib.contextmanager
+def balancer(stack: Stack, folder: Path) -> Iterator[None]:
+    """Run haproxy at the desk, in front of all control planes."""
+    servers = "\n".join(
+        f"    server {machine.name} {machine.address}:{PORT}"
+        for machine in stack.site.machines
+        if machine.name in MEMBERS
+    )
+    file = folder / "haproxy.cfg"
+    file.write_text(BALANCER.format(endpoint=ENDPOINT, servers=servers))
+    with subprocess.Popen([*stack.site.at_the_desk, "haproxy", "-db", "-f", str(file)]) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
