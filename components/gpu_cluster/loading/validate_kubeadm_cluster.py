@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Sequence
 
+from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.settings.hosts.host import Host
 from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
@@ -121,6 +122,13 @@ def _check_endpoint(init: Init, members: Sequence[Host]) -> Iterator[Fault]:
                 "declare the address of a load balancer in front of all of them, which forwards "
                 "TCP to the same port",
             )
+    if "external" in (plain(init.cluster_configuration).get("etcd") or {}):
+        yield fault(
+            (*PLACE, "clusterConfiguration"),
+            f"etcd.external, with {len(members)} control-plane hosts",
+            "etcd on the control-plane hosts: members of another etcd are not watched",
+            "remove etcd.external, or make the cluster yourself and declare join",
+        )
     if init.advertise_address:
         yield fault(
             (*PLACE, "advertiseAddress"),

@@ -23,6 +23,7 @@ ROLES = {
     "gpu-1": "gpu-worker",
 }  # fmt: skip
 MEMBERS = ("cp-1", "cp-2", "cp-3")
+ROOT = Path(__file__).resolve().parents[3]
 PORT = 6443
 ENDPOINT = f"{DESK}:{PORT}"
 PROGRAMS = "etcd kube-apiserver kube-controller-manager kube-scheduler"
@@ -155,12 +156,13 @@ class Ha:
     @contextlib.contextmanager
     def writing(self) -> Iterator[Writing]:
         """Write through the endpoint meanwhile."""
-        command = [sys.executable, "-P", "-m", "tests.proofs.ha.writer", str(self.stack.kubeconfig)]
+        command = [sys.executable, "-m", "tests.proofs.ha.writer", str(self.stack.kubeconfig)]
         with subprocess.Popen(
             [*self.stack.site.at_the_desk, *command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            cwd=ROOT,
         ) as process:
             try:
                 yield (writing := Writing(process))

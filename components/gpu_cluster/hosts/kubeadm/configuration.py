@@ -156,11 +156,12 @@ def token_configuration(version: str) -> str:
     return _join_documents(_init_configuration(version), _cluster_configuration(version))
 
 
-def lent_configuration(version: str, host: DesiredHost) -> str:
+def lent_configuration(version: str, init: Init, host: DesiredHost) -> str:
     """Return the configuration for a short-lived token and `kubeadm init phase upload-certs`.
 
     Args:
         version: Version of Kubernetes.
+        init: Declared settings of the cluster, which may name another folder of certificates.
         host: The control-plane host that runs kubeadm.
     """
     initialize = {
@@ -168,7 +169,8 @@ def lent_configuration(version: str, host: DesiredHost) -> str:
         "certificateKey": KEY,
         "nodeRegistration": _node_registration(host, host.sections.runtime.engine),
     }
-    return _join_documents(initialize, _cluster_configuration(version))
+    cluster = {**plain(init.cluster_configuration), **_cluster_configuration(version)}
+    return _join_documents(initialize, cluster)
 
 
 def _port(init: Init) -> int:

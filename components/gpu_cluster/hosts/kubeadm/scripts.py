@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.kubeadm.configuration import (
     SOCKETS,
@@ -74,7 +75,7 @@ def member_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
         inline: Whether the script contains the text of its files, as in `assemble`.
     """
     settings = {
-        **_script_settings(host, "member"),
+        **_member_settings(host),
         "GC_MAY_LOSE_ETCD": "" if _init_settings(host).protect else "true",
     }
     return assemble(settings, {}, (LIBRARY, MEMBER, CONTROL_PLANE), inline=inline)
@@ -89,10 +90,10 @@ def lend_script(host: DesiredHost, joining: str, members: Iterable[str]) -> Decl
             needed.
         members: Names of the declared control-plane nodes.
     """
-    version = host.sections.kubernetes_packages.version or ""
+    version, init = host.sections.kubernetes_packages.version or "", _init_settings(host)
     settings = {
-        **_script_settings(host, "member"),
-        "GC_TOKEN": lent_configuration(version, host),
+        **_member_settings(host),
+        "GC_TOKEN": lent_configuration(version, init, host),
         "GC_JOINING": joining,
         "GC_MEMBERS": " ".join(members),
     }
@@ -133,6 +134,11 @@ def _init_settings(host: DesiredHost) -> Init:
             "kubernetesPackages.init: found none; cure: declare it for the first control plane"
         )
     return init
+
+
+def _member_settings(host: DesiredHost) -> dict[str, str]:
+    folder = plain(_init_settings(host).cluster_configuration).get("certificatesDir", "")
+    return {**_script_settings(host, "member"), "GC_CERTIFICATES": str(folder)}
 
 
 def _script_settings(host: DesiredHost, member: str) -> dict[str, str]:

@@ -219,6 +219,15 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
             {**THREE, "kubernetesPackages": {"version": "1.34.4", "init": {"network": NETWORK}}},
             "endpoint",
         ),
+        (
+            {
+                **THREE,
+                "kubernetesPackages": packages(
+                    clusterConfiguration={"etcd": {"external": {"endpoints": ["https://e:2379"]}}}
+                ),
+            },
+            "etcd.external, with 3 control-plane hosts",
+        ),
         ({**THREE, "maintenance": ["cp-3"]}, '"cp-3", on which the control plane is'),
         ({"maintenance": ["cp-1"]}, "on which the control plane is"),
         (ALL_WITH_GPUS, "taints on each node of the cluster that init creates"),

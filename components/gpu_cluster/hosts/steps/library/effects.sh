@@ -63,7 +63,7 @@ take_back_stale() {
     : >"$scratch/failed"
     while read -r owner kind subject <&3; do
         case $kind in
-            initialized | joined) "undo_$kind" "$subject" ;;
+            initialized | joined | member) "undo_$kind" "$subject" ;;
             *) attempt "$kind $subject" "undo_$kind" "$subject" || printf '%s\n' "$owner $kind $subject" >>"$scratch/failed" ;;
         esac
     done 3<"$scratch/reversed"

@@ -2,7 +2,7 @@
 # "Operating etcd clusters for Kubernetes"). etcd itself refuses a removal after which the members
 # that run would be no majority (etcd v3.6 server/etcdserver/server.go, mayRemoveMember).
 
-etcd_pki=/etc/kubernetes/pki/etcd
+etcd_pki=${GC_CERTIFICATES:-/etc/kubernetes/pki}/etcd
 
 # kubectl_within SECONDS ARGUMENT...: runs kubectl as the administrator, without the host's proxy.
 kubectl_within() {
