@@ -109,7 +109,7 @@ class Stack:
         assert not self.kubeconfig.exists()
         for name, host in self.hosts.items():
             left = differences(self.before[name], software.lasting(host))
-            assert left.keys() <= {COPIED}
+            assert left.keys() <= {COPIED}, f"{name}: {left}"
 
 
 @contextlib.contextmanager
