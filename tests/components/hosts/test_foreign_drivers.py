@@ -75,23 +75,29 @@ def test_packages_of_other_packagers_go_in_any_version(tmp_path: Path, version: 
 
 
 TOOLKIT = "nvidia-container-toolkit nvidia-container-toolkit-base libnvidia-container-tools"
-OFFERED = "nvidia-container-toolkit 1.20.0-1\\nnvidia-container-toolkit 1.19.1-1\\n"
+BASE = "nvidia-container-toolkit nvidia-container-toolkit-base"
+OFFERED = "".join(
+    f"{name} {version}\\n" for version in ("1.20.0-1", "1.19.1-1") for name in BASE.split()
+)
+TOOLS = "libnvidia-container-tools 1.20.0-1\\n"
 
 
 @pytest.mark.parametrize(
-    ("declared", "installed", "words"),
+    ("declared", "installed", "offered", "words"),
     [
-        (TOOLKIT, "", " ".join(f"{name}=1.20.0-1" for name in TOOLKIT.split())),
-        (TOOLKIT, "nvidia-container-toolkit 1.19.1-1", "nvidia-container-toolkit"),
-        ("nvidia-container-toolkit=1.19.1", "", "nvidia-container-toolkit=1.19.1"),
+        (TOOLKIT, "", OFFERED + TOOLS, " ".join(f"{name}=1.20.0-1" for name in TOOLKIT.split())),
+        (TOOLKIT, "", OFFERED, " ".join(f"{name}=1.20.0-1" for name in BASE.split())),
+        (TOOLKIT, "", "", "nvidia-container-toolkit"),
+        (TOOLKIT, "nvidia-container-toolkit 1.19.1-1", OFFERED, "nvidia-container-toolkit"),
+        ("nvidia-container-toolkit=1.19.1", "", OFFERED, "nvidia-container-toolkit=1.19.1"),
     ],
-    ids=["first installation", "already there", "declared version"],
+    ids=["all", "without a package", "nothing offered", "already there", "declared version"],
 )
 def test_a_first_installation_names_one_version_for_the_whole_toolkit(
-    tmp_path: Path, declared: str, installed: str, words: str
+    tmp_path: Path, declared: str, installed: str, offered: str, words: str
 ) -> None:
     lines = (
-        f"list_available() {{ printf '{OFFERED}' >\"$scratch/plain\"; }}\n"
+        f"list_available() {{ printf '{offered}' >\"$scratch/plain\"; }}\n"
         f"list_installed() {{ echo '{installed}' >\"$1\"; }}\n"
         f"GC_TOOLKIT_PACKAGES='{declared}'\ntoolkit_words\necho \"$words\"\n"
     )

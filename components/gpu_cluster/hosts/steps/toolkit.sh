@@ -94,7 +94,8 @@ toolkit_off() {
 # toolkit_words: sets `words` to the toolkit's packages. Without a declared version a first installation
 # names the newest one for all of them: they need each other at one version, and a preference of apt,
 # such as that of NVIDIA's CUDA repository (cuda-repository-pin-600), would choose another for those that
-# nobody names (NVIDIA/nvidia-docker#1731, NVIDIA/nvidia-container-toolkit#81).
+# nobody names (NVIDIA/nvidia-docker#1731, NVIDIA/nvidia-container-toolkit#81). A package that the
+# repository doesn't have in that version is left out: nothing there needs it.
 toolkit_words() {
     words=$GC_TOOLKIT_PACKAGES
     case $words in *=*) return 0 ;; esac
@@ -104,11 +105,16 @@ toolkit_words() {
         words=$first
         return 0
     fi
-    list_available "$first"
+    # shellcheck disable=SC2086 # a list of words, split on purpose
+    list_available $words
     newest=$(matching "$first" "" "$scratch/plain")
-    [ -n "$newest" ] || return 0
-    moving=" $words "
-    words=$(printf '%s\n' "$words" | sed "s/\( \|\$\)/=$newest\1/g")
+    moving=" $words " named=
+    for name in $words; do
+        [ -z "$newest" ] || [ -z "$(matching "$name" "$newest" "$scratch/plain")" ] ||
+            named="$named $name=$newest"
+    done
+    words=${named:-$first}
+    words=${words# }
 }
 
 # toolkit_repository MANAGER NAME URL ...: configures a repository, unless it is for the other
