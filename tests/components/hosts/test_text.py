@@ -154,3 +154,12 @@ def test_no_function_takes_the_name_of_another(engine: Engine | None) -> None:
     )
     names = re.findall(r"^((?!each_)\w+)\(\)", text, flags=re.MULTILINE)
     assert {name for name in names if names.count(name) > 1} == set()
+
+
+def test_each_way_to_fail_that_a_script_names_is_defined() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.sh")]
+    named = {name for text in texts for name in re.findall(r"\bfail_\w+", text)}
+    defined = {
+        name for text in texts for name in re.findall(r"^(fail_\w+)\(\)", text, re.MULTILINE)
+    }
+    assert named == defined

@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 
 from gpu_cluster.hosts.kubeadm.lending import ASK, LENT, MEMBERSHIP
-from gpu_cluster.hosts.kubeadm.scripts import init_script, lend_script, member_script
+from gpu_cluster.hosts.kubeadm.scripts import (
+    access_script,
+    init_script,
+    lend_script,
+    member_script,
+)
 from gpu_cluster.ssh.answers import Unreadable
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY, cluster
@@ -110,6 +115,29 @@ def declared(protect: bool = True) -> Any:
 
 def lend(joining: str = "cp-3") -> str:
     return lend_script(desired_host(declared()), joining, NODES if joining else ())
+
+
+BALANCED_KUBEADM = r"""#!/bin/sh
+# The load balancer passes requests from the second one on; the token is there since `kubeadm init`.
+number=$(($(cat "$ROOT/requests" 2>/dev/null) + 1))
+echo "$number" >"$ROOT/requests"
+[ "$number" -gt 1 ] || { echo "error: connection refused"; exit 1; }
+case "$*" in
+    *"token delete"*) rm "$ROOT/token-is-there" ;;
+    *"token create"*)
+        [ ! -e "$ROOT/token-is-there" ] || { echo "error: a token with id already exists"; exit 1; }
+        echo "--discovery-token-ca-cert-hash sha256:HASH" ;;
+esac
+""".replace("HASH", "1" * 64)
+
+
+def test_a_load_balancer_that_begins_to_answer_meanwhile_spoils_no_token(host: Host) -> None:
+    host.write("programs/kubeadm", BALANCED_KUBEADM)
+    host.write("token-is-there")
+    host.write("var/lib/gpu-cluster/cluster/token", "abcdef.0123456789abcdef")
+    status, output, errors = host.run(access_script(desired_host(declared()), (), inline=True))
+    assert (status, errors) == (0, "")
+    assert output.startswith("abcdef.0123456789abcdef sha256:")
 
 
 @pytest.mark.parametrize(

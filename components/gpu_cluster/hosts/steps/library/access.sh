@@ -4,6 +4,13 @@
 # node changes nothing for nodes that have joined. The token is passed in a file, never as an
 # argument (kubernetes v1.34 cmd/kubeadm/app/cmd/token.go: create takes --config).
 
+# Deletes the token, if it is there, and makes it again, so that it expires a day from now.
+renew_token() {
+    kubeadm_within 60 token delete "${token%%.*}" --kubeconfig "$root$admin"
+    kubeadm_within 60 token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
+        --print-join-command
+}
+
 main() {
     lock
     token=$(cat "$root/var/lib/gpu-cluster/cluster/token" 2>/dev/null) && [ -f "$root$admin" ] ||
@@ -11,9 +18,8 @@ main() {
     sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail_file "can't write $scratch/token.yaml"
 $GC_TOKEN
 EOF
-    kubeadm_within 60 token delete "${token%%.*}" --kubeconfig "$root$admin"
-    kubeadm_within 60 token create --config "$scratch/token.yaml" --kubeconfig "$root$admin" \
-        --print-join-command || fail_kubeadm "kubeadm token create failed: $(kubeadm_said)"
+    # A load balancer may begin to pass requests after the first of the two: then the token is there.
+    renew_token || renew_token || fail_kubeadm "kubeadm token create failed: $(kubeadm_said)"
     hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
     [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
     printf '%s %s\n' "$token" "$hashes"

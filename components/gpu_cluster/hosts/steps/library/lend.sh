@@ -17,7 +17,7 @@ main() {
     each_member take_out >&2
     # kubeadm join refuses the name of a node that is ready, as one is for a while after its end
     # (cmd/phases/join/kubelet.go, runKubeletStartJoinPhase).
-    kubectl_within 20 delete node "$GC_JOINING" --ignore-not-found || fail_host "node $GC_JOINING can't be deleted: $(log_end)"
+    kubectl_within 20 delete node "$GC_JOINING" --ignore-not-found || fail_kubeadm "node $GC_JOINING can't be deleted: $(log_end)"
     random_token
     key=$(od -An -v -t x1 -N 32 /dev/urandom | tr -d ' \n')
     printf '%s\n' "${token%%.*}" >"$state/lent" || fail_file "can't write $state/lent"
@@ -25,11 +25,11 @@ main() {
 $GC_TOKEN
 EOF
     kubeadm_within 60 token create --config "$scratch/lent.yaml" --kubeconfig "$root$admin" \
-        --print-join-command || fail_host "kubeadm token create failed: $(kubeadm_said)"
+        --print-join-command || fail_kubeadm "kubeadm token create failed: $(kubeadm_said)"
     hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
     [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
     kubeadm_within 60 init phase upload-certs --upload-certs --config "$scratch/lent.yaml" \
-        --kubeconfig "$root$admin" || fail_host "kubeadm upload-certs failed: $(kubeadm_said)"
+        --kubeconfig "$root$admin" || fail_kubeadm "kubeadm upload-certs failed: $(kubeadm_said)"
     printf '%s %s\n%s\n' "$token" "$hashes" "$key"
 }
 
@@ -38,11 +38,11 @@ EOF
 withdraw() {
     [ -f "$state/lent" ] || return 0
     kubectl_within 20 -n kube-system get secret kubeadm-certs --ignore-not-found \
-        -o 'jsonpath={.metadata.ownerReferences[0].name}' || fail_host "the Secret kubeadm-certs can't be read: $(log_end)"
+        -o 'jsonpath={.metadata.ownerReferences[0].name}' || fail_kubeadm "the Secret kubeadm-certs can't be read: $(log_end)"
     read -r owner <"$scratch/log" || :
     read -r its_token <"$state/lent" || :
     kubectl_within 20 -n kube-system delete secret --ignore-not-found kubeadm-certs \
-        "bootstrap-token-$its_token" ${owner:+"$owner"} || fail_host "the Secret kubeadm-certs can't be deleted: $(log_end)"
+        "bootstrap-token-$its_token" ${owner:+"$owner"} || fail_kubeadm "the Secret kubeadm-certs can't be deleted: $(log_end)"
     rm -f -- "$state/lent"
 }
 

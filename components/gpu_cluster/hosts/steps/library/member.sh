@@ -21,7 +21,7 @@ join_control_plane() {
     : >"$state/begun" || fail_file "can't write $state/begun"
     kubeadm_within "$GC_MEMBER_LIMIT" join --config "$lent" || {
         rm -f -- "$lent"
-        fail_host "kubeadm join failed: $(kubeadm_said)"
+        fail_kubeadm "kubeadm join failed: $(kubeadm_said)"
     }
     rm -f -- "$lent"
     : >"$state/complete" || fail_file "can't write $state/complete"
