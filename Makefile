@@ -297,8 +297,8 @@ test-versions: $(VENV) ## prove each supported version; the last line names and 
 	@$(call proof,versions,-m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder)
 
 .PHONY: proofs
-proofs: $(VENV) ## run proofs, and write docs/proofs.md: make proofs ONLY="rules logins"; all without ONLY
-	@$(MODULE) tests.ledger $${ONLY:-}
+proofs: $(VENV) ## run proofs, and write docs/proofs.md: make proofs ONLY="rules logins"; ROWS=1 runs none
+	@$(MODULE) tests.ledger $(if $(ROWS),--rows) $${ONLY:-}
 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests

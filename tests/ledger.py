@@ -164,28 +164,36 @@ def written(rows: Mapping[str, Row], tree: str) -> str:
     return f"{HEAD}{table}\n{summary(rows, tree)}\n"
 
 
-def prove(root: Path, chosen: Sequence[str]) -> int:
-    """Run the chosen proofs, all if none is chosen; return the exit code of the command."""
+def prove(root: Path, chosen: Sequence[str], *, run_all: bool = True) -> int:
+    """Run the chosen proofs, and write the page; return the exit code of the command.
+
+    Args:
+        run_all: Whether all proofs run if none is chosen.
+    """
     known = proofs((root / "Makefile").read_text(encoding="utf-8"))
     if unknown := sorted(set(chosen) - set(known)):
         sys.exit(f"proofs: no proof {unknown[0]}; there are {', '.join(known)}")
-    tree = digest(root)
+    chosen = chosen or (known if run_all else [])
+    tree = digest(root) if chosen else "-"
     page = root / PAGE
     former = read(page.read_text(encoding="utf-8")) if page.exists() else {}
     rows = {proof: former.get(proof, Row()) for proof in known}
-    for proof in chosen or known:
+    page.write_text(written(rows, tree), encoding="utf-8")
+    for proof in chosen:
         print(f"== test-{proof}", flush=True)
         rows[proof] = run(root, proof, tree)
         page.write_text(written(rows, tree), encoding="utf-8")
     print(summary(rows, tree))
-    return 1 if any(rows[proof].is_failed for proof in chosen or known) else 0
+    return 1 if any(rows[proof].is_failed for proof in chosen) else 0
 
 
 def main() -> int:
     """Run the proofs that the command line names."""
     parser = argparse.ArgumentParser(prog="make proofs", description=__doc__.partition(":")[0])
     parser.add_argument("proofs", nargs="*", help="names without test-; all by default")
-    return prove(ROOT, parser.parse_args().proofs)
+    parser.add_argument("--rows", action="store_true", help="run nothing; write each proof's row")
+    options = parser.parse_args()
+    return prove(ROOT, options.proofs, run_all=not options.rows)
 
 
 if __name__ == "__main__":

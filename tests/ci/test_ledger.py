@@ -59,6 +59,11 @@ def test_each_proof_of_the_makefile_has_a_row_and_one_that_never_ran_says_so(pro
     assert rows(project)["bad"] == ledger.Row()
 
 
+def test_rows_are_written_without_a_run(project: Path) -> None:
+    assert ledger.prove(project, [], run_all=False) == 0
+    assert rows(project) == {"good": ledger.Row(), "bad": ledger.Row()}
+
+
 def test_a_row_of_an_older_tree_stays_and_is_counted_as_older(project: Path) -> None:
     ledger.prove(project, ["good"])
     (project / "code.py").write_text("x = 1\n")

@@ -19,6 +19,7 @@ from urllib.request import urlopen
 
 from gpu_cluster.base.model import Model
 from gpu_cluster.settings.hosts.repository import Repositories, Repository
+from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
 ARCHITECTURE = "amd64"
@@ -35,10 +36,6 @@ _ENTRY = re.compile(
     r'|<version epoch="\d{0,9}" ver="([^"]{1,100})" rel="([^"]{0,100})"'
 )
 _PARTS = re.compile(r"(\d+)|([A-Za-z]+|~)")
-
-
-class UnreadIndexError(Exception):
-    """Error: a repository's index can't be read; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ def listing(model: object, pattern: str) -> Iterator[Listed]:
             for name, version in found:
                 if fnmatch.fnmatchcase(name, pattern):
                     versions.setdefault(name, set()).add(version)
-        except UnreadIndexError as error:
+        except PartError as error:
             yield Listed("", (), repository.url, str(error))
             continue
         for name in sorted(versions):
@@ -121,7 +118,7 @@ def _of_dnf(repository: Repository) -> Iterator[tuple[str, str]]:
     base = f"{repository.url.rstrip('/')}/"
     primary = _PRIMARY.search(_read(f"{base}repodata/repomd.xml"))
     if primary is None:
-        raise UnreadIndexError("its repomd.xml names no primary.xml.gz")
+        raise PartError("its repomd.xml names no primary.xml.gz")
     name = arch = ""
     for entry in _ENTRY.finditer(_read(urljoin(base, primary[1]))):
         named, built, version, release = entry.groups()
@@ -137,7 +134,7 @@ def _read(address: str) -> str:
     """Return a file as text, decompressed if its name ends with `.gz`.
 
     Raises:
-        UnreadIndexError: There is no such file, no connection, or it is larger than `LARGEST`.
+        PartError: There is no such file, no connection, or it is larger than `LARGEST`.
     """
     try:
         # The schemes are those that a repository's URL may have: https, http and file.
@@ -146,9 +143,9 @@ def _read(address: str) -> str:
         if address.endswith(".gz"):
             content = zlib.decompressobj(wbits=31).decompress(content, LARGEST + 1)
     except (URLError, OSError, ValueError, zlib.error) as error:
-        raise UnreadIndexError(f"{address}: {printable(str(error), 200)}") from None
+        raise PartError(f"{address}: {printable(str(error), 200)}") from None
     if len(content) > LARGEST:
-        raise UnreadIndexError(f"{address}: larger than {LARGEST // 2**20} MiB")
+        raise PartError(f"{address}: larger than {LARGEST // 2**20} MiB")
     text: str = content.decode("utf-8", errors="replace")
     return text
 

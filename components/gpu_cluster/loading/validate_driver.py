@@ -64,8 +64,6 @@ def _check_excluded_gpus(sections: ValidSections) -> Iterator[Fault]:
     """Yield faults for GPUs that are excluded by UUID without a driver on a host of the stack."""
     hosts = {host.node for host in sections.hosts.values()}
     drivers = {level.host.node: level.driver for level in sections.host_levels if level.host}
-    # Only the platform device-plugin leaves out GPUs by index.
-    by_index = ", or name the GPU by index" if sections.platform == "device-plugin" else ""
     for i, pool in sections.pools.items():
         for node, devices in pool.unhealthy_devices.items():
             if not devices.uuid:
@@ -77,14 +75,14 @@ def _check_excluded_gpus(sections: ValidSections) -> Iterator[Fault]:
                     at,
                     f"UUIDs of {show(node)}, which isn't a host of this stack",
                     "a host whose driver is configured to exclude them",
-                    f"declare the host{by_index}",
+                    "declare the host",
                 )
             elif driver is not None and driver.in_container:
                 yield fault(
                     at,
                     f"UUIDs with driver.source {driver.source}",
                     "a driver of the host, which reads the host's modprobe.d",
-                    f'write "source: preinstalled", and install the driver on the host{by_index}',
+                    'write "source: preinstalled", and install the driver on the host',
                 )
 
 

@@ -37,7 +37,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             PLACE,
             f"{len(members)} control-plane hosts" + (f" ({names})" if names else ""),
             "one, or three: a majority of etcd's members must run",
-            "give one or three hosts `role: control-plane` or `gpu-control-plane`",
+            "give one host `role: control-plane` or `gpu-control-plane`, or three hosts",
         )
     elif len(members) > 1:
         yield from _check_endpoint(packages.init, members)

@@ -376,18 +376,22 @@ def test_the_extenders_address_lies_in_the_declared_range_of_a_new_cluster() -> 
     init = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
     master = {**HOST, "name": "cp-1", "role": "control-plane"}
 
-    def document(subnet: str) -> Json:
+    def document(subnets: Json) -> Json:
         return ways.declared(
             "x",
             "gpu-manager",
             gpuManager={"extenderAddress": "10.96.0.200"},
-            kubernetesPackages={"version": "1.34.4", "init": {**init, "serviceSubnet": subnet}},
+            kubernetesPackages={"version": "1.34.4", "init": {**init, **subnets}},
             hosts=[master],
         )
 
-    assert load(document("fd00:10:96::/112,10.96.0.0/12"))
+    both = {
+        "serviceSubnet": "fd00:10:96::/112,10.96.0.0/12",
+        "podSubnet": "fd00:10:97::/56,10.244.0.0/16",
+    }
+    assert load(document(both))
     with pytest.raises(ConfigError, match=r"10\.96\.0\.200, outside of .*172\.20\.0\.0/16"):
-        load(document("172.20.0.0/16"))
+        load(document({"serviceSubnet": "172.20.0.0/16"}))
 
 
 def test_ranges_and_owners_of_addresses_are_read_where_the_api_server_shows_them() -> None:

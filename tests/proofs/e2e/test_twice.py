@@ -31,7 +31,7 @@ USERS = (
 )
 # make targets for developers: tests, and files generated from the project.
 DEVELOPERS = re.compile(
-    r"test.*|promises|pictures|errors|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|"
+    r"test.*|proofs|promises|pictures|errors|facts|roles|change-schema|stack-schema|fuzz|check|bench|lock|"
     r"clean|house|site|verbs|changelog|rehearse-release"
 )
 # Targets that fail when they are run a second time, with a part of the error message.

@@ -163,6 +163,7 @@ class Lending:
         except LoginFailed as error:
             raise pulumi.RunError(str(error.failure.fault(place))) from None
         except Unreadable as error:
-            raise pulumi.RunError(f"{place}: {error}; nothing of it was used") from None
+            text = f"{place}: {error}; nothing of it was used; cure: run `gpu-cluster up` again"
+            raise pulumi.RunError(text) from None
         found = " / ".join(answer.errors) or f"status {answer.status}"
         raise pulumi.RunError(f"{place}: {found}")
