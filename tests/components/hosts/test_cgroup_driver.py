@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,6 +22,13 @@ CONFIG = "var/lib/kubelet/config.yaml"
 METHOD = "/runtime.v1.RuntimeService/RuntimeConfig"
 TELLS = {"systemd": b"\x0a\x00", "cgroupfs": b"\x0a\x02\x08\x01"}
 """RuntimeConfigResponse of each driver (k8s.io/cri-api, runtime/v1/api.proto)."""
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Return a folder for a socket, whose path has at most 108 characters (unix(7))."""
+    with tempfile.TemporaryDirectory(prefix="gpu-cluster-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @contextlib.contextmanager
@@ -70,16 +78,16 @@ def engine(socket: Path, driver: str) -> Iterator[None]:
     ],
 )
 def test_the_engine_tells_a_kubelet_its_cgroup_driver_from_a_release_on(
-    tmp_path: Path, release: str, pid: str, tells: str, file: str, declared: str, found: str
+    short_path: Path, release: str, pid: str, tells: str, file: str, declared: str, found: str
 ) -> None:
-    kubelet = tmp_path / "kubelet"
+    kubelet = short_path / "kubelet"
     kubelet.write_text(f"#!/bin/sh\necho Kubernetes v{release}\n")
     kubelet.chmod(0o755)
-    (tmp_path / CONFIG).parent.mkdir(parents=True)
-    (tmp_path / CONFIG).write_text(f"kind: KubeletConfiguration\n{file}")
+    (short_path / CONFIG).parent.mkdir(parents=True)
+    (short_path / CONFIG).write_text(f"kind: KubeletConfiguration\n{file}")
     running = f': >"$scratch/words"\npid="{pid}" running_program={kubelet}'
     check = f"GC_SYSTEMD_CGROUP={declared}\nrequire_cgroup_driver\nrefuse_problems\n"
-    with engine(tmp_path / "run/containerd/containerd.sock", tells):
-        done = shell.run(tmp_path, PARTS, f"find_running() {{\n{running}\n}}\n{check}")
+    with engine(short_path / "run/containerd/containerd.sock", tells):
+        done = shell.run(short_path, PARTS, f"find_running() {{\n{running}\n}}\n{check}")
     assert (done.returncode == 1) is bool(found), done
     assert f"found {found}" in done.stderr if found else not done.stderr
