@@ -57,8 +57,9 @@ done"""
 """Shell lines that kill kubeadm, and the script that started it, as a failing host does."""
 LOSE = """kubeadm reset --force --skip-phases=remove-etcd-member
 while read -r folder; do rm -rf "$folder"; done </var/lib/gpu-cluster/cluster/directories
-rm -rf /var/lib/gpu-cluster/cluster"""
-"""Shell lines that delete a control plane's files and containers, and the record of its join."""
+rm -rf /var/lib/gpu-cluster/cluster /etc/cni/net.d/10-real.conf /usr/libexec/kubernetes
+rmdir --ignore-fail-on-non-empty /usr/libexec"""
+"""Shell lines that delete a control plane's files and containers, and all records of its join."""
 
 Json = dict[str, Any]
 

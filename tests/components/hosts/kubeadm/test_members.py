@@ -267,6 +267,17 @@ def test_a_member_that_etcd_needs_is_not_reset_without_consent(
 
 
 @needs_root
+def test_a_join_after_one_that_was_killed_finds_the_folder_of_etcd_empty(host: Host) -> None:
+    host.write("var/lib/gpu-cluster/cluster/begun")
+    host.write("var/lib/etcd/member/wal/0.wal")
+    host.write("run/gpu-cluster-lent/join.yaml")
+    status, _, errors = host.run(leaving())
+    assert status == 0, errors
+    assert list((host.root / "var/lib/etcd").iterdir()) == []
+    assert "kubeadm join" in host.read("calls").partition("kubeadm reset")[2]
+
+
+@needs_root
 def test_a_join_without_what_it_is_lent_changes_nothing(host: Host) -> None:
     (host.root / "etc/kubernetes/admin.conf").unlink()
     status, _, errors = host.run(leaving())

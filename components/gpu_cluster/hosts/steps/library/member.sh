@@ -15,7 +15,7 @@ join_control_plane() {
     [ -f "$lent" ] || fail "found no token and no certificate key for the join; wanted them in memory; run \`gpu-cluster up\` again"
     [ ! -f "$state/begun" ] || {
         note "a join that did not end is undone first"
-        reset_node
+        reset_member
     }
     remember_folders
     : >"$state/begun" || fail_file "can't write $state/begun"
@@ -31,10 +31,18 @@ join_control_plane() {
 undo_member() {
     have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
     leave_etcd
-    reset_node
+    reset_member
     rm -rf -- "$root"/etc/kubernetes/tmp/kubeadm-kubelet-config*
     forget_network
     undid "joined the control plane"
+}
+
+# kubeadm reset empties etcd's folder only if etcd's manifest is whole (cmd/phases/reset), and etcd may
+# write until its container has ended. The join found the folder empty (preflight, DirAvailable).
+reset_member() {
+    reset_node
+    [ ! -d "$root/var/lib/etcd" ] || find "$root/var/lib/etcd" -mindepth 1 -delete ||
+        fail_file "can't empty $root/var/lib/etcd"
 }
 
 # kubeadm writes the administrator's kubeconfig before it adds the member to etcd.
