@@ -61,7 +61,8 @@ def _options_table(options: tuple[Option, ...]) -> Iterator[str]:
     yield "| --- | --- |"
     for option in options:
         name = option.value if option.is_position else f"--{option.name} {option.value}".strip()
-        yield f"| `{name}` | {option.text} |"
+        cell = name.replace("|", r"\|")
+        yield f"| `{cell}` | {option.text} |"
     yield ""
 
 
