@@ -33,7 +33,7 @@ from tests.policies.admission.generate import manifests
 
 ENFORCE = Enforcement({Severity.MANDATORY: ["Deny"], Severity.ADVISORY: ["Warn"]})
 AT_ADMISSION = {id_ for id_, twin in RULE_TWINS.items() if isinstance(twin, Twin) or twin.enforced}
-PODS = 400
+PODS = 600
 """Number of generated manifests; those that are pods are sent to the API server."""
 
 
