@@ -23,6 +23,7 @@ pytestmark = pytest.mark.slow
 
 Json = dict[str, Any]
 SETS = "/apis/apps/v1/namespaces/default/daemonsets"
+PLUGINS = "/var/lib/kubelet/device-plugins"
 # Groups, versions, kinds and plural names of the CRDs of Argo CD v3 and Flux v2.
 KINDS = (
     ("argoproj.io", "v1alpha1", "Application", "applications"),
@@ -67,6 +68,7 @@ def define(server: ApiServer, group: str, version: str, kind: str, plural: str) 
 
 def daemon_set(name: str, **metadata: Any) -> Json:
     labels = {"name": name}
+    mount = {"name": "plugins", "mountPath": PLUGINS}
     container = {
         "name": "nvidia-device-plugin-ctr",
         "image": "nvcr.io/nvidia/k8s-device-plugin:v0.17.1",
@@ -77,7 +79,13 @@ def daemon_set(name: str, **metadata: Any) -> Json:
         "metadata": {"name": name, **metadata},
         "spec": {
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "containers": [{**container, "volumeMounts": [mount]}],
+                    "volumes": [{"name": "plugins", "hostPath": {"path": PLUGINS}}],
+                },
+            },
         },
     }
 
