@@ -267,16 +267,21 @@ def _check_chart(desired_chart: WantedChart | None, problem: str) -> Iterator[Fa
         )
 
 
+def _gpu_hosts(declared: Iterable[DesiredHost], facts: Mapping[str, HostFacts]) -> list[str]:
+    """Return the names of the hosts with GPUs that answered, in the order of their facts."""
+    workers = {host.name for host in declared if host.role.has_gpus}
+    return [name for name in facts if name in workers]
+
+
 def _check_endpoints(
     endpoints: Mapping[str, str],
     declared: Iterable[DesiredHost],
     facts: Mapping[str, HostFacts],
 ) -> Iterator[Fault]:
     """Yield a fault for each endpoint, such as a licence server, that GPU hosts can't reach."""
-    workers = {host.name for host in declared if host.role.has_gpus}
+    workers = _gpu_hosts(declared, facts)
     for software, address in endpoints.items():
-        hosts = [name for name in facts if name in workers and address in facts[name].unreached]
-        if hosts:
+        if hosts := [name for name in workers if address in facts[name].unreached]:
             yield Fault(
                 hardware.place(hosts),
                 f"no response from the {software} {address}",
@@ -292,10 +297,9 @@ def _check_registries(
 
     They are only warnings, because the container engine may have its own mirror or proxy.
     """
-    workers = {host.name for host in declared if host.role.has_gpus}
+    workers = _gpu_hosts(declared, facts)
     for registry in registries:
-        hosts = [name for name in facts if name in workers and registry in facts[name].unreached]
-        if hosts:
+        if hosts := [name for name in workers if registry in facts[name].unreached]:
             yield Fault(
                 hardware.place(hosts),
                 f"no response from {registry}",
