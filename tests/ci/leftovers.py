@@ -52,7 +52,7 @@ def files(temporary: Path, cache: Path) -> list[str]:
     left = [path for path in _entries(temporary) if not path.name.startswith("pytest-of-")]
     for name in ("embedded", "tmp"):
         left += [path for path in _entries(cache / name) if CLUSTER.fullmatch(path.name)]
-    return sorted(map(str, left))
+    return sorted(map(_described, left))
 
 
 def await_none(folder: Path, seconds: float) -> dict[int, str]:
@@ -88,6 +88,11 @@ def _read(path: Path) -> bytes:
     # The process has ended or belongs to another user, so its files in /proc can't be read.
     except OSError:
         return b""
+
+
+def _described(path: Path) -> str:
+    inside = sorted(str(file.relative_to(path)) for file in path.rglob("*"))[:5]
+    return f"{path} (with {', '.join(inside) or 'no file'})" if path.is_dir() else str(path)
 
 
 def _entries(folder: Path) -> list[Path]:

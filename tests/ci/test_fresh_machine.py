@@ -74,9 +74,13 @@ def test_files_that_tests_leave_are_found(tmp_path: Path) -> None:
     for name in (*kept, *left):
         (tmp_path / name).mkdir(parents=True)
     (cache / "embedded" / ".e2e-123-1.lock").touch()
-    listed = leftovers.files(temporary, cache)
-    names = (*left, "cache/embedded/.e2e-123-1.lock")
-    assert listed == sorted(str(tmp_path / name) for name in names)
+    (temporary / "tmpabc" / "key").touch()
+    assert leftovers.files(temporary, cache) == [
+        f"{cache}/embedded/.e2e-123-1.lock",
+        f"{cache}/embedded/e2e-123-1 (with no file)",
+        f"{cache}/tmp/test-9-22 (with no file)",
+        f"{temporary}/tmpabc (with key)",
+    ]
 
 
 def test_failed_tests_are_named_once() -> None:

@@ -35,6 +35,8 @@ LARGEST = 64 * 1024 * 1024
 """Maximum size of a response in bytes, after decompression. An object has at most 3 MiB."""
 IDLE, LONGEST = 60.0, 120.0
 """Seconds in which the next bytes of a response must come, and in which all of them must."""
+WRITING = 2.0
+"""Seconds in which a cancelled login writes its files; a credential plugin may take longer."""
 LONGEST_TOKEN = 8192
 """Maximum length of the token of a list's next page, which becomes a part of a URL."""
 PAGE, SMALL_PAGE = 500, 16
@@ -388,10 +390,12 @@ async def _open_session(credentials: Any) -> httpx.AsyncClient:
 
     TLS needs keys in files. kr8s writes the keys of the kubeconfig to files that only their owner
     can read, and does not delete them (kr8s 0.20.15 _auth.py, _load_kubeconfig). This function
-    deletes the files as soon as the keys are loaded.
+    deletes the files as soon as the keys are loaded. kr8s says where a file is after it has written
+    it, so a login that is cancelled gets `WRITING` seconds to end.
     """
+    login = asyncio.ensure_future(credentials.reauthenticate())
     try:
-        await credentials.reauthenticate()
+        await asyncio.shield(login)
         headers = {"User-Agent": AGENT, "Accept-Encoding": "gzip"}
         if credentials.token:
             headers["Authorization"] = f"Bearer {credentials.token}"
@@ -403,6 +407,9 @@ async def _open_session(credentials: Any) -> httpx.AsyncClient:
             proxy=credentials.proxy,
         )
     finally:
+        if not login.done():
+            await asyncio.wait({login}, timeout=WRITING)
+            login.cancel()
         for file in _credential_files(credentials):
             file.unlink(missing_ok=True)
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from http.server import HTTPServer, ThreadingHTTPServer
@@ -14,6 +15,7 @@ from types import SimpleNamespace
 
 import httpx
 import pytest
+import yaml
 
 from gpu_cluster.kubernetes import api
 from gpu_cluster.kubernetes.api import RETRIES, ClusterError
@@ -281,3 +283,38 @@ def test_a_kubernetes_that_came_after_the_client_is_no_warning(
     with running(HTTPServer(("127.0.0.1", 0), NewServer)) as address:
         (tmp_path / "config").write_text(kubeconfig(address, context="new"))
         asyncio.run(connected())
+
+
+@pytest.mark.parametrize("plugin", ["", "sleep"])
+def test_a_login_that_is_cancelled_leaves_no_key_in_a_file(
+    plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The login is cancelled after 0 to 19 steps; 3 of them left the file that was being written.
+
+    A credential plugin that does not end makes no difference to the end of the login.
+    """
+    (files := tmp_path / "files").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(files))
+    monkeypatch.setattr(api, "WRITING", 0.5 if plugin else api.WRITING)
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    config = yaml.safe_load(kubeconfig(context="with-keys"))
+    keys = dict.fromkeys(("client-key-data", "client-certificate-data"), "LS0tLS1CRUdJTg==")
+    config["users"][0]["user"] = keys
+    if plugin:
+        config["users"][0]["user"] = {
+            "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep"}
+            | {"args": ["60"]}
+        }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+
+    async def cancelled(steps: int) -> None:
+        login = asyncio.ensure_future(api.connect("with-keys").__aenter__())
+        for _ in range(steps):
+            await asyncio.sleep(0.0005)
+        login.cancel()
+        await asyncio.wait({login})
+        assert login.cancelled() or login.exception() is not None
+
+    for steps in (40,) if plugin else range(20):
+        asyncio.run(cancelled(steps))
+        assert list(files.iterdir()) == []
