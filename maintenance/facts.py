@@ -1,4 +1,8 @@
-"""Program of ``make facts CSAF=<folder>``: write the tables of `policies/gpu_rules/facts/`."""
+"""Program of ``make facts``: write the tables of `policies/gpu_rules/facts/`, and their pages.
+
+``CSAF=<folder>`` also reads NVIDIA's security bulletins, ``REPOSITORIES=<folder>`` git directories
+of the makers' public repositories, each as `OWNER+NAME/repo`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,10 @@ from gpu_cluster.charts.images import sections
 from gpu_cluster.settings.support import PAGE, overdue, page
 from gpu_cluster_lab.toolchain.pins import CONTAINERD, KUBERNETES_MODULES
 from gpu_rules.facts import csaf, floors, parts, reference
+from gpu_rules.facts.transitions import TABLE as TRANSITIONS
+from gpu_rules.facts.transitions import histories
 from gpu_rules.faults import Fault
+from maintenance import transitions
 
 ROOT = Path(__file__).resolve().parents[1]
 PROVED = {
@@ -51,13 +58,15 @@ def chart_parts() -> str:
 def main(today: date | None = None) -> int:
     """Write the tables and the page about ends of support; return the exit code.
 
-    Without the variable `CSAF`, the table that needs NVIDIA's security bulletins is left as it is.
+    Without the variable `CSAF`, the table that needs NVIDIA's security bulletins is left as it is;
+    without `REPOSITORIES`, the releases in the table of transitions.
 
     Args:
         today: The date that decides which versions are out of support; the current date by default.
     """
     day = today or date.today()
     folder = os.environ.get("CSAF", "")
+    repositories = os.environ.get("REPOSITORIES", "")
     try:
         if folder:
             text = csaf.table(documents(Path(folder)))
@@ -67,9 +76,13 @@ def main(today: date | None = None) -> int:
             print(f"facts: {bulletins} bulletins with {len(entries)} borders: {floors.TABLE.name}")
         parts.TABLE.write_text(chart_parts(), encoding="utf-8")
         print(f"facts: parts of the operator's chart: {parts.TABLE.name}")
+        TRANSITIONS.write_text(
+            transitions.table(Path(repositories) if repositories else None), encoding="utf-8"
+        )
+        print(f"facts: transitions from version to version: {TRANSITIONS.name}")
         (ROOT / PAGE).write_text(page(PROVED, day), encoding="utf-8")
         print(f"facts: ends of support: {PAGE}")
-        for cached in (floors.floors, parts.operator_charts):
+        for cached in (floors.floors, parts.operator_charts, histories):
             cached.cache_clear()
         (ROOT / reference.PAGE).write_text(reference.page(), encoding="utf-8")
         print(f"facts: all of them: {reference.PAGE}")

@@ -112,6 +112,7 @@ def judge(path: Path, facts: Mapping[str, HostFacts]) -> list[str]:
         rollout=desired.rollout,
         maintenance=desired.maintenance,
         inspection=judged(desired, Seen(hosts=facts)),
+        unsupported=desired.unsupported,
     )
     return lines(collector.change("gpu-cluster"))
 

@@ -248,6 +248,31 @@ class Limit(Model):
     detail: Text = ""
 
 
+class UpgradePath(Model):
+    """What the makers of software say about a change of its version, and what it changes.
+
+    Attributes:
+        verdict: `supported` in one step, `by-way-of` other versions only, `not-back` to the older
+            version, or `unknown`: no source that was read says anything.
+        path: Versions of the supported way, from the first to the last. Empty: there is none.
+        source: Document that says so.
+        read: Date of that document.
+        definitions: CustomResourceDefinitions that the new chart changes.
+        dropped: Values that the installed release sets and the new chart does not have.
+        replaced: Parts of the chart that get another version, so that their pods restart.
+        notes: What the makers say in addition.
+    """
+
+    verdict: Literal["supported", "by-way-of", "not-back", "unknown"]
+    path: Many[Text] = ()
+    source: Text = ""
+    read: Text = ""
+    definitions: Many[Text] = ()
+    dropped: Many[Text] = ()
+    replaced: Many[Text] = ()
+    notes: Many[Text] = ()
+
+
 class VersionChange(Model):
     """A change of a component's version.
 
@@ -257,6 +282,8 @@ class VersionChange(Model):
         was: Version before the run. Empty: the software is not installed.
         now: Version after the run. Empty: the software is removed.
         direction: Whether the version goes up or down.
+        support: What the software's makers say about the change. None: the software is installed
+            or removed, or no source about it was read.
     """
 
     part: Text
@@ -264,6 +291,7 @@ class VersionChange(Model):
     was: Text = ""
     now: Text = ""
     direction: Direction = Direction.OTHER
+    support: UpgradePath | None = None
 
 
 class Statement(Model):

@@ -27,6 +27,7 @@ from gpu_cluster.change.document import (
     SettingEdit,
     Statement,
     Upgrade,
+    UpgradePath,
     VersionChange,
 )
 from gpu_cluster.change.names import and_more, counted, listed
@@ -58,6 +59,8 @@ UNUSABLE = 8
 """Maximum number of nodes with unusable GPUs that one line names; others are only counted."""
 EDITS = 12
 """Maximum number of edits of the stack file that are shown; others are only counted."""
+CHANGED_PARTS = 8
+"""Maximum number of definitions, values or parts of a chart that one line names."""
 STATEMENTS = 12
 """Maximum number of lines of one kind of difference; further lines are only counted."""
 DRIVER_VERSION = (Aspect.SETTING, "driver.version")
@@ -114,7 +117,7 @@ def lines(cluster: ClusterChange) -> list[str]:
         *outage_lines(cluster),
         *gap_lines(cluster),
         *cluster.notes,
-        *map(version_line, cluster.versions),
+        *(line for change in cluster.versions for line in version_lines(change)),
         *statement_lines("change", told_apart(cluster)),
         *file_lines(cluster),
         *statement_lines("drift", cluster.drift),
@@ -496,7 +499,43 @@ def at_most(gap: Gap) -> str:
     return "all at the same time" if gap.at_most == gap.gpus else f"at most {gap.at_most} at a time"
 
 
-def version_line(change: VersionChange) -> str:
+def version_lines(change: VersionChange) -> Iterator[str]:
+    """Yield the line about a changed version, and what its makers say about the change."""
+    yield _version_line(change)
+    if change.support is not None:
+        yield from (f"  {printable(line)}" for line in support_lines(change.support))
+
+
+def support_lines(support: UpgradePath, name: Callable[[str], str] = printable) -> Iterator[str]:
+    """Yield what the makers of software say about a change of its version, and what it changes.
+
+    Nothing is yielded for a change that is supported in one step and changes nothing else.
+
+    Args:
+        name: Function that returns a name or a version as text.
+    """
+    source = f"({support.source}, of {support.read})"
+    path = " → ".join(map(name, support.path))
+    if support.verdict == "by-way-of":
+        yield f"supported only by way of {path} {source}"
+    elif support.verdict == "not-back":
+        yield f"a way back is not supported {source}"
+    elif support.verdict == "unknown":
+        yield (
+            "unknown whether its makers support this change: what was read of them, of "
+            f"{support.read}, doesn't name it"
+        )
+    for words, names in (
+        ("changes the definitions", support.definitions),
+        ("sets values that the new chart does not have:", support.dropped),
+        ("restarts, with another version:", support.replaced),
+    ):
+        if names:
+            yield f"{words} {shortened([*map(name, names)], CHANGED_PARTS)}"
+    yield from support.notes
+
+
+def _version_line(change: VersionChange) -> str:
     """Return the line about a changed version; it marks a downgrade."""
     words = {Direction.DOWNGRADE: ": a downgrade", Direction.UPGRADE: "", Direction.OTHER: ""}
     names = listed(change.where)

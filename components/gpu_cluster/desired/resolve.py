@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -90,6 +90,7 @@ class Desired:
         charts: Section `charts`: where charts come from.
         wanted: Declared settings that the inspection compares with the cluster.
         maintenance: Hosts and nodes in maintenance, as written in the stack file.
+        unsupported: By software, the version from which an unsupported upgrade is accepted.
         parts: Parts of the cluster that the program declares; another program may declare others.
     """
 
@@ -116,6 +117,7 @@ class Desired:
     charts: ChartsSettings
     wanted: Declared
     maintenance: tuple[str, ...]
+    unsupported: Mapping[str, str]
     parts: frozenset[Part] = WHOLE
 
     @property
@@ -293,6 +295,10 @@ class _Resolver:
                 ),
             ),
             maintenance=self.cluster.maintenance,
+            unsupported={
+                software.value: version
+                for software, version in self.cluster.rollout.unsupported_from.items()
+            },
         )
 
     def host(self, host: Host) -> DesiredHost:

@@ -39,6 +39,7 @@ from gpu_cluster.hosts.difference import every_file, files
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.losses import IN_CONTAINER, PLATFORM, new_taint
+from gpu_cluster.inspection.upgrade_path import refused_upgrades, upgrade_path
 from gpu_cluster.kubernetes.gather import CONCURRENCY
 from gpu_cluster.nodes.difference import NodeGpus
 from gpu_cluster.platforms.base import Platform
@@ -105,6 +106,7 @@ class ChangeCollector:
         rollout: Limits of changes that make nodes unavailable.
         maintenance: Hosts and nodes in maintenance, as written in the stack file.
         inspection: Result of the inspection.
+        unsupported: By software, the version from which an unsupported upgrade is accepted.
         parts: Parts of the cluster that the program declares.
     """
 
@@ -115,6 +117,7 @@ class ChangeCollector:
     rollout: DesiredRollout
     maintenance: tuple[str, ...]
     inspection: Inspection
+    unsupported: Mapping[str, str]
     parts: Collection[Part] = WHOLE
 
     def change(self, name: str) -> ClusterChange:
@@ -125,6 +128,8 @@ class ChangeCollector:
         """
         difference = self._difference
         gaps, health = tuple(self._gaps()), self.inspection.health
+        versions = tuple(self._versions())
+        refused = refused_upgrades(versions, self.unsupported)
         return ClusterChange(
             name=name,
             parts=tuple(part for part in Part if part in self.parts),
@@ -136,7 +141,7 @@ class ChangeCollector:
             gaps=gaps,
             down=self._down(gaps),
             limits=tuple(self._limits()),
-            versions=tuple(self._versions()),
+            versions=versions,
             files=tuple(self._files()),
             changes=_join_statements(difference.of(Kind.CHANGE)),
             drift=_join_statements(difference.of(Kind.DRIFT)),
@@ -144,7 +149,11 @@ class ChangeCollector:
             **health_fields(health),
             faults=tuple(
                 Problem(text=text)
-                for text in (*self.inspection.problems, *_drain_blockers(difference))
+                for text in (
+                    *self.inspection.problems,
+                    *_drain_blockers(difference),
+                    *map(str, refused),
+                )
             ),
             warnings=tuple(
                 Problem(text=text, mandatory=False) for text in self.inspection.warnings
@@ -443,7 +452,11 @@ class ChangeCollector:
         for finding in difference.platform.chart:
             software = f"chart {self.platform.chart}"
             yield _version_change(
-                software, (finding.name.removeprefix("release "),), finding.was, finding.now
+                software,
+                (finding.name.removeprefix("release "),),
+                finding.was,
+                finding.now,
+                difference.platform.values,
             )
         control_plane = difference.rollout.upgraded
         if control_plane:
@@ -591,7 +604,14 @@ def _driver_version(driver: DriverSettings, host: DesiredHost | None, chart: str
     return driver.version or ""
 
 
-def _version_change(software: str, names: tuple[str, ...], was: str, now: str) -> VersionChange:
+def _version_change(
+    software: str, names: tuple[str, ...], was: str, now: str, values: Collection[str] = ()
+) -> VersionChange:
+    """Return a change of software's version, with what the software's makers say about it.
+
+    Args:
+        values: Paths of the values that the installed release of a chart sets.
+    """
     before, after = version(was.removeprefix("v")), version(now.removeprefix("v"))
     direction = Direction.OTHER
     if before and after and before != after:
@@ -602,6 +622,7 @@ def _version_change(software: str, names: tuple[str, ...], was: str, now: str) -
         was=printable(was),
         now=printable(now),
         direction=direction,
+        support=upgrade_path(software, was, now, values),
     )
 
 

@@ -23,6 +23,7 @@ from gpu_cluster.inspection.ends import HOSTNAME, outlived
 from gpu_cluster.inspection.losses import LossesSeen
 from gpu_cluster.inspection.misfits import misfits
 from gpu_cluster.inspection.observed_cluster import ClusterSeen
+from gpu_cluster.inspection.upgrade_path import unsupported_kubernetes
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.nodes.difference import declared_gpus
 from gpu_cluster.platforms.validate_cluster import validate_cluster
@@ -119,6 +120,9 @@ def judged(desired: Desired, observed: Seen, today: date | None = None) -> Inspe
         )
     running = cluster.surroundings.version if cluster.surroundings else ""
     findings += moves.warnings(cluster.validation, running)
+    if desired.has_platform:
+        platform = desired.platform
+        findings += unsupported_kubernetes(platform.chart, platform.version, running)
     gone = removed.removed_hosts(observed.recorded, desired.hosts, cluster.prepared)
     findings += removed.faults(
         gone, desired.hosts, desired.validation, _member_names(cluster.members)

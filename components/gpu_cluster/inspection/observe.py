@@ -107,6 +107,7 @@ def inspect(
         maintenance=desired.maintenance,
         inspection=inspection,
         parts=desired.parts,
+        unsupported=desired.unsupported,
     )
     change = collector.change(name)
     if skipped := extent.skipped:

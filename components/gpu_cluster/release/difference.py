@@ -13,6 +13,7 @@ from gpu_cluster.platforms.requests import Expected
 from gpu_cluster.release.field_edits import FieldEdit
 from gpu_cluster.release.helm_record import DEPLOYED, ReleaseRecord
 from gpu_cluster.release.objects import ObjectsSeen
+from gpu_rules.facts.transitions import released
 from gpu_rules.printable import printable
 
 SHOWN = 60
@@ -28,12 +29,14 @@ class PlatformDifference:
         edited: Fields of the release's objects that somebody edited.
         unfinished: An installation or upgrade of the release that did not end.
         chart: A change of the Helm chart's version.
+        values: Paths of the values that the installed release sets.
     """
 
     missing: Findings = ()
     edited: Findings = ()
     unfinished: Findings = ()
     chart: Findings = ()
+    values: tuple[str, ...] = ()
 
     @property
     def findings(self) -> Findings:
@@ -78,10 +81,11 @@ def compare(
         f"revision {record.revision} is {record.status}: it did not end",
     )
     chart: Findings = ()
-    if noted is not None and noted.version != version:
-        chart = (
-            Finding(Kind.CHANGE, Subject.OBJECT, release, Aspect.CHART, "", noted.version, version),
-        )
+    # Helm's record counts for a release that this program did not install. The version of a chart
+    # from a source tree, such as v1.0.0-devel, belongs to no release and says nothing.
+    running = noted.version if noted is not None else released(record.chart)
+    if running and running.removeprefix("v") != version.removeprefix("v"):
+        chart = (Finding(Kind.CHANGE, Subject.OBJECT, release, Aspect.CHART, "", running, version),)
     return PlatformDifference(
         missing=tuple(lost_objects),
         edited=tuple(
@@ -89,6 +93,7 @@ def compare(
         ),
         unfinished=() if record.status == DEPLOYED else (unfinished,),
         chart=chart,
+        values=record.values,
     )
 
 

@@ -14,8 +14,10 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 import yaml
 
@@ -40,12 +42,17 @@ DEPLOYED: Final = "deployed"
 FAILED: Final = "failed"
 SETTLED: Final = frozenset({DEPLOYED, FAILED, "superseded"})
 MERGE: Final = "application/merge-patch+json"
+_VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,60}", re.ASCII)
 _STATUS = re.compile(r"[a-z-]{1,30}", re.ASCII)
 _KEY = re.compile(r"sh\.helm\.release\.v1\.(?P<name>.+)\.v(?P<revision>[0-9]{1,9})", re.ASCII)
 
 
 NOTED = "gpu-cluster/applied"
 """Annotation of the record's Secret: the declared chart version, then one object per line."""
+MOST_VALUES = 2000
+"""Maximum number of a release's values that are read."""
+DEEPEST = 12
+"""Maximum number of dots in the path of a value that is read."""
 LONGEST = 32 * 1024
 """Maximum number of characters that are read of the annotation with the declaration."""
 
@@ -73,12 +80,16 @@ class ReleaseRecord:
             `unknown` if the record has none.
         noted: Declared platform at the last run that found all objects of this revision; None if
             there was no such run.
+        chart: Version of the chart; empty if the record has none.
+        values: Paths of the values that the release sets.
     """
 
     revision: int
     manifest: str
     status: str = DEPLOYED
     noted: Noted | None = None
+    chart: str = ""
+    values: tuple[str, ...] = ()
 
     @property
     def digest(self) -> str:
@@ -248,7 +259,26 @@ async def newest(client: Client, release: HelmRelease) -> ReleaseRecord | None:
         manifest,
         status_of(recorded),
         _read_note(secrets[-1]),
+        _chart_version(recorded),
+        tuple(islice(_value_paths(recorded.get("config"), ""), MOST_VALUES)),
     )
+
+
+def _chart_version(recorded: Json) -> str:
+    """Return the version of a recorded chart (pkg/chart/metadata.go); empty if it has none."""
+    chart = recorded.get("chart")
+    metadata = chart.get("metadata") if isinstance(chart, dict) else None
+    version = metadata.get("version") if isinstance(metadata, dict) else None
+    return version if isinstance(version, str) and _VERSION.fullmatch(version) else ""
+
+
+def _value_paths(values: Any, prefix: str) -> Iterator[str]:
+    """Yield the paths of a release's values, such as `driver.version`."""
+    if isinstance(values, dict) and values and prefix.count(".") < DEEPEST:
+        for key, value in values.items():
+            yield from _value_paths(value, f"{prefix}.{key}" if prefix else str(key))
+    elif prefix:
+        yield prefix
 
 
 def _read_note(secret: Json) -> Noted | None:

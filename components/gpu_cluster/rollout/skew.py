@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpu_rules.facts.transitions import Verdict, judge
 from gpu_rules.printable import printable
 
 _VERSION = re.compile(r"v?(\d{1,3})\.(\d{1,3})\.(\d{1,3})")
@@ -81,8 +82,7 @@ def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:
 
 
 def _is_next_minor(old: str, new: str) -> bool:
-    before, after = numbers(old), numbers(new)
-    return after >= before and after[1] - before[1] <= 1
+    return judge("kubernetes", old, new).verdict is Verdict.SUPPORTED
 
 
 def _skipped_version_text(component: str, old: str, new: str) -> str:

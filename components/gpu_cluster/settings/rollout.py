@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Annotated
 
-from pydantic import Field, StrictInt
+from pydantic import Field, StrictInt, StrictStr
 
-from gpu_cluster.base.model import Model
+from gpu_cluster.base.model import Freeze, FrozenDict, Model
 
 
 class Consent(StrEnum):
@@ -21,12 +22,24 @@ class Consent(StrEnum):
     UNMANAGED = "unmanaged"
 
 
+class Judged(StrEnum):
+    """Software whose upgrades are refused if its makers support them in several steps only."""
+
+    GPU_OPERATOR = "gpu-operator"
+    DEVICE_PLUGIN = "nvidia-device-plugin"
+    DRA_DRIVER = "dra-driver-nvidia-gpu"
+    CONTAINERD = "containerd"
+    TOOLKIT = "container-toolkit"
+    DRIVER = "driver"
+
+
 class RolloutSettings(Model):
     """Limits of a rollout: one canary node first, then up to `maxUnavailable` nodes in parallel.
 
     At most one control-plane node is changed at a time. `evict` lists the kinds of pods that may be
     evicted although they lose data or are not recreated; if a node runs such a pod and the pod's
-    kind is not listed, the rollout does not start.
+    kind is not listed, the rollout does not start. `unsupportedFrom` accepts an upgrade that the
+    software's makers don't support in one step, from the version that it names and no other.
     """
 
     max_unavailable: StrictInt = Field(
@@ -41,4 +54,10 @@ class RolloutSettings(Model):
     )
     evict: tuple[Consent, ...] = Field(
         default=(), description="a list of empty-dir and unmanaged", examples=["[empty-dir]"]
+    )
+    unsupported_from: Annotated[dict[Judged, StrictStr], Freeze] = Field(
+        default=FrozenDict(),
+        description="a mapping of software to the version from which an upgrade that its makers "
+        "don't support is accepted",
+        examples=["{gpu-operator: v25.3.4}"],
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .floors import floors
 from .parts import operator_charts
+from .transitions import History, histories
 
 PAGE = "docs/reference/facts.md"
 """Path of the page, relative to the project."""
@@ -31,9 +32,46 @@ What each version of the chart `gpu-operator` installs by itself. Source: the ch
 """
 
 
+_TRANSITIONS = """\
+## From which version to which
+
+What the makers of each software support. Previews name the way from the running to the declared
+version; a run refuses what its makers support in several steps only, or not back, unless
+`rollout.unsupportedFrom` accepts it. "unknown": no source that was read says anything. In a series,
+each later patch is supported.
+
+| software | series that were read | forward | also in one step | back | source, and its date |
+| --- | --- | --- | --- | --- | --- |
+"""
+_FORWARD = {
+    "next": "to the next series",
+    "any": "to each later series",
+    "listed": "only what the next column lists; else unknown",
+}
+_BACK = {"any": "supported", "no": "not supported", "unknown": "unknown"}
+
+
 def page() -> str:
     """Return the page of all facts."""
-    return "\n".join((_HEAD, _FLOORS + _floor_rows(), _PARTS, _part_rows()))
+    transitions = _TRANSITIONS + "".join(map(_transition_row, histories().values()))
+    return "\n".join((_HEAD, _FLOORS + _floor_rows(), _PARTS, _part_rows(), transitions))
+
+
+def _transition_row(history: History) -> str:
+    order = history.order
+    return _table_row(
+        history.title,
+        f"{order[0]} to {order[-1]}" if order else "consecutive minor versions",
+        _FORWARD[history.forward],
+        ", ".join(f"{was} → {now}" for was, now in sorted(history.steps)),
+        _BACK[history.back]
+        + (
+            f"; not supported to {history.no_way_back_to} or older"
+            if history.no_way_back_to
+            else ""
+        ),
+        f"{history.source}; {history.read}",
+    )
 
 
 def _floor_rows() -> str:

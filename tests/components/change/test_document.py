@@ -297,14 +297,15 @@ def test_a_pending_reboot_is_an_outage_if_reboots_are_allowed() -> None:
 def test_a_driver_that_goes_down_is_a_downgrade() -> None:
     world = World.of(base())
     change = world.change(edited(driver={"source": "package", "version": "580.95.05"}))
-    assert change.versions == (
-        VersionChange(
-            part="driver",
-            where=("gpu-1", "gpu-2"),
-            was=DRIVER,
-            now="580.95.05",
-            direction=Direction.DOWNGRADE,
-        ),
+    (version,) = change.versions
+    assert version.support is not None
+    assert version.support.verdict == "unknown"
+    assert version.model_copy(update={"support": None}) == VersionChange(
+        part="driver",
+        where=("gpu-1", "gpu-2"),
+        was=DRIVER,
+        now="580.95.05",
+        direction=Direction.DOWNGRADE,
     )
 
 

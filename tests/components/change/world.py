@@ -101,6 +101,7 @@ def changed(desired: Desired, inspection: Inspection) -> ClusterChange:
         rollout=desired.rollout,
         maintenance=desired.maintenance,
         inspection=inspection,
+        unsupported=desired.unsupported,
     ).change("gpu-cluster")
 
 

@@ -49,6 +49,7 @@ from gpu_cluster.change.text import (
     outage_word,
     pool_details,
     statement_text,
+    support_lines,
     told_apart,
     upgrade_text,
 )
@@ -380,6 +381,8 @@ def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Ite
         down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
         values = f"{code(version.was or 'not installed')} → {code(version.now or 'removed')}"
         yield f"- **{_word(version.part)}**: {values} on {_names(version.where)}{down}"
+        if version.support is not None:
+            yield from (f"  - {line}" for line in support_lines(version.support, code))
     changes = told_apart(cluster)
     if has_edits:
         # The edits say it, with the values.
