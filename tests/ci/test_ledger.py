@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -95,3 +96,32 @@ def test_the_page_of_this_project_has_each_proof_of_its_makefile() -> None:
     known = ledger.proofs((ledger.ROOT / "Makefile").read_text(encoding="utf-8"))
     page = (ledger.ROOT / ledger.PAGE).read_text(encoding="utf-8")
     assert list(ledger.read(page)) == known
+
+
+def test_what_the_proofs_showed_is_proposed_and_nothing_else(project: Path, tmp_path: Path) -> None:
+    script = Path(__file__).resolve().parents[2] / ".github" / "scripts" / "propose.sh"
+    (programs := tmp_path / "programs").mkdir()
+    (programs / "gh").write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" >> '{tmp_path}/told'\n")
+    (programs / "gh").chmod(0o755)
+    ledger.prove(project, [])
+    commit(project)
+
+    def propose() -> None:
+        subprocess.run(
+            [script, "proofs"],
+            cwd=project,
+            env={"PATH": f"{programs}:{os.environ['PATH']}", "GITHUB_RUN_ID": "1"},
+            check=True,
+        )
+
+    propose()
+    assert not (tmp_path / "told").exists()
+    origin = tmp_path / "origin"
+    subprocess.run(["git", "init", "-q", "--bare", origin], check=True)
+    subprocess.run(["git", "-C", project, "remote", "add", "origin", origin], check=True)
+    (project / "unrelated").write_text("x")
+    (project / ledger.PAGE).write_text("proofs: 1 of 2 whole\n")
+    propose()
+    assert "proofs: 1 of 2 whole" in (tmp_path / "told").read_text()
+    shown = ["git", "-C", origin, "show", "--name-only", "--format=", "proofs/1"]
+    assert subprocess.check_output(shown, text=True) == f"{ledger.PAGE}\n"

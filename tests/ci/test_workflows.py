@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 ENVIRONMENT = ".github/scripts/environment.sh"
 STATUS = ".github/scripts/status.sh"
-PROPOSE = ".github/scripts/propose_facts.sh"
+PROPOSE = ".github/scripts/propose.sh"
 STACKS = ".github/scripts/stacks.sh"
 MERGED = ".github/scripts/merged_settings.sh"
 PINNED = re.compile(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
@@ -64,7 +64,8 @@ def by_name(value: str) -> str:
 def test_the_workflows_are_there() -> None:
     names = [path.stem for path in FILES]
     assert names == [
-        "analysis", "audit", "check", "comment", "deploy", "facts", "preview", "release", "status",
+        "analysis", "audit", "check", "comment", "deploy", "facts", "preview", "proofs",
+        "release", "status",
     ]  # fmt: skip
 
 
@@ -95,7 +96,7 @@ def test_permissions_are_none_at_the_top_and_named_in_each_job(path: Path) -> No
             assert path.stem == "release"
             assert writes == {"contents", "id-token", "attestations"}
             continue
-        if path.stem == "facts":
+        if path.stem in ("facts", "proofs"):
             assert writes == {"contents", "pull-requests"}
             continue
         assert job["permissions"]["contents"] == "read"
@@ -142,7 +143,7 @@ def test_every_job_ends_and_keeps_no_credentials_in_its_checkout(name: str) -> N
     if "uses" in job:
         assert job["uses"].startswith("./.github/workflows/")
         return
-    assert job["timeout-minutes"] <= 120
+    assert job["timeout-minutes"] <= (360 if name == "proofs.proofs" else 120)
     for step in job["steps"]:
         if step.get("uses", "").startswith("actions/checkout@"):
             assert step["with"]["persist-credentials"] is False

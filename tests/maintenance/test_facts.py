@@ -21,7 +21,7 @@ TREE = (
     *("components", "embedded", "maintenance", "policies"),
     *("docs", "README.md", "SECURITY.md"),
 )
-SCRIPT = ".github/scripts/propose_facts.sh"
+SCRIPT = ".github/scripts/propose.sh"
 MAKE = """\
 #!{python}
 import sys
@@ -101,12 +101,12 @@ def test_a_claim_that_passes_its_end_opens_the_change(tmp_path: Path) -> None:
         readme.write(f"It runs on Kubernetes {version}.\n")
     checkout.facts(last[version])
     checkout.commit()
-    checkout.run(f"./{SCRIPT}")
+    checkout.run(f"./{SCRIPT}", "facts")
     assert not checkout.told.exists()
 
     after = last[version] + timedelta(1)
     checkout.facts(after)
-    checkout.run(f"./{SCRIPT}")
+    checkout.run(f"./{SCRIPT}", "facts")
     told = checkout.told.read_text()
     assert "pr\ncreate\n" in told
     assert all(line in told for line in overdue(checkout.tree, after))
