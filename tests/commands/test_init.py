@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -19,6 +23,7 @@ from gpu_rules.faults import FaultError
 ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"uses: ([\w./-]+)@(\S+ # v\S+)")
 USED = re.compile(r"uses: (\S+)")
+WORKFLOWS = ("check", "comment", "deploy", "preview", "status")
 CONSTRAINTS = f"gpu-cluster=={VERSION} \\\n    --hash=sha256:{'0' * 64}\n"
 
 
@@ -46,6 +51,29 @@ def files_of(folder: Path) -> dict[str, str]:
     }
 
 
+def talk(options: tuple[str, ...], *answers: str, folder: Path | None = None) -> list[str]:
+    """Run `init` at a terminal in a folder, by default the current one; return its questions."""
+    main, other = pty.openpty()
+    modes = termios.tcgetattr(other)
+    modes[3] &= ~termios.ECHO
+    termios.tcsetattr(other, termios.TCSANOW, modes)
+    os.write(main, "".join(f"{answer}\n" for answer in answers).encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "gpu_cluster.commands", "init", *options],
+        cwd=folder,
+        stdin=other,
+        stdout=other,
+        stderr=other,
+        timeout=120,
+        check=False,
+    )
+    shown = os.read(main, 10_000).decode()
+    assert done.returncode == 0, shown
+    os.close(main)
+    os.close(other)
+    return [question for question in shown.partition("init: ")[0].split(": ") if question]
+
+
 @pytest.mark.promise("`gpu-cluster init` writes the repository of a site, for GitHub or GitLab.")
 @pytest.mark.parametrize("forge", init.FORGES)
 def test_a_site_has_all_files_without_a_placeholder(
@@ -53,17 +81,63 @@ def test_a_site_has_all_files_without_a_placeholder(
 ) -> None:
     init.main(forge=forge, stacks="prod, lab", owners="@org/gpu", constraints=constraints)
     files = files_of(folder)
-    assert {"Pulumi.yaml", "__main__.py", "requirements.txt", "Pulumi.dev.yaml"} <= files.keys()
-    assert {".gpu-rules.yaml", "renovate.json", "README.md", ".gitignore"} <= files.keys()
-    assert (".gitlab-ci.yml" in files) == (forge == "gitlab")
-    assert (".github/workflows/preview.yml" in files) == (forge == "github")
+    of_forge = {
+        "github": {
+            ".github/CODEOWNERS",
+            ".github/scripts/merged_settings.sh",
+            *(f".github/workflows/{name}.yml" for name in WORKFLOWS),
+        },
+        "gitlab": {"CODEOWNERS", ".gitlab-ci.yml"},
+    }
+    assert files.keys() == {
+        "Pulumi.yaml",
+        "__main__.py",
+        "requirements.txt",
+        *(f"Pulumi.{stack}.yaml" for stack in ("dev", "prod", "lab")),
+        ".gpu-rules.yaml",
+        ".pre-commit-config.yaml",
+        "renovate.json",
+        "README.md",
+        ".gitignore",
+        *of_forge[forge],
+    }
     assert [name for name, text in files.items() if re.search("@[A-Z_]+@", text)] == []
     assert files["requirements.txt"] == CONSTRAINTS
     assert len(files["__main__.py"].splitlines()) <= 15
     for name, text in files.items():
         if name.endswith((".yml", ".yaml")):
             assert yaml.safe_load(text), name
-    assert load_stack_file(folder / "Pulumi.dev.yaml").platform == "device-plugin"
+    for stack, context in (("dev", "gpu-cluster-dev"), ("prod", "prod"), ("lab", "lab")):
+        assert load_stack_file(folder / f"Pulumi.{stack}.yaml").kubernetes.context == context
+
+
+def test_a_person_at_a_terminal_is_asked_for_what_no_option_says(
+    folder: Path, constraints: str
+) -> None:
+    """The terminal is a real one (pty(7))."""
+    asked = talk(("--constraints", constraints), "gitlab", "prod", "@org/gpu")
+    assert [question.partition(" (")[0] for question in asked] == [
+        "github or gitlab",
+        "names of the stacks of real clusters, with commas",
+        "who must review changes, such as @org/gpu",
+    ]
+    files = files_of(folder)
+    assert "@org/gpu" in files["CODEOWNERS"]
+    assert {".gitlab-ci.yml", "Pulumi.prod.yaml"} <= files.keys()
+    others = folder.with_name("others")
+    others.mkdir()
+    options = (
+        "--forge",
+        "github",
+        "--stacks",
+        "lab",
+        "--owners",
+        "@a",
+        "--constraints",
+        constraints,
+    )
+    assert talk(options, folder=others) == []
+    assert "Pulumi.lab.yaml" in files_of(others)
 
 
 def test_each_action_of_a_site_has_the_pin_that_this_repository_has(
@@ -76,7 +150,7 @@ def test_each_action_of_a_site_has_the_pin_that_this_repository_has(
     }
     init.main(forge="github", constraints=constraints)
     texts = [file.read_text() for file in (folder / ".github" / "workflows").glob("*.yml")]
-    assert len(texts) == 5
+    assert len(texts) == len(WORKFLOWS)
     for text in texts:
         pinned = dict(match.groups() for match in PINNED.finditer(text))
         assert pinned.items() <= ours.items()

@@ -9,6 +9,7 @@ import pytest
 
 from gpu_cluster.commands import new
 from gpu_cluster.commands.adoption.observed import ObservedCluster, ObservedNode
+from gpu_cluster.commands.begun_file import begun_text
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_rules.faults import FaultError
 from tests.fixtures.running_clusters import by_helm, by_manifest, cluster, machine
@@ -42,6 +43,19 @@ def test_an_inventory_is_written_and_a_second_run_changes_nothing(folder: Path) 
     with pytest.raises(FaultError, match="a file that exists"):
         run(*inventory)
     assert (folder / "Pulumi.lab.yaml").read_bytes() == written
+
+
+def test_a_file_that_init_began_is_replaced_until_somebody_edits_it(folder: Path) -> None:
+    file = folder / "Pulumi.lab.yaml"
+    words = ("--stack", "lab", "--nodes", "gpu-[1-2]", "--gpus", "2")
+    file.write_text(begun_text("lab"))
+    with pytest.raises(FaultError, match="--gpus"):
+        run(*words[:-1], "99")
+    assert file.read_text() == begun_text("lab")
+    assert run(*words)["gpus"] == 4
+    file.write_text(begun_text("lab").replace("gpusPerNode: 8", "gpusPerNode: 4"))
+    with pytest.raises(FaultError, match="a file that exists"):
+        run(*words)
 
 
 def test_a_key_of_known_hosts_makes_a_host(folder: Path) -> None:

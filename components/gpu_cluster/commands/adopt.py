@@ -19,6 +19,7 @@ from gpu_cluster.commands import preview
 from gpu_cluster.commands.adoption.propose import Proposal, propose
 from gpu_cluster.commands.adoption.read import read_cluster
 from gpu_cluster.commands.adoption.stack_text import new_text, settings_of, with_sections
+from gpu_cluster.commands.begun_file import has_edited_file
 from gpu_cluster.commands.environment import variables
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.stack import Stack
@@ -93,7 +94,7 @@ def write(stack: Stack, proposal: Proposal) -> list[str]:
         InputError: The stack file has a form in which no section can be written.
     """
     file = stack.file
-    before = file.read_text(encoding="utf-8") if file.exists() else None
+    before = file.read_text(encoding="utf-8") if has_edited_file(stack) else None
     if before is None:
         changed = dict(proposal.settings)
         after = new_text(proposal.settings)
@@ -109,19 +110,19 @@ def write(stack: Stack, proposal: Proposal) -> list[str]:
 
 
 def context_of(stack: Stack, context: str) -> str:
-    """Return the context of the stack file; the named one if there is no stack file.
+    """Return the context of the stack file; the named one if there is no edited stack file.
 
     Raises:
-        FaultError: There is neither a stack file nor a name.
+        FaultError: There is neither an edited stack file nor a name.
     """
-    if stack.file.exists():
+    if has_edited_file(stack):
         return stack.cluster.kubernetes.context
     if context:
         return context
     raise FaultError(
         Fault(
             stack.file.name,
-            "no such file, and no --context",
+            "no file that somebody edited, and no --context",
             "the cluster to read",
             f"`gpu-cluster adopt --stack {stack.name} --context NAME` with a context "
             "of your kubeconfig",
@@ -141,7 +142,7 @@ def run(name: str, context: str, json_output: Answer) -> None:
     """
     stack = Stack(name)
     context = context_of(stack, context)
-    if stack.file.exists():
+    if has_edited_file(stack):
         os.environ.update(variables(stack))
     proposal = asyncio.run(proposal_of(context))
     for note in proposal.notes:

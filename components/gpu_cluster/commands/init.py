@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from gpu_cluster.base.nearness import nearest
+from gpu_cluster.commands.begun_file import begun_text
 from gpu_cluster.commands.contexts import asks
 from gpu_cluster.commands.output import refusals
 from gpu_cluster.commands.project import NAME
@@ -64,6 +65,7 @@ def main(
         names = tuple(filter(None, (name.strip() for name in stacks.split(","))))
         values = values_of(names, owners)
         files = site_files(forge or FORGES[0], values)
+        files |= {f"Pulumi.{name}.yaml": begun_text(name) for name in names if name != _TRIAL}
         require_absent(Path.cwd(), [*files, REQUIREMENTS])
         with refusals():
             if template:

@@ -33,6 +33,7 @@ from gpu_cluster.commands.adoption.observed import ObservedCluster
 from gpu_cluster.commands.adoption.propose import propose
 from gpu_cluster.commands.adoption.read import read_cluster
 from gpu_cluster.commands.ansible.read import read
+from gpu_cluster.commands.begun_file import has_edited_file
 from gpu_cluster.commands.contexts import asks
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.project import NAME
@@ -122,8 +123,8 @@ def _bad_option(option: str, found: str, wanted: str, example: str) -> FaultErro
     return FaultError(Fault(option, show(found), wanted, cure))
 
 
-def file_of(name: str) -> Path:
-    """Return the path of a stack file that does not exist yet.
+def new_stack(name: str) -> Stack:
+    """Return a stack without a file, or with one that nobody edited since `gpu-cluster init`.
 
     Raises:
         FaultError: The name is not valid for a stack, or the stack already has a file.
@@ -134,17 +135,17 @@ def file_of(name: str) -> Path:
         raise _bad_option(
             "--stack", name, "the name of a stack: letters, digits, '-', '_' and '.'", "prod"
         )
-    file = Stack(name).file
-    if file.exists():
+    stack = Stack(name)
+    if has_edited_file(stack):
         raise FaultError(
             Fault(
-                file.name,
+                stack.file.name,
                 "a file that exists",
                 "a new stack, since no file is overwritten",
                 f"choose another name, or use `gpu-cluster adopt --stack {name}`",
             )
         )
-    return file
+    return stack
 
 
 async def observed_of(context: str) -> ObservedCluster:
@@ -254,18 +255,20 @@ def _no_gpus(place: str) -> Fault:
     )
 
 
-def write(file: Path, text: str) -> Cluster:
-    """Write a new stack file and return its settings; the file is written only if it loads.
+def write(stack: Stack, text: str) -> Cluster:
+    """Write the file of a new stack and return its settings; it is written only if it loads.
 
     Raises:
         ConfigError: The text has faults; nothing was written.
         FileExistsError: Somebody else wrote the file meanwhile; it was not changed.
     """
     with tempfile.TemporaryDirectory(prefix="new-") as folder:
-        trial = Path(folder) / file.name
+        trial = Path(folder) / stack.file.name
         trial.write_text(text, encoding="utf-8")
         cluster = load_stack_file(trial)
-    with file.open("x", encoding="utf-8") as opened:
+    if not has_edited_file(stack):
+        stack.file.unlink(missing_ok=True)
+    with stack.file.open("x", encoding="utf-8") as opened:
         opened.write(text)
     return cluster
 
@@ -279,7 +282,7 @@ def run(options: Options, json_output: Answer) -> None:
     Raises:
         FaultError: An option or a source has a fault; nothing was written.
     """
-    file = file_of(options.stack)
+    stack = new_stack(options.stack)
     answered(options)
     wishes = wanted_of(options)
     if not options.from_cluster and not wishes.context and asks():
@@ -287,11 +290,11 @@ def run(options: Options, json_output: Answer) -> None:
             wishes, context=input("context of the kubeconfig (empty: later): ").strip()
         )
     draft = draft_of(options, wishes)
-    cluster = write(file, draft.text)
+    cluster = write(stack, draft.text)
     gpus = sum(pool.gpus for pool in cluster.pools)
-    json_output |= {"file": file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
+    json_output |= {"file": stack.file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
     open_ = f", {len(draft.hosts)} more as comments" if draft.hosts else ""
-    print(f"new: {file.name}: {gpus} GPUs in pools, {len(cluster.hosts)} hosts{open_}")
+    print(f"new: {stack.file.name}: {gpus} GPUs in pools, {len(cluster.hosts)} hosts{open_}")
     for line in next_steps(options.stack, draft):
         print(printable(line))
 

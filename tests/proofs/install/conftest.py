@@ -66,7 +66,7 @@ def site(
     place = tmp_path_factory.mktemp("install")
     made = make_site(place, make_cache(place / "cache"))
     install(made.venv, address, ("gpu-rules", "gpu-cluster", "gpu-cluster-lab"))
-    options = ("--stacks", "prod", "--owners", "@org/gpu")
+    options = ("--stacks", "prod,lab", "--owners", "@org/gpu")
     made.succeeds("init", *options, "--constraints", str(constraints_file))
     files = [path.relative_to(made.folder) for path in made.folder.rglob("*") if path.is_file()]
     WRITTEN.update(str(path) for path in files if path.parts[0] != "venv")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpu_cluster_lab.simulator import hosts as simulated_hosts
-from gpu_cluster_lab.simulator.ports import free_ports
 from tests.commands.evidence.forged import write_keys
 from tests.policies.check.samples import BAD
 from tests.proofs.install.site import (
@@ -134,6 +131,7 @@ def test_a_cluster_is_handed_back_and_taken_over_without_a_restart(
     assert before
     assert "the whole stack handed back" in last(running.succeeds("leave"))
     real = real_stack(running, tmp_path)
+    begun = (running.folder / "Pulumi.lab.yaml").read_text()
     running.succeeds("adopt", "--stack", "lab", "--context", CONTEXT, **real)
     done = last(running.succeeds("up", "--stack", "lab", **real))
     assert done.startswith("up: 32 of 32 GPUs simulated, "), done
@@ -141,7 +139,7 @@ def test_a_cluster_is_handed_back_and_taken_over_without_a_restart(
     assert "nothing to do" in last(running.succeeds("status", "--stack", "lab", **real))
     assert "handed back" in last(running.succeeds("leave", "--stack", "lab", **real))
     assert pods(running) == before
-    (running.folder / "Pulumi.lab.yaml").unlink()
+    (running.folder / "Pulumi.lab.yaml").write_text(begun)
     running.succeeds("down")
 
 
@@ -199,84 +197,10 @@ def test_the_rules_work_alone(address: str, tmp_path: Path) -> None:
     assert alone.run("python", "-c", "import gpu_cluster").returncode == 1
 
 
-HOSTED = """\
-config:
-  pulumi:disable-default-providers: [kubernetes]
-  gpu-cluster:cluster:
-    version: v1
-    kubernetes: {{context: gpu-cluster-hosted}}
-    platform: device-plugin
-    stateCopies: 2
-    pools:
-      - {{name: a100, nodes: [gpu-1], gpusPerNode: 8}}
-    hosts:
-      - {{name: gpu-1, address: 127.0.0.1, port: {port}}}
-"""
-"""A stack with a host, without its key."""
-
-
-def host_files(root: Path) -> dict[str, bytes]:
-    """Return the contents of a host's files in /etc, by path."""
-    files = (path for path in (root / "etc").rglob("*") if not path.is_symlink())
-    return {str(path): path.read_bytes() for path in files if path.is_file()}
-
-
-@pytest.mark.promise("The files that a host keeps for its undo are saved, and brought back.")
-def test_the_backups_of_a_host_come_back_and_its_files_are_restored(
-    site: Site, tmp_path: Path
-) -> None:
-    """Also runs the verbs host-keys and forget, and those of previews in CI."""
-    (port,) = free_ports(1)
-    file = site.folder / "Pulumi.hosted.yaml"
-    unknown = HOSTED.format(port=port)
-    # The simulator takes only a file whose hosts have keys.
-    key = simulated_hosts.host_public_key("gpu-1")
-    file.write_text(unknown.replace(f"port: {port}", f"port: {port}, hostKey: {key}"))
-    cache, of_stack = Path(site.environment["GPU_CLUSTER_CACHE"]), ("--stack", "hosted")
-    try:
-        site.succeeds("start", *of_stack)
-        file.write_text(unknown)
-        scanned = site.succeeds("host-keys", *of_stack)
-        code = re.search(r"--confirm ([0-9a-f]+)", scanned)
-        assert code is not None, scanned
-        site.succeeds("host-keys", *of_stack, "--confirm", code[1])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("GPU_CLUSTER_CACHE", str(cache))
-            root = simulated_hosts.root_of("hosted", "gpu-1")
-        assert root is not None
-        before = host_files(root)
-        assert last(site.succeeds("up", *of_stack)).startswith("up: 8 of 8 GPUs simulated, ")
-        assert host_files(root) != before
-        login = cache / "embedded" / "hosted" / "id_ed25519"
-        ssh = (
-            f"ssh -q -i '{login}' -p {port} -o StrictHostKeyChecking=no "
-            "-o UserKnownHostsFile=/dev/null root@127.0.0.1"
-        )
-        site.shell(f"{ssh} tar -C / -czf - var/lib/gpu-cluster > gpu-1.backups.tar.gz")
-        shutil.rmtree(root / "var" / "lib" / "gpu-cluster")
-        site.shell(f"{ssh} tar -C / -xzf - < gpu-1.backups.tar.gz")
-        assert ", 0 resources changed" in last(site.succeeds("up", *of_stack))
-        site.succeeds("destroy", *of_stack)
-        assert host_files(root) == before
-        site.succeeds("up", *of_stack)
-        copied = {
-            "PREVIEW_BACKEND_URL": f"file://{tmp_path}/previews",
-            "PREVIEW_PASSPHRASE": "of previews",
-        }
-        (tmp_path / "previews").mkdir()
-        site.succeeds("preview-state", *of_stack, **copied)
-        site.succeeds("preview-secrets", *of_stack)
-        site.succeeds("forget", "gpu-1", *of_stack)
-        copies = cache / "embedded" / "state" / ".pulumi" / "copies" / "gpu-cluster" / "hosted"
-        assert len(list(copies.iterdir())) == 2
-    finally:
-        done = site.run("gpu-cluster", "down", *of_stack)
-        for left in ("Pulumi.hosted.yaml", "gpu-1.backups.tar.gz"):
-            (site.folder / left).unlink(missing_ok=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_new_stack_file_is_written(site: Site) -> None:
+def test_the_file_of_a_new_stack_is_written_for_the_one_that_init_began(site: Site) -> None:
+    file = site.folder / "Pulumi.prod.yaml"
+    begun = file.read_text()
     words = ("--nodes", "gpu-[1-4]", "--gpus", "8", "--context", "my-cluster")
-    site.succeeds("new", "--stack", "fresh", *words)
-    (site.folder / "Pulumi.fresh.yaml").unlink()
+    site.succeeds("new", "--stack", "prod", *words)
+    assert "my-cluster" in file.read_text()
+    file.write_text(begun)

@@ -54,3 +54,43 @@ def test_what_the_generator_writes_is_the_cause_or_the_answer(
     assert caught.value.args == (grpc.StatusCode.INTERNAL, "no package\n")
     program.write_text("#!/bin/sh\nexec cat\n")
     assert generate() == language_pb2.GeneratePackageResponse()
+
+
+def program(folder: Path, **options: Any) -> Any:
+    """Return the message that describes a program in a folder, with an SDK."""
+    sdk = folder / "sdks" / "cloud" / "pulumi_cloud"
+    sdk.mkdir(parents=True, exist_ok=True)
+    (sdk / "pulumi-plugin.json").write_text("{}")
+    info = language_pb2.ProgramInfo(root_directory=str(folder), program_directory=str(folder))
+    info.options.update(options)
+    return info
+
+
+def link(info: Any) -> Any:
+    packages = [language_pb2.LinkRequest.LinkDependency(path="sdks/cloud")]
+    return LanguageHost("").Link(language_pb2.LinkRequest(info=info, packages=packages), Context())
+
+
+def test_an_sdk_is_added_to_the_requirements_once(tmp_path: Path) -> None:
+    file = tmp_path / "requirements.txt"
+    file.write_text("pulumi==3.272.0\n# a comment\nother")
+    for _ in range(2):
+        shown = link(program(tmp_path)).import_instructions
+        assert "  import pulumi_cloud\n" in shown
+        assert file.read_text() == "pulumi==3.272.0\n# a comment\nother\nsdks/cloud\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"toolchain": "uv"}, "runtime.options.toolchain: found .uv.; wanted: pip"),
+        ({}, "requirements.txt: found no such file"),
+    ],
+)
+def test_a_program_that_takes_no_sdk_is_named_and_unchanged(
+    options: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(Aborted, match=text) as caught:
+        link(program(tmp_path, **options))
+    assert caught.value.args[0] == grpc.StatusCode.FAILED_PRECONDITION
+    assert not (tmp_path / "requirements.txt").exists()

@@ -55,16 +55,21 @@ def install(info: Any) -> Iterator[bytes]:
     folder = interpreter.virtualenv(info)
     if folder is not None and not (folder / "bin" / "python").exists():
         yield f"Creating virtual environment {folder}\n".encode()
-        yield from _stream([sys.executable, "-m", "venv", str(folder)])
+        yield from _stream([sys.executable, "-m", "venv", str(folder)], info.program_directory)
     python = interpreter.find(info)
-    requirements = Path(info.program_directory, "requirements.txt")
-    if requirements.exists():
-        yield from _stream([python, "-m", "pip", "install", "-r", str(requirements)])
+    if Path(info.program_directory, "requirements.txt").exists():
+        command = [python, "-m", "pip", "install", "-r", "requirements.txt"]
+        yield from _stream(command, info.program_directory)
 
 
-def _stream(command: list[str]) -> Iterator[bytes]:
+def _stream(command: list[str], folder: str) -> Iterator[bytes]:
+    # A path in requirements.txt, such as that of a generated SDK, is relative to pip's folder.
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command,
+        cwd=folder or None,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     ) as process:
         yield from process.stdout or ()
     if process.returncode:

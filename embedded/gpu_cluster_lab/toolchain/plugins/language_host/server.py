@@ -21,8 +21,9 @@ from pulumi.runtime.proto import language_pb2, language_pb2_grpc, plugin_pb2
 from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster.package import local_caller
 from gpu_cluster_lab import toolchain
+from gpu_rules.faults import FaultError
 
-from . import children, dependencies, interpreter, program
+from . import children, dependencies, interpreter, linking, program
 
 _OPTIONS = (("grpc.max_receive_message_length", 400 << 20),)
 """The same maximum message size as the engine's (pulumi/pulumi, sdk/go/common/util/rpcutil)."""
@@ -139,6 +140,15 @@ class LanguageHost(language_pb2_grpc.LanguageRuntimeServicer):
         except subprocess.CalledProcessError as error:
             context.abort(grpc.StatusCode.INTERNAL, error.stderr.decode(errors="replace"))
         return language_pb2.GeneratePackageResponse.FromString(done.stdout)
+
+    def Link(self, request: Any, context: Any) -> Any:
+        """Add generated SDKs to the program's requirements; return how to import them."""
+        try:
+            shown = linking.link(request.info, [each.path for each in request.packages])
+        except (FaultError, OSError) as error:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            raise
+        return language_pb2.LinkResponse(import_instructions=shown)
 
     def Cancel(self, request: Any, context: Any) -> Any:
         """End all child processes, as the engine requests."""
