@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.commands.files import copy_project
+from gpu_cluster.commands.verbs import BY_NAME
 from gpu_cluster_lab import toolchain
 from tests.fixtures.programs import run_program
 
@@ -85,6 +86,19 @@ def test_help_lists_each_target_once_and_the_users_first() -> None:
     assert "lock" in others[1]
     declared = re.findall(r"^([a-z-]+):.*## ", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert sorted([*user[1], *proofs[1], *others[1]]) == sorted(declared)
+
+
+@pytest.mark.promise("Each target of `make` for users calls the verb of its name, in one line.")
+def test_each_target_of_users_is_a_verb_in_one_line() -> None:
+    text = (ROOT / "Makefile").read_text()
+    recipes = dict(re.findall(r"^([a-z-]+):[^\n]*\n((?:\t.*\n)*)", text, re.MULTILINE))
+    users, *others = help_groups().values()
+    for target in users:
+        assert target in BY_NAME
+        assert re.fullmatch(rf"\t@\$\(COMMAND\) {target}( .*)?\n", recipes[target]), target
+    of_maintainers = [target for group in others for target in group]
+    assert [target for target in of_maintainers if "$(COMMAND)" in recipes[target]] == []
+    assert [*BY_NAME.keys() & {*of_maintainers}] == []
 
 
 def person() -> dict[str, str]:

@@ -38,6 +38,14 @@ print(GpuCluster.TYPE, GpuClusterArgs.__module__)
 """
 
 
+TYPED = """
+from gpu_cluster import GpuClusterArgs
+
+GpuClusterArgs(settings={}, kubeconfigs="")
+"""
+"""A program with a wrong argument in its last line."""
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Return the wheels of the project's files, by package."""
@@ -102,6 +110,18 @@ def test_importing_the_packages_loads_neither_pulumi_nor_pydantic(installed: Pat
 def test_a_program_imports_the_components_from_the_package(installed: Path) -> None:
     done = run(installed, "venv/bin/python", "-c", PUBLIC)
     assert done.stdout == "gpucluster:index:GpuCluster gpu_cluster.cluster\n", done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.promise("A type checker reads the types of the installed package.")
+def test_a_type_checker_names_a_wrong_argument_of_the_installed_package(installed: Path) -> None:
+    program = installed / "typed.py"
+    program.write_text(TYPED)
+    mypy = [sys.executable, "-P", "-m", "mypy", "--config-file=", "--follow-imports=silent"]
+    own = ["--python-executable", installed / "venv" / "bin" / "python", "--no-incremental"]
+    done = run(installed, *mypy, *own, "typed.py")
+    assert done.stdout.startswith('typed.py:4: error: Unexpected keyword argument "kubeconfigs"')
+    assert "Found 1 error in 1 file" in done.stdout
 
 
 @pytest.mark.promise("The command of a local Command is found without an activated environment.")

@@ -12,6 +12,7 @@ from gpu_cluster.settings.platform import NAMES as PLATFORMS
 from maintenance.constraints import constraints
 from tests.fixtures.wheels import build
 from tests.proofs.install.site import (
+    ANSWERED,
     RAN,
     WRITTEN,
     Site,
@@ -23,7 +24,7 @@ from tests.proofs.install.site import (
 )
 
 PACKAGES, FILES, UP, MOVED, TOLD, CLONE = "packages", "files", "up", "moved", "told", "clone"
-VERB = "verb"
+VERB, DOCUMENT = "verb", "document"
 """Properties by which a test says what it showed."""
 
 _shown: dict[str, list[str]] = {}
@@ -46,7 +47,7 @@ def address(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
 @pytest.fixture(scope="session")
 def running(site: Site) -> Site:
     """Return the site with its stack `dev` up."""
-    site.succeeds("up")
+    site.answers("up")
     return site
 
 
@@ -79,8 +80,9 @@ def site(
 def ran(record_property: Callable[[str, object], None]) -> Iterator[None]:
     """Record the verbs that a test ran, also for a test in another process."""
     yield
-    for verb in sorted(RAN):
-        record_property(VERB, verb)
+    for name, verbs in ((VERB, RAN), (DOCUMENT, ANSWERED)):
+        for verb in sorted(verbs):
+            record_property(name, verb)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -105,5 +107,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         f"{len(_shown.get(MOVED, []))} of {len(PLATFORMS)} stacks moved with 0 changes, "
         f"{len(_shown.get(TOLD, []))} upgrade told, {of_clone} files of the clone used"
     )
-    if missing := every - ran_verbs:
-        terminalreporter.write_line(f"only their help: {', '.join(sorted(missing))}")
+    data = {verb.name for verb in VERBS if verb.has_data}
+    for what, missing in (
+        ("only their help", every - ran_verbs),
+        ("no JSON document", data - {*_shown.get(DOCUMENT, [])}),
+    ):
+        if missing:
+            terminalreporter.write_line(f"{what}: {', '.join(sorted(missing))}")

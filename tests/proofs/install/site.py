@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -20,10 +21,13 @@ from gpu_cluster_lab import toolchain
 from gpu_cluster_lab.simulator.hosts.packages import served
 from gpu_cluster_lab.simulator.ports import free_ports
 from tests.fixtures.programs import run_program
+from tests.fixtures.wheels import make_environment
 
 LIMIT = 600
 RAN: set[str] = set()
 """Verbs that succeeded in a site, other than for their help."""
+ANSWERED: set[str] = set()
+"""Verbs that printed a JSON document in a site."""
 WRITTEN: set[str] = set()
 """Files that `init` wrote for the site of this process."""
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -81,6 +85,12 @@ class Site:
         assert "Traceback" not in done.stderr, done.stderr
         RAN.add(words[0])
         return done.stdout
+
+    def answers(self, *words: str, **more: str) -> Any:
+        """Run a verb, which must succeed; return the JSON document that it prints."""
+        document = json.loads(self.succeeds(*words, "--output", "json", **more))
+        ANSWERED.add(words[0])
+        return document
 
 
 def last(text: str) -> str:
@@ -174,11 +184,7 @@ def install(environment: Path, address: str, names: Iterable[str]) -> None:
         names: Requirements, such as ``gpu-cluster==0.1.0``.
     """
     if not (environment / "bin").exists():
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
-        (packages,) = environment.glob("lib/python*/site-packages")
-        others = next(path for path in sys.path if path.endswith("site-packages"))
-        # A path file in that folder, such as the clone's, is not read.
-        (packages / "others.pth").write_text(f"{others}\n")
+        make_environment(environment, ())
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     target = ["--python", str(environment / "bin" / "python"), "install", "--no-deps"]
     index = ["--index-url", address, "--no-cache-dir"]

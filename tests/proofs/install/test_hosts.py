@@ -108,7 +108,7 @@ def hosted(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
         scanned = site.succeeds("host-keys", *OF_STACK)
         code = re.search(r"--confirm ([0-9a-f]+)", scanned)
         assert code is not None, scanned
-        site.succeeds("host-keys", *OF_STACK, "--confirm", code[1])
+        site.answers("host-keys", *OF_STACK, "--confirm", code[1])
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("GPU_CLUSTER_CACHE", str(cache))
             root = simulated_hosts.root_of("hosted", "gpu-1")
@@ -138,7 +138,7 @@ def test_the_backups_of_a_host_come_back_by_the_commands_of_the_page(hosted: Hos
     hosted.shell(bring_back)
     (site.folder / "gpu-1.backups.tar.gz").unlink()
     assert ", 0 resources changed" in last(site.succeeds("up", *OF_STACK))
-    site.succeeds("destroy", *OF_STACK)
+    site.answers("destroy", *OF_STACK)
     assert hosted.files() == before
 
 
@@ -161,6 +161,7 @@ def test_a_key_of_previews_works_when_its_advice_was_followed(hosted: Hosted) ->
     )
     ready = last(site.succeeds("probe-key", *OF_STACK))
     assert ready == "probe-key: 1 of 1 hosts run the probe and nothing else"
+    assert site.answers("probe-key", *OF_STACK)["problems"] == {"gpu-1": ""}
     shown = hosted.shell(f"ssh {advice['user']}@{ADDRESS} touch /owned", key=key[1])
     assert "end=ok" in shown
     assert not (hosted.root / "owned").exists()
@@ -179,7 +180,7 @@ def test_a_preview_has_a_copy_of_the_state_and_its_secrets(hosted: Hosted, tmp_p
 
 def test_a_host_is_forgotten_and_the_declared_number_of_copies_stays(hosted: Hosted) -> None:
     for words in (("up",), ("forget", "gpu-1"), ("up",), ("destroy",)):
-        hosted.site.succeeds(*words, *OF_STACK)
+        assert hosted.site.answers(*words, *OF_STACK)["succeeded"]
     cache = Path(hosted.site.environment["GPU_CLUSTER_CACHE"])
     copies = cache / "embedded" / "state" / ".pulumi" / "copies" / "gpu-cluster" / "hosted"
     assert len(list(copies.iterdir())) == 2

@@ -11,15 +11,22 @@ import pytest
 import yaml
 
 from gpu_cluster.cluster import GpuCluster
+from gpu_cluster.settings.validation import ValidationSettings
 from gpu_cluster_lab import toolchain
 from gpu_rules.version import VERSION
-from tests.fixtures.wheels import ADDRESS
+from tests.fixtures.wheels import ADDRESS, make_environment
 from tests.proofs.install.site import Site, pulumi_path
 
 pytestmark = pytest.mark.full
 
 NO_NETWORK = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
 """Variables by which a request to another machine fails: port 9 (discard) is closed."""
+PIP = {
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_BUILD_ISOLATION": "0",
+    "PIP_NO_INDEX": "1",
+}
+"""Variables by which pip builds a package with this machine's setuptools."""
 PROJECT = {"name": "other", "runtime": "yaml"}
 USER = """\
 import pulumi_gpucluster as package
@@ -82,6 +89,48 @@ def test_a_program_adds_the_package_and_nothing_is_installed(
     assert added[0] == added[1]
     project = yaml.safe_load((folder / "Pulumi.yaml").read_text())
     assert project["packages"]["gpucluster"]
+
+
+def python_program(folder: Path, requirements: str) -> Path:
+    """Write a program in Python with an environment of its own; return the environment."""
+    folder.mkdir()
+    project = {"name": "other", "runtime": {"name": "python", "options": {"virtualenv": "venv"}}}
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
+    (folder / "requirements.txt").write_text(requirements)
+    make_environment(folder / "venv", ())
+    return folder / "venv"
+
+
+@pytest.mark.promise(
+    "`pulumi package add` adds the installed package to a program in Python, whose requirements "
+    "then have the SDK once."
+)
+def test_a_program_in_python_adds_the_package_and_imports_it(
+    site: Site, plugin: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "program"
+    environment = python_program(folder, "pulumi\n")
+    line = f"cd '{folder}' && pulumi package add '{plugin}' --non-interactive"
+    for _ in range(2):
+        assert "import pulumi_gpucluster" in site.shell(line, **variables, **PIP)
+        assert (folder / "requirements.txt").read_text() == "pulumi\nsdks/gpucluster\n"
+    program = folder / "program.py"
+    program.write_text(USER.format(timeout=ValidationSettings().timeout_seconds))
+    done = site.shell_out([environment / "bin" / "python", program], "", {})
+    assert (done.returncode, done.stdout) == (0, f"{GpuCluster.TYPE}\n"), done.stderr
+
+
+def test_a_locked_program_in_python_gets_nothing_installed(
+    site: Site, plugin: Path, variables: dict[str, str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "program"
+    locked = (site.folder / "requirements.txt").read_text()
+    environment = files_of(python_program(folder, locked))
+    line = f"cd '{folder}' && pulumi package add '{plugin}' --non-interactive"
+    done = site.shell_out(["sh", "-c", line], "", {**variables, **PIP})
+    assert done.returncode != 0
+    assert "can't verify hashes" in (done.stdout + done.stderr).lower()
+    assert files_of(folder / "venv") == environment
 
 
 @pytest.mark.promise(
