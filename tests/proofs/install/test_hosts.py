@@ -13,8 +13,8 @@ import pytest
 
 from gpu_cluster_lab.simulator import hosts as simulated_hosts
 from gpu_cluster_lab.simulator.ports import free_ports
-from tests.proofs.docs.pages import ROOT, commands
-from tests.proofs.install.site import PATH, Site, last
+from tests.proofs.docs.pages import ROOT, blocks
+from tests.proofs.install.site import PATH, Site, last, tools_path
 
 pytestmark = pytest.mark.full
 
@@ -44,6 +44,7 @@ Host {address}
     LogLevel ERROR
     IdentitiesOnly yes
 """
+PAGE = ROOT / "docs" / "how-to" / "recover.md"
 ADVICE = re.compile(
     r"^on each host, as root, with (?P<script>.+) as standard input:\n"
     r"  (?P<install>.+)\n"
@@ -128,8 +129,7 @@ def hosted(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hos
 
 @pytest.mark.promise("The files that a host keeps for its undo are saved, and brought back.")
 def test_the_backups_of_a_host_come_back_by_the_commands_of_the_page(hosted: Hosted) -> None:
-    page = commands(ROOT / "docs" / "how-to" / "recover.md")
-    save, bring_back = (one.text for one in page if one.text.startswith("ssh "))
+    save, bring_back = re.findall(r"`(ssh [^`]+)`", PAGE.read_text())
     site, before = hosted.site, hosted.files()
     assert last(site.succeeds("up", *OF_STACK)).startswith("up: 8 of 8 GPUs simulated, ")
     assert hosted.files() != before
@@ -184,3 +184,33 @@ def test_a_host_is_forgotten_and_the_declared_number_of_copies_stays(hosted: Hos
     cache = Path(hosted.site.environment["GPU_CLUSTER_CACHE"])
     copies = cache / "embedded" / "state" / ".pulumi" / "copies" / "gpu-cluster" / "hosted"
     assert len(list(copies.iterdir())) == 2
+
+
+@pytest.mark.promise(
+    "A stack whose passphrase is lost begins again, and its destroy restores the host's files."
+)
+def test_a_stack_without_its_passphrase_begins_again_by_the_commands_of_the_page(
+    hosted: Hosted,
+) -> None:
+    (block,) = (block for block in blocks(PAGE) if "stack rm" in block.text)
+    site, before = hosted.site, hosted.files()
+    home = Path(site.environment["HOME"])
+    (home / ".ssh").mkdir(mode=0o700)
+    file = site.folder / "Pulumi.hosted.yaml"
+    kept, passphrase = file.read_text(), Path(site.environment["GPU_CLUSTER_CACHE"], "passphrase")
+    site.succeeds("up", *OF_STACK)
+    text = passphrase.read_text()
+    passphrase.write_text("lost\n")
+    try:
+        assert site.run("gpu-cluster", "preview", *OF_STACK).returncode != 0
+        shutil.copy(hosted.login, home / ".ssh" / "gpu-cluster")
+        lines = block.text.replace("lab", "hosted")
+        site.shell(f"PATH={tools_path()}; . venv/bin/activate\n{lines}")
+        own = {"PULUMI_CONFIG_PASSPHRASE_FILE": str(home / ".gpu-cluster-hosted.passphrase")}
+        assert ", 0 resources changed" in last(site.succeeds("up", *OF_STACK, **own))
+        site.succeeds("destroy", *OF_STACK, **own)
+        assert hosted.files() == before
+        site.succeeds("down", *OF_STACK, **own)
+    finally:
+        passphrase.write_text(text)
+        file.write_text(kept)

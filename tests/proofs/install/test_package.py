@@ -47,7 +47,7 @@ def plugin(site: Site) -> Path:
 @pytest.fixture
 def variables(site: Site, tmp_path: Path) -> dict[str, str]:
     """Return the variables of a shell with Pulumi, without a network."""
-    toolchain.ensure("pulumi-language-yaml")
+    toolchain.ensure("pulumi-language-yaml", "pulumi-generate-python")
     return {
         **NO_NETWORK,
         "PATH": pulumi_path(site),
