@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
 from gpu_rules.rules.observed import as_submitted
 from tests.policies.admission.cluster import CONTEXTS, GPU, LABEL
 from tests.policies.admission.generate_ordinary import ordinary_pods
-from tests.policies.admission.generate_rare import rare
+from tests.policies.admission.generate_rare import RARE
 from tests.policies.admission.generate_specs import CORE, MIG, VARIABLE, annotated, specs
 
 Json = dict[str, Any]
@@ -24,6 +25,7 @@ _WORKLOADS = {
     "PodTemplate": "v1",
     "ReplicationController": "v1",
 }
+_ANY_WORKLOAD = st.sampled_from(list(_WORKLOADS))
 _STRATEGIES = st.sampled_from(
     [
         None,
@@ -176,23 +178,31 @@ def _namespace(draw: st.DrawFn, guarded: str) -> Json:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 
-@st.composite
-def manifests(draw: st.DrawFn) -> Json:
-    """Generate an object of a kind that a rule checks, in one of the namespaces in `CONTEXTS`."""
-    namespace = draw(st.sampled_from(list(CONTEXTS)))
-    # Hypothesis prefers some numbers of a small range, so the number is drawn from a large range.
-    which = draw(st.integers(0, 2**16 - 1)) % 60
-    if which > 31:
-        return draw(rare())
-    if which > 27:
-        return draw(ordinary_pods(draw(st.sampled_from([namespace, "whole"]))))
-    if which < 9:
-        return draw(_pod(namespace))
-    if which < 12:
-        return draw(_workload("Deployment", namespace))
-    if which < 14:
-        return draw(_workload("DaemonSet", namespace))
-    if which < 20:
-        return draw(_workload(draw(st.sampled_from(list(_WORKLOADS))), namespace))
-    others = (_limit_range, _quota, _values, _namespace)
-    return draw(others[which % 4](namespace))
+def _somewhere(
+    kind: Callable[[str], st.SearchStrategy[Json]],
+) -> Callable[[], st.SearchStrategy[Json]]:
+    """Return a strategy for objects of a kind in one of the namespaces in `CONTEXTS`."""
+    return lambda: st.sampled_from(list(CONTEXTS)).flatmap(kind)
+
+
+SHARES: Final[Mapping[Callable[[], st.SearchStrategy[Json]], int]] = {
+    _somewhere(_pod): 18,
+    _somewhere(lambda space: st.sampled_from([space, "whole"]).flatmap(ordinary_pods)): 8,
+    _somewhere(lambda space: _workload("Deployment", space)): 6,
+    _somewhere(lambda space: _workload("DaemonSet", space)): 4,
+    _somewhere(lambda space: _ANY_WORKLOAD.flatmap(lambda kind: _workload(kind, space))): 12,
+    _somewhere(_limit_range): 4,
+    _somewhere(_quota): 4,
+    _somewhere(_values): 4,
+    _somewhere(_namespace): 4,
+    **RARE,
+}
+"""Strategies for objects of every kind that a rule checks, each with its share of the objects.
+
+Hypothesis itself prefers some of several strategies: it varies the examples that it has.
+"""
+
+
+def manifests() -> st.SearchStrategy[Json]:
+    """Return a strategy for objects of every kind that a rule checks."""
+    return st.one_of([strategy() for strategy in SHARES])

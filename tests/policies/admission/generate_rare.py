@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from hypothesis import strategies as st
 
@@ -369,22 +370,24 @@ def _nodes(draw: st.DrawFn) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
 
 
-_KINDS = (
-    *(_updates, _updates, _parts, _parts, _parts, _parts, _shares, _shares, _hami, _claims),
-    *(_limits, _environments, _environments, _namespaces),
-    *(_services, _services, _shares, _jobs, _claims, _claims, _agents, _agents),
-    *(_gpu_claims, _gpu_claims, _gpu_claims, _hami, _hami, _hami),
-    *(_near_a_cap, _near_a_cap, _near_a_cap),
-    *(_persistent_volumes, _persistent_volumes, _persistent_volumes, _by_class, _by_class),
-    *(_servers, _servers, _servers),
-    *(_node_processes, _node_processes, _node_processes, _node_processes, _nodes, _nodes),
-)
-
-
-@st.composite
-def rare(draw: st.DrawFn) -> Json:
-    """Generate an object with one of this module's strategies, each equally often.
-
-    Hypothesis prefers some numbers of a small range, so the number is drawn from a large range.
-    """
-    return draw(_KINDS[draw(st.integers(0, 2**16 - 1)) % len(_KINDS)]())
+RARE: Final[Mapping[Callable[[], st.SearchStrategy[Json]], int]] = {
+    _updates: 5,
+    _parts: 5,
+    _shares: 5,
+    _hami: 5,
+    _claims: 4,
+    _limits: 1,
+    _environments: 2,
+    _namespaces: 1,
+    _services: 3,
+    _jobs: 4,
+    _agents: 5,
+    _gpu_claims: 3,
+    _near_a_cap: 3,
+    _persistent_volumes: 3,
+    _by_class: 2,
+    _servers: 4,
+    _node_processes: 3,
+    _nodes: 2,
+}
+"""Strategies of this module, each with its share of the generated objects."""

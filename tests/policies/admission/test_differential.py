@@ -7,6 +7,7 @@ server evaluates the admission policies, which have the rules as CEL expressions
 from __future__ import annotations
 
 import json
+import math
 import random
 from collections import Counter
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
 
 from gpu_rules import declared
 from gpu_rules.check import document
@@ -25,12 +27,13 @@ from gpu_rules.rules import TWINS as RULE_TWINS
 from gpu_rules.rules import Context
 from gpu_rules.rules.twin import NoTwin
 from tests.policies.admission.cluster import CONTEXTS, GPU, TWINS, context_name, create, maker
-from tests.policies.admission.generate import manifests
+from tests.policies.admission.generate import SHARES
 from tests.policies.admission.generate_specs import CORE, LIMIT_KEY, MEMORY, MIG, SHARED, VARIABLE
 from tests.proofs.rules import results
 from tests.proofs.rules.sample import FULL, SEED
 
 PARTS = range(1, 11) if FULL else random.Random(SEED).sample(range(1, 11), 2)  # noqa: S311
+SHARES_IN_ALL = sum(SHARES.values())
 CASES = 1_000
 """Number of cases in each part; all ten parts together have ten thousand."""
 FEW = 10 * len(PARTS)
@@ -120,17 +123,27 @@ class Figures:
 
 
 def run(api: httpx.Client, figures: Figures, examples: int, number: int) -> None:
-    """Compare the tools on generated manifests, and add the results to the counts.
+    """Compare the tools on generated manifests of all kinds, and add the results to the counts.
 
     Args:
         api: Client of an API server with the admission policies.
         figures: The counts.
-        examples: Number of manifests.
-        number: Seed of the generator.
+        examples: Number of manifests; a few more, because each kind has at least one.
+        number: Seed of the generators.
     """
+    for strategy, share in SHARES.items():
+        _run(api, figures, strategy(), math.ceil(examples * share / SHARES_IN_ALL), number)
 
+
+def _run(
+    api: httpx.Client,
+    figures: Figures,
+    strategy: st.SearchStrategy[dict[str, Any]],
+    examples: int,
+    number: int,
+) -> None:
     @seed(number)
-    @given(manifests())
+    @given(strategy)
     @settings(
         max_examples=examples,
         deadline=None,

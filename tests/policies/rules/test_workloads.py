@@ -88,6 +88,11 @@ OTHER_JOBS: list[tuple[str, Any, list[str]]] = [
     ("Kubeflow, ended", torch(SECONDS), []),
     ("Kubeflow, tries", torch({**SECONDS, "backoffLimit": 100}), ["spec.runPolicy.backoffLimit"]),
     ("Kubeflow before runPolicy", torch({}, **SECONDS, backoffLimit=11), ["spec.backoffLimit"]),
+    (
+        "MPIJob before runPolicy",
+        job("kubeflow.org/v1alpha1", "MPIJob", {"replicas": 2, "template": TEMPLATE}),
+        ["spec.activeDeadlineSeconds"],
+    ),
     ("Ray", ray(), ["spec.activeDeadlineSeconds"]),
     ("Ray, ended", ray(**SECONDS), []),
     ("Ray, tries", ray(**SECONDS, backoffLimit=11), ["spec.backoffLimit"]),

@@ -38,6 +38,9 @@ _PLACES: Final[Mapping[tuple[str, str], str]] = {
     ("argoproj.io", "CronWorkflow"): "spec.workflowSpec",
 }
 """Where the deadline of a job stands, by group and kind. A LeaderWorkerSet has none: it serves."""
+# kubeflow/mpi-operator pkg/apis/kubeflow/v1alpha1 MPIJobSpec.
+_OLD_PLACES: Final[Mapping[tuple[str, str], str]] = {("kubeflow.org/v1alpha1", "MPIJob"): "spec"}
+"""Where the deadline stood in an older version of a kind."""
 _DEADLINES: Final = (("activeDeadlineSeconds",), ("runPolicy", "activeDeadlineSeconds"))
 _RETRIES: Final = (
     *(("backoffLimit",), ("runPolicy", "backoffLimit"), ("maxRetry",)),
@@ -48,7 +51,9 @@ _STEP: Final = re.compile(r"([^.\[]+)|\[([0-9]+)]")
 
 
 def _check_deadline(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
-    place = _PLACES.get((subject.group_version.rpartition("/")[0], subject.kind))
+    place = _OLD_PLACES.get((subject.group_version, subject.kind))
+    if place is None:
+        place = _PLACES.get((subject.group_version.rpartition("/")[0], subject.kind))
     if place is None or not requests_gpus(subject, context):
         return
     around = list(_around(subject.manifest, pod.spec_path))
