@@ -225,6 +225,11 @@ metadata:
     exempt.gpu-cluster/GPU022: "2030-12-31 the profiler reads counters of all devices"
 ```
 
+The annotations by which kube-linter and checkov skip one check count too, if they name a rule and a
+reason: `ignore-check.kube-linter.io/GPU022: "the reason"` and `checkov.io/skip1: "GPU022=the
+reason"`. They have no end date, and no effect at admission. `kube-linter.io/ignore-all` names no
+rule and exempts from none.
+
 At admission, an exemption applies only if the namespace grants it for this rule, and only until
 the end date of the grant. Grants, and the label `gpu-cluster/guardrails: exempt`, which excludes a
 namespace, can be set by users that RBAC permits the verb `grant` on the resource `exemptions` of

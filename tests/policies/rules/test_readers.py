@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.rules import UNKNOWN, Context, NodeTaint, registry
+from gpu_rules.rules import UNKNOWN, Context, NodeTaint, Severity, evaluate, registry
 from gpu_rules.rules.embedded import embedded
 from gpu_rules.rules.exemptions import Exemption, exemptions
 from gpu_rules.rules.helm import ChartRelease, releases
@@ -276,7 +276,51 @@ EXEMPTIONS: list[tuple[str, str, tuple[str, str], str]] = [
 
 @pytest.mark.parametrize(("rule", "value", "read", "problem"), EXEMPTIONS)
 def test_an_exemption_is_read(rule: str, value: str, read: tuple[str, str], problem: str) -> None:
-    assert exemption(rule, value) == Exemption(rule, *read, problem)
+    key = f"exempt.gpu-cluster/{rule}"
+    assert exemption(rule, value) == Exemption(rule, *read, problem, key)
+
+
+LINT = "ignore-check.kube-linter.io/"
+SKIPS: list[tuple[str, str, list[tuple[str, str, str]]]] = [
+    # Columns: annotation, its value, and rule, reason and problem of the exemption.
+    (f"{LINT}GPU001", " a\n b ", [("GPU001", "a b", "")]),
+    (f"{LINT}GPU001", " ", [("GPU001", "", "has no reason")]),
+    (f"{LINT}GPU002", "a", [("GPU002", "a", "names no rule that can be turned off")]),
+    (f"{LINT}run-as-non-root", "a", []),
+    ("kube-linter.io/ignore-all", "GPU001", []),
+    ("checkov.io/skip1", "GPU001=a=b", [("GPU001", "a=b", "")]),
+    ("bridgecrew.io/skip", " GPU001 =a", [("GPU001", "a", "")]),
+    ("checkov.io/skip12", "GPU001", [("GPU001", "", "has no reason")]),
+    ("checkov.io/skip1", "CKV_K8S_20=a", []),
+    ("checkov.io/skip1x", "GPU001=a", []),
+]
+
+
+@pytest.mark.parametrize(("key", "value", "wanted"), SKIPS)
+def test_an_annotation_of_another_linter_exempts_from_the_rule_that_it_names(
+    key: str, value: str, wanted: list[tuple[str, str, str]]
+) -> None:
+    manifest = pod()
+    manifest["metadata"]["annotations"] = {key: value}
+    found = exemptions(Subject.of(manifest), Context(), {"GPU001"}.__contains__)
+    assert list(found) == [Exemption(rule, "", why, problem, key) for rule, why, problem in wanted]
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [(f"{LINT}GPU022", "profiler", "[exempt by profiler]"), (f"{LINT}GPU022", "", None)],
+)
+def test_a_rule_that_another_linters_annotation_names_with_a_reason_is_advice(
+    key: str, value: str, text: str | None
+) -> None:
+    limits = {"limits": {"nvidia.com/gpu": 1}}
+    manifest = pod({"name": "a", "resources": limits, "securityContext": {"privileged": True}})
+    manifest["metadata"]["annotations"] = {key: value}
+    found = {each.rule.id: each for each in evaluate(manifest, Context())}
+    broken = found["GPU022"]
+    assert broken.message.endswith(text or broken.cure)
+    assert (broken.severity is Severity.ADVISORY) == (text is not None)
+    assert ("GPU062" in found) == (text is None)
 
 
 @pytest.mark.parametrize("zone", ["<+14>-14", "UTC", "<-12>12"])
