@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import InitVar, dataclass, field
 
 from ..faults import InputError
-from ..rules import Context, evaluate_stack
+from ..rules import Context, Subject
 from ..rules.devices import GROUPS, with_devices
-from ..rules.registry import items
+from ..rules.registry import evaluate_together, items, objects_of
 from .document import Source
 from .parse import documents
 from .result import Found, Judged, Object
@@ -52,7 +52,8 @@ class CheckedStack:
     context: Context
     sources: InitVar[Iterable[Source]]
     _sources: dict[tuple[str, str, int], Source] = field(init=False)
-    _objects: list[tuple[Judged, Object]] = field(default_factory=list)
+    _objects: list[tuple[Judged, Object, list[list[Subject]]]] = field(default_factory=list)
+    """Objects with their subjects: an object outside of charts is part of many stacks."""
 
     def __post_init__(self, sources: Iterable[Source]) -> None:
         """Index the documents by the name of their chart or kustomization, file and number."""
@@ -62,7 +63,9 @@ class CheckedStack:
 
     def add(self, judged: Judged) -> Judged:
         """Store the objects in the result for a document, and return the result unchanged."""
-        self._objects += ((judged, item) for item in judged.objects)
+        for item in judged.objects:
+            subjects = [subjects for _, subjects in objects_of(item.manifest, self.context)]
+            self._objects.append((judged, item, subjects))
         return judged
 
     def judge(self) -> Iterator[Found]:
@@ -71,7 +74,9 @@ class CheckedStack:
         The objects of each chart and each kustomization are checked as a separate stack, to which
         all manifests outside of charts and kustomizations are added.
         """
-        rendered = dict.fromkeys(judged.rendered for judged, _ in self._objects if judged.rendered)
+        rendered = dict.fromkeys(
+            judged.rendered for judged, _, _ in self._objects if judged.rendered
+        )
         yielded: set[Found] = set()
         for name in rendered or ("",):
             for violation in self._judge(name):
@@ -81,8 +86,9 @@ class CheckedStack:
 
     def _judge(self, rendered: str) -> Iterator[Found]:
         stack = [entry for entry in self._objects if entry[0].rendered in ("", rendered)]
-        first = {item.subject: (judged, item) for judged, item in reversed(stack)}
-        for violation in evaluate_stack([item.manifest for _, item in stack], self.context):
+        first = {item.subject: (judged, item) for judged, item, _ in reversed(stack)}
+        objects = [subjects for _, _, inner in stack for subjects in inner]
+        for violation in evaluate_together(objects, self.context):
             judged, item = first[violation.subject]
             source = self._sources[judged.rendered, judged.file, judged.document]
             line = source.line(item.place + violation.path, judged.index)

@@ -92,9 +92,18 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
     Args:
         manifests: Manifests as for `evaluate`. This function does not run the rules of `evaluate`.
     """
-    all_items = [item for manifest in manifests for _, item in items(manifest)]
-    context = with_devices(context, all_items)
-    subjects = [subject for item in all_items for subject in _subjects_of(item, context)]
+    objects = (entry for manifest in manifests for entry in objects_of(manifest, context))
+    return evaluate_together([subjects for _, subjects in objects], context)
+
+
+def evaluate_together(objects: Sequence[Sequence[Subject]], context: Context) -> list[Violation]:
+    """Return the violations of the objects of a stack, as `evaluate_stack` does.
+
+    Args:
+        objects: Subjects of each object, from `objects_of`.
+    """
+    context = with_devices(context, (subjects[0].manifest for subjects in objects))
+    subjects = [subject for subjects in objects for subject in subjects]
     return [
         _make_violation(rule, subject, finding, context, _exemption_by_rule(subject, context))
         for rule in RULES.values()
