@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_cluster.commands.refused_workloads import is_refusing, violations_of, workloads_of
+from gpu_cluster.commands.refused_workloads import (
+    is_refusing,
+    quota_uses,
+    requested,
+    violations_of,
+    workloads_of,
+)
 from tests.desired_host import guarded
 from tests.fixtures.clusters import cluster
 
@@ -56,3 +62,20 @@ def test_only_guardrails_that_are_enforced_refuse() -> None:
     assert is_refusing(ARGS)
     for mode in ("warn", "audit"):
         assert not is_refusing(guarded(cluster(guardrails={"mode": mode})))
+
+
+def test_a_quota_is_compared_with_what_the_pods_of_its_namespace_request() -> None:
+    resources = {"nvidia.com/gpu": 16, "nvidia.com/gpumem": 100}
+    quotas = guarded(
+        cluster(guardrails={"mode": "warn", "quotas": [
+            {"namespace": "team-a", "resources": resources}
+        ]})
+    ).guardrails.quotas  # fmt: skip
+    ended = {**running("ended", fits=True), "status": {"phase": "Succeeded"}}
+    other = running("other", fits=True, namespace="team-b")
+    used = requested([running("a", fits=True), running("b", fits=True), ended, other], {"team-a"})
+    assert [(use.resource, use.limit, use.used) for use in quota_uses(quotas, used)] == [
+        ("nvidia.com/gpu", 16, 2),
+        ("nvidia.com/gpumem", 100, None),
+    ]
+    assert {use.used for use in quota_uses(quotas, None)} == {None}

@@ -80,7 +80,7 @@ class Cause(StrEnum):
     - `taint`: it does not tolerate a taint that the run adds.
     - `driver`: the container with its node's driver is replaced.
     - `leaves-pool`: its node leaves its pool and joins no other pool of the stack.
-    - `platform`: the platform that advertises its GPUs is replaced by another.
+    - `platform`: the platform that advertises its GPUs is removed, and it or another is installed.
     - `fewer-gpus`: the stack file declares fewer GPUs for its node.
     """
 
@@ -418,6 +418,22 @@ class RefusedWorkload(Model):
     why: Text
 
 
+class QuotaUse(Model):
+    """A quota that the stack file declares for a namespace, and what is used of it.
+
+    Attributes:
+        namespace: The namespace.
+        resource: Name of the resource, such as `nvidia.com/gpu`.
+        limit: Amount that all pods of the namespace may request together.
+        used: Amount that its pods request now. None: unknown.
+    """
+
+    namespace: Text
+    resource: Text
+    limit: Count
+    used: Count | None = None
+
+
 class Move(Model):
     """Another cluster than that in which the stack is deployed.
 
@@ -576,6 +592,7 @@ class Document(Model):
         upgrade: Another version of this program than that of the last run. None: the same version,
             or no run has recorded its version.
         refused: Running workloads whose pods admission refuses from this run on.
+        quotas: Quotas of edited guardrails, and what is used of them.
         unjudged: Why running workloads were not judged by the new guardrails. Empty: they were, or
             guardrails are not edited.
         clusters: Changes of each `GpuCluster` of the stack.
@@ -595,6 +612,7 @@ class Document(Model):
     edits: Many[SettingEdit] | None = None
     upgrade: Upgrade | None = None
     refused: Many[RefusedWorkload] = ()
+    quotas: Many[QuotaUse] = ()
     unjudged: Text = ""
     clusters: Many[ClusterChange] = ()
     resources: Many[Resource] = ()

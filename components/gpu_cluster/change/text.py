@@ -23,16 +23,18 @@ from gpu_cluster.change.document import (
     Outage,
     PodChange,
     PoolChange,
+    QuotaUse,
     ResourceNumbers,
     SettingEdit,
     Statement,
     Upgrade,
     UpgradePath,
     VersionChange,
+    stopping,
 )
 from gpu_cluster.change.names import and_more, counted, listed
 from gpu_cluster.desired.parts import Part
-from gpu_cluster.findings import APPLIED, Aspect
+from gpu_cluster.findings import APPLIED, EMPTY, Aspect
 from gpu_rules.kube.gpu_resources import GPU
 from gpu_rules.printable import printable, shortened
 
@@ -40,6 +42,8 @@ UNDECLARED = "not declared"
 """Words for an empty value in the stack file."""
 ABSENT = "absent"
 """Word for a value that is not there any more, or was not there before."""
+STOPPED = "a fault stops the run before it changes anything; without the fault it would do this:"
+"""Line above the effects of a run that would fail."""
 FULL_OUTAGE = "full outage"
 NO_NEW_PODS = "no new GPU pods"
 FULL: Mapping[str, str] = {
@@ -70,10 +74,11 @@ TOLD = frozenset(
         (Aspect.GPUS, ""),
         (Aspect.LAYOUT, ""),
         (Aspect.SETTING, "gpusPerNode"),
+        (Aspect.SETTING, "release"),
         DRIVER_VERSION,
     }
 )
-"""Parts of nodes whose changes the lines about GPUs and versions state already."""
+"""Parts of nodes whose changes the lines about GPUs, outages and versions state already."""
 HAPPENS: Mapping[Loss, tuple[str, str]] = {
     Loss.EVICTED: ("is evicted", "are evicted"),
     Loss.LOSES_GPU: (
@@ -99,12 +104,14 @@ BECAUSE: Mapping[Cause, tuple[str, str]] = {
     ),
 }
 """Why it happens to a pod, and to several pods; other causes need no words."""
+_MARKS = frozenset({Aspect.LABEL, Aspect.TAINT})
+"""What a node is marked with; a change that adds or removes a mark is said with its value."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
 KEEPING = (
-    "keeps running, but nothing advertises its GPUs until the new platform does",
-    "keep running, but nothing advertises their GPUs until the new platform does",
+    "keeps running, but nothing advertises its GPUs until the platform's new pods do",
+    "keep running, but nothing advertises their GPUs until the platform's new pods do",
 )
-"""What happens to a pod, and to several pods, whose platform is replaced."""
+"""What happens to a pod, and to several pods, whose platform is removed and installed again."""
 
 
 def lines(cluster: ClusterChange) -> list[str]:
@@ -112,6 +119,7 @@ def lines(cluster: ClusterChange) -> list[str]:
     return [
         *filter(None, [printable(cluster.unknown)]),
         *filter(None, [health_text([cluster])]),
+        *([STOPPED] if stopping([cluster]) else []),
         headline(cluster),
         *pod_lines(cluster),
         *outage_lines(cluster),
@@ -391,6 +399,35 @@ def none_now(cluster: ClusterChange, names: Callable[[Iterable[str]], str]) -> s
     return f"no pod to evict runs now; {pod_text_later} is evicted"
 
 
+def prospect(cluster: ClusterChange, names: Callable[[Iterable[str]], str] = listed) -> str:
+    """Return whether the run will succeed, and what can still make it fail.
+
+    The text is empty if a fault stops the run.
+
+    Args:
+        names: Function that returns names of nodes as text.
+    """
+    if stopping([cluster]):
+        return ""
+    if cluster.unknown or cluster.uninspected:
+        return "unknown, because not everything was inspected"
+    drained = [node.node for node in cluster.nodes if node.drained]
+    booted = [node.node for node in cluster.nodes if node.rebooted]
+    proven = [node.node for node in cluster.nodes if node.validated]
+    steps = [name for item in cluster.changes if item.subject == "host" for name in item.names]
+    restarted = [name for gap in cluster.gaps if not gap.evicts for name in gap.nodes]
+    risks = [
+        (drained, "a pod on {} can't be evicted"),
+        (list(dict.fromkeys(steps)), "a step on {} fails"),
+        (booted, "{} doesn't come back from its reboot"),
+        (list(dict.fromkeys(restarted)), "the platform's pods don't start on {}"),
+        (proven, "a kernel fails on a GPU of {}"),
+    ]
+    fails = " or if ".join(text.format(names(nodes)) for nodes, text in risks if nodes)
+    expected = "yes, as far as a preview can tell: nothing was found that stops it"
+    return f"{expected}. It fails if {fails}" if fails else expected
+
+
 def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
     """Yield the affected pods in groups: pods with the same loss and the same cause."""
     groups: dict[tuple[Loss, Cause | None], list[PodChange]] = {}
@@ -614,13 +651,38 @@ def refusal_lines(document: Document) -> Iterator[str]:
     """Yield the running workloads that admission refuses from this run on, one line each."""
     for refusal in document.refused[:PODS]:
         yield (
-            f"refused at the next start: {refusal.kind} {refusal.namespace}/{refusal.name}, "
-            f"{counted(refusal.pods, 'pod')}: {refusal.why}"
+            f"new pods refused by the guardrails: {refusal.kind} "
+            f"{refusal.namespace}/{refusal.name}, whose {counted(refusal.pods, 'pod')} "
+            f"{'goes' if refusal.pods == 1 else 'go'} on: {refusal.why}"
         )
     if (more := len(document.refused) - PODS) > 0:
-        yield f"refused at the next start: and {counted(more, 'workload')} more"
+        yield f"new pods refused by the guardrails: and {counted(more, 'workload')} more"
+    for use in document.quotas[:STATEMENTS]:
+        yield printable(f"quota of namespace {use.namespace}: {quota_text(use, printable)}")
+    if (more := len(document.quotas) - STATEMENTS) > 0:
+        yield f"quotas: and {more} more"
     if document.unjudged:
-        yield f"running workloads were not judged by the guardrails: {printable(document.unjudged)}"
+        yield (
+            "unknown which running workloads the guardrails refuse, and how much of each quota is "
+            f"in use: {printable(document.unjudged)}"
+        )
+
+
+def quota_text(use: QuotaUse, name: Callable[[str], str]) -> str:
+    """Return what a quota allows, and what the pods of its namespace request now.
+
+    Args:
+        name: Function that returns the name of a resource as text.
+    """
+    limit = f"at most {use.limit} {name(use.resource)} for all pods together"
+    if use.used is None:
+        return f"{limit}; how many they request now is unknown"
+    if use.used <= use.limit:
+        return f"{limit}; they request {use.used} now"
+    return (
+        f"{limit}; they request {use.used} now, which is more: these pods go on, but no new pod "
+        "with this resource starts until they request less"
+    )
 
 
 def file_lines(cluster: ClusterChange) -> Iterator[str]:
@@ -717,6 +779,14 @@ def is_digest(value: str) -> bool:
     return bool(_DIGEST.fullmatch(value))
 
 
+def _mark_text(statement: Statement) -> str:
+    """Return a label or a taint with its value, as `kubectl` writes it: `taint a=b:NoSchedule`."""
+    value = statement.was or statement.now
+    key, _, effect = statement.key.partition(":")
+    text = f"{statement.aspect} {key}" if value == EMPTY else f"{statement.aspect} {key}={value}"
+    return f"{text}:{effect}" if effect else text
+
+
 def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
     """Return a difference without its subject, such as `label team not declared → ml`.
 
@@ -733,6 +803,8 @@ def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
     if statement.aspect is Aspect.POOL:
         moves = f"moves from {was} to {now}" if was and now else ""
         return printable(moves or (f"joins pool {now}" if now else f"leaves pool {was}"))
+    if empty == UNDECLARED and statement.aspect in _MARKS and not (was and now):
+        return printable(f"{_mark_text(statement)} is {'added' if now else 'removed'}")
     if now.startswith(APPLIED):
         empty = "not applied"
     return printable(f"{statement.what} {was or empty} → {now or empty}")

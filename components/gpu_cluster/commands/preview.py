@@ -10,17 +10,15 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-
-from pulumi import automation
+from typing import Any
 
 from gpu_cluster.change.document import (
     Document,
     Outcome,
     Problem,
-    RefusedWorkload,
     SettingEdit,
 )
 from gpu_cluster.change.edits import edits
@@ -31,6 +29,7 @@ from gpu_cluster.change.text import (
     health_text,
     move_text,
     object_lines,
+    prospect,
     refusal_lines,
     upgrade_lines,
 )
@@ -46,11 +45,11 @@ from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.output import apart, say
 from gpu_cluster.commands.packs import RULES, place_pack
 from gpu_cluster.commands.project import ROOT
-from gpu_cluster.commands.refused_workloads import refused_workloads
+from gpu_cluster.commands.refused_workloads import GuardrailEffects, guardrail_effects
 from gpu_cluster.commands.release_notes import upgrade_of
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state import export_state, resources_of
-from gpu_cluster.commands.upgrade_check import deployed_version, recorded_version
+from gpu_cluster.commands.upgrade_check import deployed_resources, recorded_version
 from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.guardrails.component import GuardrailsArgs
@@ -102,8 +101,8 @@ def run(stack: Stack) -> Document:
             Document.read(path.read_bytes()) for path in sorted(Path(name).glob("*.json"))
         ]
     file = StackFile.read(stack.file)
-    edited = edits_since(exported, file)
-    refused, unjudged = newly_refused(stack, edited)
+    edited = edits_since(resources_of(exported), file)
+    effects = newly_refused(stack, edited)
     document = assembled(
         stack.name,
         written_documents,
@@ -118,20 +117,29 @@ def run(stack: Stack) -> Document:
         file,
     )
     upgrade = upgrade_of(recorded_version(resources_of(exported)), VERSION, file)
-    told = {"edits": edited, "refused": refused, "unjudged": unjudged, "upgrade": upgrade}
-    return document.model_copy(update=told)
+    return document.model_copy(
+        update={
+            "edits": edited,
+            "refused": effects.refused,
+            "quotas": effects.quotas,
+            "unjudged": effects.unjudged,
+            "upgrade": upgrade,
+        }
+    )
 
 
-def edits_since(exported: automation.Deployment, file: StackFile) -> tuple[SettingEdit, ...] | None:
+def edits_since(
+    resources: Iterable[Mapping[str, Any]], file: StackFile
+) -> tuple[SettingEdit, ...] | None:
     """Return the edits of a stack file since the last run that succeeded.
 
     Args:
-        exported: The stack's state.
+        resources: Resources in the stack's state.
 
     Returns:
         The edits; None if the state has no settings of an earlier run.
     """
-    for resource in resources_of(exported):
+    for resource in resources:
         recorded = (resource.get("outputs") or {}).get(SETTINGS)
         if resource["type"] == GpuCluster.TYPE and isinstance(recorded, str):
             with suppress(ValueError):
@@ -139,20 +147,18 @@ def edits_since(exported: automation.Deployment, file: StackFile) -> tuple[Setti
     return None
 
 
-def newly_refused(
-    stack: Stack, edited: tuple[SettingEdit, ...] | None
-) -> tuple[tuple[RefusedWorkload, ...], str]:
-    """Return the running workloads that edited guardrails refuse, and why they were not judged."""
+def newly_refused(stack: Stack, edited: tuple[SettingEdit, ...] | None) -> GuardrailEffects:
+    """Return what edited guardrails mean for the workloads that run."""
     sections = None if edited is None else {re.split(r"[.\[]", each.path)[0] for each in edited}
     if sections is not None and not sections & {"guardrails", "rules"}:
-        return (), ""
+        return GuardrailEffects()
     desired = resolve(stack.cluster, stack.name)
     if desired.guardrails is None:
-        return (), ""
+        return GuardrailEffects()
     args = GuardrailsArgs(
         context=desired.rules, own=desired.privileged_namespaces, guardrails=desired.guardrails
     )
-    return asyncio.run(refused_workloads(desired.context, args))
+    return asyncio.run(guardrail_effects(desired.context, args))
 
 
 def previewed(stack: Stack) -> Document:
@@ -164,13 +170,14 @@ def previewed(stack: Stack) -> Document:
         print(error, file=sys.stderr, flush=True)
         faults = tuple(Problem(text=str(fault)) for fault in error.faults)
         cause = f"{error.source}: {faults[0].text}"
-        file = StackFile.read(stack.file)
+        file, resources = StackFile.read(stack.file), deployed_resources(stack)
         document = Document(
             stack=stack.name,
             outcome=Outcome.FAILED,
+            edits=edits_since(resources, file),
             faults=faults,
             cause=cause,
-            upgrade=upgrade_of(deployed_version(stack), VERSION, file),
+            upgrade=upgrade_of(recorded_version(resources), VERSION, file),
         )
         return located(document, file)
 
@@ -186,6 +193,9 @@ def show(document: Document) -> None:
         say(line)
     if document.outcome is Outcome.FAILED:
         stop(f"preview: failed: {document.cause}")
+    if document.outcome is Outcome.CHANGED:
+        for text in dict.fromkeys(map(prospect, document.clusters)):
+            say(f"will the run succeed: {text}")
     steps = ", ".join(f"{count} {kind}" for kind, count in document.steps.items())
     say(
         "; ".join(

@@ -1,37 +1,57 @@
-"""Running workloads whose pods new guardrails refuse: judged before the guardrails are enforced."""
+"""Effects of new guardrails on running workloads: refused pods, and quotas in use."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from gpu_cluster.change.document import RefusedWorkload
+from gpu_cluster.change.document import QuotaUse, RefusedWorkload
 from gpu_cluster.guardrails.component import GuardrailsArgs, enforcement
 from gpu_cluster.kubernetes.api import ClusterError, Json, connect
 from gpu_cluster.nodes.drain import workload_of
 from gpu_cluster.nodes.gpu_holders import FINISHED
+from gpu_cluster.settings.guardrails import Quota
 from gpu_rules.admission import OPT_OUT
 from gpu_rules.context import Context
+from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
+from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.printable import printable
 from gpu_rules.rules import TWINS, Severity, evaluate
+from gpu_rules.rules.claims import OF_A_CLASS
 from gpu_rules.rules.twin import Twin
 
 DENY = "Deny"
 """Action of an admission policy that refuses objects."""
 
 
-async def refused_workloads(
-    context: str, args: GuardrailsArgs
-) -> tuple[tuple[RefusedWorkload, ...], str]:
-    """Return the running workloads that the guardrails refuse, and why they were not judged.
+@dataclass(frozen=True, kw_only=True)
+class GuardrailEffects:
+    """Effects of guardrails on what runs.
+
+    Attributes:
+        refused: The running workloads whose new pods the guardrails refuse.
+        quotas: The declared quotas, and what is used of them.
+        unjudged: Why the running pods could not be read. Empty: they were read.
+    """
+
+    refused: tuple[RefusedWorkload, ...] = ()
+    quotas: tuple[QuotaUse, ...] = ()
+    unjudged: str = ""
+
+
+async def guardrail_effects(context: str, args: GuardrailsArgs) -> GuardrailEffects:
+    """Return what the guardrails mean for the workloads that run.
 
     Args:
         context: Context of the kubeconfig.
         args: The guardrails, which need not be in the cluster yet.
     """
-    if not is_refusing(args):
-        return (), ""
+    quotas = args.guardrails.quotas
+    if not is_refusing(args) and not quotas:
+        return GuardrailEffects()
     found: list[Json] = []
+    used: Counter[tuple[str, str]] = Counter()
     try:
         async with connect(context) as client:
             names = [
@@ -41,10 +61,54 @@ async def refused_workloads(
             ]
             left_out = {*enforcement(args).excluded, *names}
             async for page in client.pages("pods"):
-                found += [pod for pod in page if _is_refused(pod, args.context, left_out)]
+                if is_refusing(args):
+                    found += [pod for pod in page if _is_refused(pod, args.context, left_out)]
+                used.update(requested(page, {quota.namespace for quota in quotas}))
     except ClusterError as error:
-        return (), printable(str(error))
-    return workloads_of(found, args.context), ""
+        return GuardrailEffects(quotas=quota_uses(quotas, None), unjudged=printable(str(error)))
+    return GuardrailEffects(
+        refused=workloads_of(found, args.context), quotas=quota_uses(quotas, used)
+    )
+
+
+def requested(pods: Iterable[Json], namespaces: Collection[str]) -> Counter[tuple[str, str]]:
+    """Return how much of each resource the pods of namespaces request: by namespace and resource.
+
+    Finished pods count for no quota (Kubernetes, pkg/quota/v1/evaluator/core/pods.go).
+    """
+    used: Counter[tuple[str, str]] = Counter()
+    for pod in pods:
+        namespace = pod["metadata"]["namespace"]
+        if namespace in namespaces and pod.get("status", {}).get("phase") not in FINISHED:
+            used.update({(namespace, name): n for name, n in device_requests(pod).items()})
+    return used
+
+
+def quota_uses(
+    quotas: Iterable[Quota], used: Mapping[tuple[str, str], int] | None
+) -> tuple[QuotaUse, ...]:
+    """Return the declared quotas, and what is used of them.
+
+    Args:
+        used: Requests by namespace and resource. None: unknown. Devices of claims, and what HAMi
+            counts, are not in it.
+    """
+    return tuple(
+        QuotaUse(
+            namespace=quota.namespace,
+            resource=name,
+            limit=limit,
+            used=used.get((quota.namespace, name), 0)
+            if used is not None and _is_counted(name)
+            else None,
+        )
+        for quota in quotas
+        for name, limit in sorted(quota.resources.items())
+    )
+
+
+def _is_counted(resource: str) -> bool:
+    return not resource.endswith(OF_A_CLASS) and resource not in (HAMI_MEMORY, HAMI_CORES)
 
 
 def is_refusing(args: GuardrailsArgs) -> bool:

@@ -34,17 +34,15 @@ def recorded_version(resources: Iterable[Mapping[str, Any]]) -> str:
     return ""
 
 
-def deployed_version(stack: Stack) -> str:
-    """Return the version that deployed a stack, from a local backend; empty if it is unknown.
+def deployed_resources(stack: Stack) -> list[dict[str, Any]]:
+    """Return the resources in a stack's state, from a local backend; empty if none knows the stack.
 
     The engine is not needed, so the stack file may have faults.
     """
     url = os.environ.get("PULUMI_BACKEND_URL")
     backends = map(backend_folder, [url] if url else local_states())
-    versions = (
-        recorded_version(recorded_resources(backend, stack.name)) for backend in backends if backend
-    )
-    return next(filter(None, versions), "")
+    states = (recorded_resources(backend, stack.name) for backend in backends if backend)
+    return next(filter(None, states), [])
 
 
 def run(stack: Stack, since: str, json_output: Answer) -> bool:
@@ -57,7 +55,7 @@ def run(stack: Stack, since: str, json_output: Answer) -> bool:
     Raises:
         FaultError: The version that deployed the stack is unknown.
     """
-    was = since or deployed_version(stack)
+    was = since or recorded_version(deployed_resources(stack))
     if not was:
         raise FaultError(
             Fault(

@@ -660,6 +660,12 @@ class _Resolver:
             taints=tuple(taint.plain for taint in pool.taints),
         )
 
+    @cached_property
+    def release(self) -> str:
+        """Return the platform's Helm release as `namespace/name`; empty if there is none."""
+        release = self.platform.installation.release
+        return f"{release.namespace}/{release.name}" if release else ""
+
     def proven(self, pool: Pool, sections: NodeSections) -> dict[str, str]:
         """Return the settings that a node's validation depends on; long values as short digests.
 
@@ -683,6 +689,7 @@ class _Resolver:
             "runtime.engine": runtime.engine.value,
             "runtime": _digest_value(runtime.model_dump(mode="json", exclude={"engine"})),
             "platform": str(cluster.platform),
+            "release": self.release,
             "driverInstaller": _digest_value(cluster.driver_installer.model_dump(mode="json")),
         } | {
             key: _digest_value(section.model_dump(mode="json", exclude=section.UNPROVEN))

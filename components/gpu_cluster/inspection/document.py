@@ -38,7 +38,7 @@ from gpu_cluster.findings import PATHS, Aspect, Finding, Kind, Subject, is_setti
 from gpu_cluster.hosts.difference import every_file, files
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.judgement import Inspection
-from gpu_cluster.inspection.losses import IN_CONTAINER, PLATFORM, new_taint
+from gpu_cluster.inspection.losses import IN_CONTAINER, PLATFORM, RELEASE, new_taint
 from gpu_cluster.inspection.upgrade_path import refused_upgrades, upgrade_path
 from gpu_cluster.kubernetes.gather import CONCURRENCY
 from gpu_cluster.nodes.difference import NodeGpus
@@ -326,14 +326,19 @@ class ChangeCollector:
         containers = [
             edit.name
             for edit in edits
-            if is_setting(edit, *IN_CONTAINER) and self._driver_of(edit.name).in_container
+            if is_setting(edit, *IN_CONTAINER, RELEASE) and self._driver_of(edit.name).in_container
         ]
-        replaced = [edit for edit in edits if is_setting(edit, PLATFORM)]
-        if replaced:
-            names = [edit.name for edit in replaced]
-            reason = f"platform {replaced[0].was} is removed before {replaced[0].now} is installed"
-            yield from gap(reason, names, [(names, len(names))], evicts=bool(containers))
-            return
+        for key, words in (
+            (PLATFORM, "platform {} is removed before {} is installed"),
+            (RELEASE, "Helm release is removed in {} before it is installed in {}"),
+        ):
+            if replaced := [edit for edit in edits if is_setting(edit, key)]:
+                names = [edit.name for edit in replaced]
+                # Of a release, the namespace is named; its name is that of the chart.
+                was, now = (text.partition("/")[0] for text in (replaced[0].was, replaced[0].now))
+                reason = words.format(was, now)
+                yield from gap(reason, names, [(names, len(names))], evicts=bool(containers))
+                return
         if containers:
             names = list(dict.fromkeys(containers))
             most = self.platform.parallel_drivers(len(names))

@@ -37,6 +37,12 @@ DRA = "dra"
 """Name of the platform that allocates GPUs through ResourceClaims."""
 PLATFORM = "platform"
 """Name of the setting in a validation's record whose change removes the GPUs' device plugin."""
+RELEASE = "release"
+"""Name of the place of the Helm release in a validation's record, as `namespace/name`.
+
+Helm can't move a release, so Pulumi's provider removes it and installs another (pulumi-kubernetes,
+provider/pkg/provider/helm_release.go, `forceNewFields`).
+"""
 
 
 def new_taint(finding: Finding) -> NodeTaint | None:
@@ -160,9 +166,9 @@ def question(
         if finding.kind is not Kind.CHANGE:
             continue
         driver = nodes.driver_of(finding.name, pool_of.get(finding.name) or "")
-        if is_setting(finding, *IN_CONTAINER) and driver.in_container:
+        if is_setting(finding, *IN_CONTAINER, RELEASE) and driver.in_container:
             replaced[finding.name] = Cause.DRIVER
-        elif is_setting(finding, PLATFORM):
+        elif is_setting(finding, PLATFORM, RELEASE):
             replaced.setdefault(finding.name, Cause.PLATFORM)
     edited: dict[str, list[Json]] = {}
     for finding in difference.scheduling.findings:

@@ -21,8 +21,10 @@ from gpu_cluster.change.document import (
     PodChange,
     PoolChange,
     Problem,
+    QuotaUse,
     RefusedWorkload,
     Resource,
+    SettingEdit,
     Statement,
     VersionChange,
 )
@@ -209,7 +211,7 @@ def lines_of(body: str) -> dict[str, str]:
         ("partitioned GPUs", "Down meanwhile", "MIG layout not declared → 7x1g.5gb-"),
         ("partitioned GPUs", "Drained nodes",
          "3 (first `gpu-4`, without a drain, because no pod runs there; then `gpu-1`, then"),
-        ("a new label", "Changed on hosts and nodes", "`label team not declared → ml`"),
+        ("a new label", "Changed on hosts and nodes", "`label team=ml is added`"),
         ("devices by environment", "Also changed on hosts and nodes",
          "host `gpu-1..2`: `runtime.devicesByEnvironment false → true`"),
         ("a label removed by hand", "Drift", "`label nvidia.com/gpu: applied true, found absent`"),
@@ -297,7 +299,7 @@ def test_lists_are_cut_between_items_and_names_keep_their_ends() -> None:
 
 
 def test_pods_of_a_simulated_cluster_are_called_so() -> None:
-    document = document_of("half of the GPUs")
+    document = document_of("a new label")
     assert "simulated" not in lines_of(rendered(document))["Pods"]
     assert (
         "pods of the simulated cluster" in lines_of(rendered(document, Origin(base="main")))["Pods"]
@@ -312,6 +314,10 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
     body = rendered(document, Origin(commit="a" * 40))
     assert len(body.encode()) <= LIMIT
     (cluster,) = document.clusters
+    if document.outcome is Outcome.FAILED:
+        assert "none is evicted" not in body
+        assert "every GPU stays usable" not in body
+        return
     assert f"- **GPUs**: {cluster.gpus.before} before, {cluster.gpus.after} after" in body
     for pod in cluster.pods[:5]:
         assert code(f"{pod.namespace}/{pod.name}") in body
@@ -406,11 +412,53 @@ def test_refused_workloads_are_named_and_not_folded() -> None:
         update={"outcome": Outcome.CHANGED, "refused": (refused,)}
     )
     text = rendered(document)
-    assert "**Refused from now on: 1 running workload** can't start pods again" in text
+    head = "**The guardrails refuse new pods of 1 running workload.**"
+    assert f"{head} Its pods that run now go on until they end." in text
     assert "- `Deployment team-a/web` (2 pods): `GPU002 a limit`" in text
-    assert text.index("Refused from now on") < (text.find("<details>") + 1 or len(text))
+    assert text.index(head) < (text.find("<details>") + 1 or len(text))
     unknown = rendered(document.model_copy(update={"refused": (), "unjudged": "forbidden"}))
-    assert "**Refused from now on**: unknown" in unknown
+    assert "**New pods that the guardrails refuse**: unknown" in unknown
+
+
+@pytest.mark.parametrize(
+    ("used", "text"),
+    [
+        (12, "at most 16 `nvidia.com/gpu` for all pods together; they request 12 now\n"),
+        (24, "they request 24 now, which is more: these pods go on, but no new pod"),
+        (None, "how many they request now is unknown"),
+    ],
+)
+def test_a_quota_is_said_with_what_is_used_of_it(used: int | None, text: str) -> None:
+    use = QuotaUse(namespace="team-a", resource="nvidia.com/gpu", limit=16, used=used)
+    document = document_of("nothing").model_copy(
+        update={"outcome": Outcome.CHANGED, "quotas": (use,)}
+    )
+    assert "- namespace `team-a`: at most 16 " in rendered(document)
+    assert text in rendered(document)
+
+
+@pytest.mark.promise(
+    "A comment says whether the run will succeed, and what can still make it fail."
+)
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a new label", "yes, as far as a preview can tell: nothing was found that stops it"),
+        ("shared GPUs", "or if a kernel fails on a GPU of `gpu-1..4`"),
+        ("another kernel", "or if `gpu-1..2` doesn't come back from its reboot or if"),
+        ("an older chart", "It fails if the platform's pods don't start on `gpu-1..4`"),
+    ],
+)
+def test_a_comment_says_whether_the_run_will_succeed(name: str, text: str) -> None:
+    assert text in lines_of(rendered(document_of(name)))["Will the run succeed"]
+
+
+def test_a_comment_about_a_stack_file_that_does_not_load_says_what_was_edited() -> None:
+    edit = SettingEdit(path="devicePlugin.version", now="0.0.1")
+    failed = Document(stack="dev", outcome=Outcome.FAILED, edits=(edit,), cause="no such chart")
+    assert "- `devicePlugin.version`: added, `0.0.1`" in rendered(failed)
+    unknown = failed.model_copy(update={"edits": None})
+    assert "**Edited in the stack file**: unknown" in rendered(unknown)
 
 
 def test_what_speaks_against_approving_is_not_folded() -> None:

@@ -293,6 +293,12 @@ EDITS: dict[str, Edit] = {
     "the GPU Operator with its toolkit": Edit(
         base(), _base(platform="gpu-operator", gpuOperator={"toolkit": True}), _pods(*TRAINING)
     ),
+    "another namespace of the device plugin": Edit(
+        base(), _base(devicePlugin={"namespace": "gpu-plugin"}), _pods(*TRAINING)
+    ),
+    "another namespace of an operator with drivers": Edit(
+        OPERATOR, {**OPERATOR, "gpuOperator": {"namespace": "gpu"}}, _pods(*TRAINING)
+    ),
     "DRA": Edit(base(), _base(platform="dra", runtime={"defaultRuntime": "runc"})),
     "an older chart": Edit(base(), _base(devicePlugin={"version": "0.19.2"})),
     "a newer chart": Edit(_base(devicePlugin={"version": "0.19.2"}), base()),

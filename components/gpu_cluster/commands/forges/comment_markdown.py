@@ -48,6 +48,8 @@ from gpu_cluster.change.text import (
     outage_steps,
     outage_word,
     pool_details,
+    prospect,
+    quota_text,
     statement_text,
     support_lines,
     told_apart,
@@ -228,10 +230,15 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
         if cluster.unknown:
             yield f"Not known yet: {code(cluster.unknown, 1000)}"
         # Markdown would join the list with one above it, if no text stood between them.
-        answers = "\n".join(
-            _answers(cluster, simulated=bool(origin.base), has_edits=bool(document.edits))
-        )
         is_failed = document.outcome is Outcome.FAILED
+        answers = "\n".join(
+            _answers(
+                cluster,
+                simulated=bool(origin.base),
+                has_edits=bool(document.edits),
+                is_failed=is_failed,
+            )
+        )
         yield f"**{REFUSED if is_failed else ALLOWED}**\n\n{answers}"
     yield from _rules(document, rows)
     yield from _warnings(document)
@@ -317,6 +324,8 @@ def _upgrade(document: Document) -> Iterator[str]:
 def _edits(document: Document) -> Iterator[str]:
     """Yield what was edited in the stack file since the last run that succeeded."""
     edits = document.edits or ()
+    if document.edits is None and not document.clusters:
+        yield "**Edited in the stack file**: unknown, because no state of the stack was read"
     if edits:
         lines = [f"- {code(edit.path)}: {edit_text(edit, code)}" for edit in edits[:EDITS]]
         more = [f"- and {counted(len(edits) - EDITS, 'setting')} more"] if edits[EDITS:] else []
@@ -324,17 +333,18 @@ def _edits(document: Document) -> Iterator[str]:
 
 
 def _refused(document: Document) -> Iterator[str]:
-    """Yield which running workloads can't start again after the run."""
+    """Yield which running workloads get no new pods after the run, and what quotas leave."""
     if document.unjudged:
         yield (
-            "**Refused from now on**: unknown, running workloads were not judged: "
-            f"{code(document.unjudged, DETAIL)}"
+            "**New pods that the guardrails refuse**: unknown, because the running pods were not "
+            f"read: {code(document.unjudged, DETAIL)}"
         )
     workloads = document.refused
     if workloads:
         head = (
-            f"**Refused from now on: {counted(len(workloads), 'running workload')}** can't start "
-            "pods again after this run. Pods that run go on until they end"
+            f"**The guardrails refuse new pods of {counted(len(workloads), 'running workload')}.** "
+            "Its pods that run now go on until they end. After this run, Kubernetes refuses each "
+            "pod that replaces one of them, for example after an eviction or a restart of the node"
         )
         lines = [
             f"- {code(f'{workload.kind} {workload.namespace}/{workload.name}')} "
@@ -343,6 +353,12 @@ def _refused(document: Document) -> Iterator[str]:
         ]
         more = [f"- and {len(workloads) - PODS} more"] if workloads[PODS:] else []
         yield "\n".join([head, "", *lines, *more])
+    if quotas := document.quotas:
+        lines = [
+            f"- namespace {code(use.namespace)}: {quota_text(use, code)}" for use in quotas[:PODS]
+        ]
+        more = [f"- and {len(quotas) - PODS} more"] if quotas[PODS:] else []
+        yield "\n".join(["**Quotas after this run**", "", *lines, *more])
 
 
 def _placed(problem: Problem) -> str:
@@ -350,7 +366,9 @@ def _placed(problem: Problem) -> str:
     return f"{place}{problem.text}"
 
 
-def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Iterator[str]:
+def _answers(
+    cluster: ClusterChange, *, simulated: bool, has_edits: bool, is_failed: bool
+) -> Iterator[str]:
     """Yield the most important lines about a cluster: GPUs, pods, outages, versions.
 
     Args:
@@ -358,21 +376,31 @@ def _answers(cluster: ClusterChange, *, simulated: bool, has_edits: bool) -> Ite
         simulated: Whether the cluster is an embedded one.
         has_edits: Whether the comment names the edited settings, so that only their effects on
             hosts and nodes are left to say.
+        is_failed: Whether the run would fail. Then no line says that nothing happens: what the
+            errors name is in no count.
     """
     total = cluster.gpus
     before = "unknown" if total.before is None else str(total.before)
-    yield f"- **GPUs**: {before} before, {total.after} after" + _list(
-        code(detail, DETAIL) for detail in pool_details(cluster)
-    )
-    yield f"- **Pods**: {_pods(cluster)}{f' ({SIMULATED})' if simulated else ''}"
-    yield f"- **Down meanwhile**: {_down(cluster)}"
+    details = _list(code(detail, DETAIL) for detail in pool_details(cluster))
+    if not is_failed:
+        yield f"- **Will the run succeed**: {prospect(cluster, _names)}"
+        yield f"- **GPUs**: {before} before, {total.after} after{details}"
+    elif total.before == total.after and not details:
+        yield f"- **GPUs**: {before} now; a run that fails changes none"
+    else:
+        yield f"- **GPUs**: {before} now, {total.after} declared by the edited stack file{details}"
+    if not is_failed or cluster.pods or cluster.uninspected:
+        yield f"- **Pods**: {_pods(cluster)}{f' ({SIMULATED})' if simulated else ''}"
+    if not is_failed or cluster.gaps or cluster.uninspected:
+        yield f"- **Down meanwhile**: {_down(cluster)}"
     if lasting := [
         limit for limit in cluster.limits if limit.what is not Restriction.NOT_INSPECTED
     ]:
         more = [f"{len(lasting) - PODS} more"] if len(lasting) > PODS else []
         yield f"- **After the run**: {'; '.join([*map(_limit, lasting[:PODS]), *more])}"
     drained = [node for node in cluster.nodes if node.drained]
-    yield f"- **Drained nodes**: {_drained(drained, cluster)}"
+    if drained or not is_failed:
+        yield f"- **Drained nodes**: {_drained(drained, cluster)}"
     again = [node for node in cluster.nodes if node.validated]
     if again:
         names = _names(node.node for node in again)
