@@ -55,6 +55,28 @@ def host(**changes: object) -> Edit:
     return lambda cluster: cluster["hosts"][1].update(changes)
 
 
+def quotas(*namespaces: str) -> Edit:
+    each = [{"namespace": name, "resources": {GPU: 8}} for name in namespaces]
+    return section(guardrails={"mode": "warn", "quotas": each})
+
+
+def values(**extra: object) -> Edit:
+    """Return an edit of values of the chart."""
+    return section(devicePlugin={"extraValues": extra})
+
+
+def feature_rule(cluster: Json) -> None:
+    """Add a pool of nodes that Node Feature Discovery finds, and taints by a rule."""
+    label = {"feature.node.kubernetes.io/pci-10de.present": "true"}
+    cluster["scheduling"] = {"nodeFeatures": "rule"}
+    cluster["pools"].append({"name": "l4", "selector": label, "count": 1, "gpusPerNode": 4})
+
+
+def one_port(cluster: Json) -> None:
+    first, second = cluster["hosts"]
+    second["port"] = first["port"]
+
+
 def without_second(cluster: Json) -> None:
     cluster["hosts"].pop()
     cluster["pools"][0]["nodes"] = ["gpu-1", "gpu-[3-4]"]
@@ -126,6 +148,22 @@ def broken_record(project: Project) -> AbstractContextManager[None]:
         "data": {"release": "bm8="},
     }
     return made(f"namespaces/{name}/secrets", body)(project)
+
+
+@contextmanager
+def restricted_namespace(project: Project) -> Iterator[None]:
+    """Let Pod Security enforce its strictest level in the namespace of the device plugin."""
+
+    def label(level: str | None) -> None:
+        body = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}}
+        url = "namespaces/nvidia-device-plugin"
+        project.request("PATCH", url, body=body, content_type=MERGE)
+
+    label("restricted")
+    try:
+        yield
+    finally:
+        label(None)
 
 
 @contextmanager
@@ -201,6 +239,7 @@ CHANGED = section(system={"sysctl": {"vm.max_map_count": "262144"}})
 """Edit that changes each host."""
 ROLLED = section(runtime={"devicesByEnvironment": True})
 """Edit for which nodes are drained."""
+PREFLIGHT = "hosts.preflight.validate_host"
 UNREACHED = "hosts.unreached.unreached_changes"
 BLOCKERS = "inspection.document._drain_blockers"
 SURROUNDINGS = "platforms.validate_cluster.validate_cluster"
@@ -221,6 +260,64 @@ REFUSALS: dict[str, Refusal] = {
         f"{EXTENT}: found 'some'",
         "inspection.extent.wanted",
         variables=lambda _: {EXTENT: "some"},
+    ),
+    "a number written as a text": Refusal(pool(gpusPerNode="eight"), 'found "eight"'),
+    "an empty list of pools": Refusal(section(pools=[]), "pools: found an empty list"),
+    "two hosts at one address": Refusal(one_port, "wanted: each address and port once"),
+    "a host in no pool": Refusal(
+        pool(nodes=["gpu-1", "gpu-[3-4]"]), 'found "gpu-2", which is in no pool'
+    ),
+    "a host key that is cut": Refusal(
+        host(hostKey="ssh-ed25519 AAAA"), "hostKey: found .*wanted: the whole base64"
+    ),
+    "maintenance of an unknown node": Refusal(
+        section(maintenance=["gpu-9"]), "maintenance.0.: found .gpu-9"
+    ),
+    "no node out of use at the same time": Refusal(
+        section(rollout={"maxUnavailable": 0}), "rollout.maxUnavailable: found 0"
+    ),
+    "a taint without an effect": Refusal(pool(taints=["a=b"]), "wanted: a taint: key=value:Effect"),
+    "a GPU that its node does not have": Refusal(
+        pool(unhealthyDevices={"gpu-3": {"index": [9]}}), "found GPU 9 of .gpu-3"
+    ),
+    "two ways of sharing": Refusal(
+        section(
+            devicePlugin={
+                "config": {
+                    "sharing": {
+                        way: {"resources": [{"name": GPU, "replicas": 2}]}
+                        for way in ("timeSlicing", "mps")
+                    }
+                }
+            }
+        ),
+        "found both timeSlicing and mps",
+    ),
+    "a value of the chart that a setting owns": Refusal(
+        values(config={"name": "x"}), "config.name only from the stack file's own setting"
+    ),
+    "a value that the chart does not know": Refusal(
+        values(nodeSelecter={}), "an unknown key .nodeSelecter"
+    ),
+    "a driver that does not exist": Refusal(
+        section(driver={"source": "package", "version": "12.0"}), "driver.version: found .12.0"
+    ),
+    "a driver of another platform": Refusal(
+        section(driver={"source": "operator"}), "found operator with platform device-plugin"
+    ),
+    "a namespace of Kubernetes": Refusal(
+        section(validation={"namespace": "kube-system"}), "validation.namespace: found"
+    ),
+    "one namespace for two features": Refusal(
+        section(monitoring={"namespace": "nvidia-device-plugin"}),
+        "as in devicePlugin.namespace; wanted: a separate namespace",
+    ),
+    "two quotas of one namespace": Refusal(
+        quotas("default", "default"), "one quota for each namespace"
+    ),
+    "two places of charts": Refusal(
+        section(charts={"directory": "docs", "oci": "oci://127.0.0.1:1/charts"}),
+        "found both directory and oci",
     ),
     # Credentials and kubeconfig.
     "hosts without a key": Refusal(
@@ -250,7 +347,7 @@ REFUSALS: dict[str, Refusal] = {
     "another system": Refusal(
         CHANGED,
         "host gpu-1: found",
-        "hosts.preflight.validate_host",
+        PREFLIGHT,
         file_on_host("etc/os-release", "ID=plan9\nVERSION_ID=4\n"),
     ),
     "the hosts of nodes that stay": Refusal(
@@ -263,6 +360,36 @@ REFUSALS: dict[str, Refusal] = {
         "host gpu-2: found not declared any more, while pods run on its node gpu-2: default/bare",
         "inspection.removed.undrained",
         pod(nodeName="gpu-2"),
+    ),
+    "the key of another host": Refusal(
+        lambda cluster: cluster["hosts"][1].update(hostKey=cluster["hosts"][0]["hostKey"]),
+        "host gpu-2: found .*key",
+        UNREACHED,
+    ),
+    "a bastion that gives no answer": Refusal(
+        lambda cluster: cluster.update(
+            ssh={
+                "bastion": {
+                    "address": "127.0.0.1",
+                    "port": 1,
+                    "hostKey": cluster["hosts"][0]["hostKey"],
+                }
+            }
+        ),
+        "host gpu-1: found .*bastion",
+        UNREACHED,
+    ),
+    "more GPUs than a host has": Refusal(
+        pool(gpusPerNode=16), "host gpu-1: found 8 NVIDIA PCI devices", PREFLIGHT
+    ),
+    "a container engine that a host lacks": Refusal(
+        section(runtime={"engine": "docker"}), "host gpu-1: found no docker", PREFLIGHT
+    ),
+    "a system without dnf": Refusal(
+        CHANGED,
+        "host gpu-1: found .*yum and no dnf",
+        PREFLIGHT,
+        file_on_host("etc/os-release", 'ID=centos\nVERSION_ID="7"\nNAME="CentOS Linux"\n'),
     ),
     # Pods.
     "a pod without a controller": Refusal(
@@ -335,7 +462,63 @@ REFUSALS: dict[str, Refusal] = {
     "a record of the release that is none": Refusal(
         CHANGED, "nvidia-device-plugin.*no record|what Helm records", LISTED, broken_record
     ),
+    "a namespace of somebody else for the platform": Refusal(
+        section(devicePlugin={"namespace": "theirs"}),
+        "namespace theirs: found one that this program did not create",
+        SURROUNDINGS,
+        space("theirs"),
+    ),
+    "a namespace of somebody else for the monitoring": Refusal(
+        section(monitoring={"namespace": "theirs"}),
+        "namespace theirs: found one that this program did not create",
+        SURROUNDINGS,
+        space("theirs"),
+    ),
+    "pods that Pod Security refuses": Refusal(
+        CHANGED,
+        "found the label pod-security.kubernetes.io/enforce=restricted",
+        SURROUNDINGS,
+        restricted_namespace,
+    ),
+    "a quota with too few pods": Refusal(
+        CHANGED,
+        "ResourceQuota nvidia-device-plugin/few: found at most 1 pods",
+        SURROUNDINGS,
+        made(
+            "namespaces/nvidia-device-plugin/resourcequotas",
+            {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}},
+        ),
+    ),
+    "a PriorityClass that the cluster lacks": Refusal(
+        values(priorityClassName="none"), "found PriorityClass none, which", SURROUNDINGS
+    ),
+    "a label that no node has": Refusal(
+        values(nodeSelector={"a": "b"}), "node gpu-1: found no label a=b", SURROUNDINGS
+    ),
+    "an affinity that admits no node": Refusal(
+        values(
+            affinity={
+                "nodeAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": {
+                        "nodeSelectorTerms": [
+                            {"matchExpressions": [{"key": "a", "operator": "Exists"}]}
+                        ]
+                    }
+                }
+            }
+        ),
+        "node gpu-1: found labels that the node affinity in extraValues does not admit",
+        SURROUNDINGS,
+    ),
+    "rules without Node Feature Discovery": Refusal(
+        feature_rule, "no Node Feature Discovery", SURROUNDINGS
+    ),
     # The chart.
+    "a folder of charts that does not exist": Refusal(
+        section(charts={"directory": "no-such-folder"}),
+        "chart nvidia-device-plugin .*correct charts.directory",
+        "inspection.judgement._check_chart",
+    ),
     "a chart that does not exist": Refusal(
         lambda cluster: cluster.update(devicePlugin={"version": "0.99.9"}),
         "0.99.9",
