@@ -38,7 +38,7 @@ from gpu_cluster.findings import PATHS, Aspect, Finding, Kind, Subject, is_setti
 from gpu_cluster.hosts.difference import every_file, files
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.judgement import Inspection
-from gpu_cluster.inspection.losses import IN_CONTAINER, PLATFORM, RELEASE, new_taint
+from gpu_cluster.inspection.losses import PLATFORM, RELEASE, new_taint, replaces_driver
 from gpu_cluster.inspection.upgrade_path import refused_upgrades, upgrade_path
 from gpu_cluster.kubernetes.gather import CONCURRENCY
 from gpu_cluster.nodes.difference import NodeGpus
@@ -324,11 +324,9 @@ class ChangeCollector:
             finding for finding in difference.validation.findings if finding.kind is Kind.CHANGE
         ]
         containers = [
-            edit.name
-            for edit in edits
-            if is_setting(edit, *IN_CONTAINER, RELEASE) and self._driver_of(edit.name).in_container
+            edit.name for edit in edits if replaces_driver(edit, self._driver_of(edit.name))
         ]
-        for key, words in (
+        for key, template in (
             (PLATFORM, "platform {} is removed before {} is installed"),
             (RELEASE, "Helm release is removed in {} before it is installed in {}"),
         ):
@@ -336,7 +334,7 @@ class ChangeCollector:
                 names = [edit.name for edit in replaced]
                 # Of a release, the namespace is named; its name is that of the chart.
                 was, now = (text.partition("/")[0] for text in (replaced[0].was, replaced[0].now))
-                reason = words.format(was, now)
+                reason = template.format(was, now)
                 yield from gap(reason, names, [(names, len(names))], evicts=bool(containers))
                 return
         if containers:

@@ -25,6 +25,7 @@ from gpu_cluster.nodes.pods import (
     pod_on_node,
     with_gpus,
 )
+from gpu_cluster.settings.hosts.driver import DriverSettings
 from gpu_rules.kube.taints import NodeTaint
 
 IN_CONTAINER = ("driver.version", "driver.source")
@@ -43,6 +44,18 @@ RELEASE = "release"
 Helm can't move a release, so Pulumi's provider removes it and installs another (pulumi-kubernetes,
 provider/pkg/provider/helm_release.go, `forceNewFields`).
 """
+
+
+def replaces_driver(finding: Finding, driver: DriverSettings) -> bool:
+    """Return whether an edit replaces the container with a node's driver.
+
+    Args:
+        finding: Finding about a setting that the node's last validation recorded.
+        driver: Driver of the node after the run.
+    """
+    if is_setting(finding, RELEASE):
+        return driver.managed_by_operator
+    return is_setting(finding, *IN_CONTAINER) and driver.in_container
 
 
 def new_taint(finding: Finding) -> NodeTaint | None:
@@ -166,7 +179,7 @@ def question(
         if finding.kind is not Kind.CHANGE:
             continue
         driver = nodes.driver_of(finding.name, pool_of.get(finding.name) or "")
-        if is_setting(finding, *IN_CONTAINER, RELEASE) and driver.in_container:
+        if replaces_driver(finding, driver):
             replaced[finding.name] = Cause.DRIVER
         elif is_setting(finding, PLATFORM, RELEASE):
             replaced.setdefault(finding.name, Cause.PLATFORM)

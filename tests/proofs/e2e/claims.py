@@ -93,6 +93,8 @@ class Quantities:
         validated: Nodes that the run validated.
         files: Configuration files that the run may change (claimed) or changed, by host.
         resources: The engine's resources that change: operation, type and name.
+        down: Largest number of GPUs that new pods get none of at the same time during the run. A
+            claim is a bound: a restart may be shorter than the time between two readings.
     """
 
     succeeds: bool
@@ -103,6 +105,7 @@ class Quantities:
     validated: Collection[str] = ()
     files: Mapping[str, Collection[str]] = field(default_factory=dict)
     resources: Collection[tuple[str, str, str]] = ()
+    down: int = 0
 
 
 def claimed(document: Document) -> Quantities:
@@ -125,6 +128,7 @@ def claimed(document: Document) -> Quantities:
         validated={node.node for node in cluster.nodes if node.validated},
         files=files,
         resources={(each.operation, each.type, each.name) for each in document.resources},
+        down=cluster.down.at_most if cluster.down else 0,
     )
 
 
@@ -136,6 +140,8 @@ def differences(claim: Quantities, measured: Quantities) -> Iterator[str]:
             said, was = sorted(said), sorted(was)
         if said != was:
             yield f"{name}: claimed {said}, measured {was}"
+    if measured.down > claim.down:
+        yield f"down: claimed at most {claim.down} GPUs at the same time, measured {measured.down}"
     for host, paths in measured.files.items():
         if more := set(paths) - set(claim.files.get(host, ())):
             yield f"files of {host}: changed without a claim: {sorted(more)}"
@@ -185,16 +191,49 @@ def settled(read: Callable[[], Any]) -> Any:
     raise AssertionError(f"the cluster did not settle within {LIMIT:.0f} s: {found[-SETTLED:]}")
 
 
+@dataclass
+class Outages:
+    """What was out of use at any moment of a run.
+
+    Attributes:
+        cordoned: Nodes that were cordoned.
+        down: Largest number of GPUs on nodes that were cordoned, or advertised no GPU, at the same
+            time.
+    """
+
+    cordoned: set[str] = field(default_factory=set)
+    down: int = 0
+
+    def see(self, nodes: Collection[Json], gpus: Mapping[str, int]) -> None:
+        """Add the state of the nodes at one moment.
+
+        Args:
+            gpus: Number of GPUs of each node that has GPUs before and after the run.
+        """
+        cordoned = {n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable")}
+        self.cordoned |= cordoned
+        down = cordoned | {n["metadata"]["name"] for n in nodes if not _devices(n)}
+        self.down = max(self.down, sum(gpus.get(name, 0) for name in down))
+
+
+def _devices(node: Json) -> int:
+    allocatable = node["status"].get("allocatable", {})
+    return sum(int(n) for name, n in allocatable.items() if name.startswith("nvidia.com/"))
+
+
 @contextmanager
-def cordons(project: Project) -> Iterator[set[str]]:
-    """Record in a thread which nodes are cordoned at any moment while the context lasts."""
-    seen: set[str] = set()
+def outages(project: Project, gpus: Mapping[str, int]) -> Iterator[Outages]:
+    """Record in a thread what is out of use at any moment while the context lasts.
+
+    Args:
+        gpus: Number of GPUs of each node that has GPUs before and after the run.
+    """
+    seen = Outages()
     done = threading.Event()
 
     def look() -> None:
         while not done.wait(0.2):
-            nodes = project.request("GET", "nodes")["items"]
-            seen.update(n["metadata"]["name"] for n in nodes if n["spec"].get("unschedulable"))
+            seen.see(project.request("GET", "nodes")["items"], gpus)
 
     thread = threading.Thread(target=look)
     thread.start()

@@ -72,6 +72,19 @@ def nodes(document: Json) -> dict[str, tuple[str, ...]]:
     }
 
 
+def kept_gpus(before: Json, after: Json) -> dict[str, int]:
+    """Return the number of healthy GPUs of each node that is in a pool before and after a run."""
+    stays = {name for names in nodes(after).values() for name in names}
+    return {
+        name: pool.gpus_per_node - len(pool.unhealthy_devices[name].index)
+        if name in pool.unhealthy_devices
+        else pool.gpus_per_node
+        for pool in load(before).pools
+        for name in pool.node_names
+        if name in stays
+    }
+
+
 def deploy(project: Project, document: Json) -> None:
     """Deploy a stack file, if it is not what the last run deployed."""
     if DEPLOYED.get(project.stack) == document:
@@ -124,7 +137,7 @@ def measured(project: Project, before: Json, after: Json) -> tuple[Quantities, s
     }
     was, pods = claims.advertised(project, counted), claims.running(project)
     validated, files = claims.records(project), claims.files(project, HOSTS)
-    with claims.cordons(project) as cordoned:
+    with claims.outages(project, kept_gpus(before, after)) as seen:
         done = ran(project)
         succeeds = done.returncode == 0
         pools = nodes(after if succeeds else before)
@@ -135,10 +148,11 @@ def measured(project: Project, before: Json, after: Json) -> tuple[Quantities, s
         before=was,
         after=now,
         evicted={name for name, uid in pods.items() if left.get(name) != uid},
-        drained=cordoned,
+        drained=seen.cordoned,
         validated={name for name, since in proofs.items() if validated.get(name) != since},
         files=claims.changed_files(files, claims.files(project, HOSTS)),
         resources=claims.resources(done.stdout),
+        down=seen.down,
     ), done.stderr
 
 
