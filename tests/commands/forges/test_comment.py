@@ -413,7 +413,7 @@ def test_refused_workloads_are_named_and_not_folded() -> None:
     )
     text = rendered(document)
     head = "**The guardrails refuse new pods of 1 running workload.**"
-    assert f"{head} Its pods that run now go on until they end." in text
+    assert f"{head} Pods that run now go on until they end." in text
     assert "- `Deployment team-a/web` (2 pods): `GPU002 a limit`" in text
     assert text.index(head) < (text.find("<details>") + 1 or len(text))
     unknown = rendered(document.model_copy(update={"refused": (), "unjudged": "forbidden"}))

@@ -95,6 +95,8 @@ class Quantities:
         resources: The engine's resources that change: operation, type and name.
         down: Largest number of GPUs that new pods get none of at the same time during the run. A
             claim is a bound: a restart may be shorter than the time between two readings.
+        is_full_outage: Whether all GPUs are claimed to be out of use at the same time. Then the
+            claim is no bound but must be measured, because a platform is removed for seconds.
     """
 
     succeeds: bool
@@ -106,6 +108,7 @@ class Quantities:
     files: Mapping[str, Collection[str]] = field(default_factory=dict)
     resources: Collection[tuple[str, str, str]] = ()
     down: int = 0
+    is_full_outage: bool = False
 
 
 def claimed(document: Document) -> Quantities:
@@ -129,6 +132,7 @@ def claimed(document: Document) -> Quantities:
         files=files,
         resources={(each.operation, each.type, each.name) for each in document.resources},
         down=cluster.down.at_most if cluster.down else 0,
+        is_full_outage=cluster.is_full_outage,
     )
 
 
@@ -140,7 +144,7 @@ def differences(claim: Quantities, measured: Quantities) -> Iterator[str]:
             said, was = sorted(said), sorted(was)
         if said != was:
             yield f"{name}: claimed {said}, measured {was}"
-    if measured.down > claim.down:
+    if measured.down > claim.down or (claim.is_full_outage and measured.down < claim.down):
         yield f"down: claimed at most {claim.down} GPUs at the same time, measured {measured.down}"
     for host, paths in measured.files.items():
         if more := set(paths) - set(claim.files.get(host, ())):

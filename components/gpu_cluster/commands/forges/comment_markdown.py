@@ -343,8 +343,8 @@ def _refused(document: Document) -> Iterator[str]:
     if workloads:
         head = (
             f"**The guardrails refuse new pods of {counted(len(workloads), 'running workload')}.** "
-            "Its pods that run now go on until they end. After this run, Kubernetes refuses each "
-            "pod that replaces one of them, for example after an eviction or a restart of the node"
+            "Pods that run now go on until they end. After this run, Kubernetes refuses each pod "
+            "that replaces one of them, for example after an eviction or a restart of the node"
         )
         lines = [
             f"- {code(f'{workload.kind} {workload.namespace}/{workload.name}')} "
