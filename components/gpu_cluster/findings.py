@@ -18,6 +18,8 @@ LINES = 20
 """Maximum number of lines of findings in a Command's input; other lines are only counted."""
 APPLIED = "applied"
 """Value of a phase, or of a step, that a run has applied."""
+THERE = "there"
+"""Value of an object that exists."""
 EMPTY = '""'
 """Value that is there and empty, in contrast to no value."""
 NOTHING = "none"

@@ -34,7 +34,7 @@ from gpu_cluster.change.document import (
 )
 from gpu_cluster.change.names import and_more, counted, listed
 from gpu_cluster.desired.parts import Part
-from gpu_cluster.findings import APPLIED, EMPTY, Aspect
+from gpu_cluster.findings import APPLIED, EMPTY, THERE, Aspect
 from gpu_rules.kube.gpu_resources import GPU
 from gpu_rules.printable import printable, shortened
 
@@ -800,6 +800,8 @@ def statement_text(statement: Statement, empty: str = UNDECLARED) -> str:
         return printable(f"{statement.what}{changed}")
     if statement.aspect is Aspect.FACT and is_digest(was) and is_digest(now):
         return printable(f"{statement.what} its pod template changed, digest {was} → {now}")
+    if statement.aspect is Aspect.OBJECT:
+        return f"{statement.what} is created" if now == THERE else f"{statement.what} was deleted"
     if statement.aspect is Aspect.POOL:
         moves = f"moves from {was} to {now}" if was and now else ""
         return printable(moves or (f"joins pool {now}" if now else f"leaves pool {was}"))

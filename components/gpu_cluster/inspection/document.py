@@ -204,7 +204,8 @@ class ChangeCollector:
         for pool_gpus in self._difference.gpus:
             was, now = before.get(pool_gpus.pool, {}), offers.get(pool_gpus.pool, {})
             names = [name for name in sorted({*was, *now}) if was.get(name) or now.get(name)]
-            inspected = pool_gpus.before is not None
+            # Without nodes nothing was read of a pool that had GPUs, as if one of its nodes lacks.
+            inspected = pool_gpus.before == 0 or pool_gpus.pool in before
             yield PoolChange(
                 pool=pool_gpus.pool,
                 gpus=Numbers(before=pool_gpus.before, after=pool_gpus.after),

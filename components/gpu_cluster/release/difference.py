@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_cluster.findings import EMPTY, Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.findings import EMPTY, THERE, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.platforms.requests import Expected
 from gpu_cluster.release.field_edits import FieldEdit
 from gpu_cluster.release.helm_record import DEPLOYED, ReleaseRecord
@@ -67,10 +67,10 @@ def compare(
     for item in observed.missing:
         gone = item.body is not None or (noted is not None and str(item) in noted.objects)
         lost_objects.append(
-            Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", "there", "missing")
+            Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", THERE, "missing")
             if gone
             else Finding(
-                Kind.CHANGE, Subject.OBJECT, str(item), Aspect.OBJECT, "", "", "there", first=True
+                Kind.CHANGE, Subject.OBJECT, str(item), Aspect.OBJECT, "", "", THERE, first=True
             )
         )
     unfinished = Finding(
@@ -122,7 +122,7 @@ def missing_objects(missing: Iterable[Expected]) -> PlatformDifference:
     """Return a difference for each deleted object of a platform without a Helm release."""
     return PlatformDifference(
         missing=tuple(
-            Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", "there", "missing")
+            Finding(Kind.DRIFT, Subject.OBJECT, str(item), Aspect.OBJECT, "", THERE, "missing")
             for item in missing
         )
     )

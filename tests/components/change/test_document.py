@@ -39,11 +39,12 @@ from gpu_cluster.change.document import (
     Resource,
     ResourceNumbers,
     Restriction,
+    Statement,
     VersionChange,
     schema,
 )
 from gpu_cluster.change.lines import StackFile, located
-from gpu_cluster.change.text import move_text
+from gpu_cluster.change.text import move_text, statement_text
 from gpu_cluster.commands.change_document import EngineSteps, assembled
 from gpu_cluster.commands.engine import move_of
 from gpu_cluster.commands.files import ROOT
@@ -712,3 +713,20 @@ def test_a_hostile_document_needs_less_than_half_a_gigabyte(head: str, item: str
     finally:
         tracemalloc.stop()
     assert peak / (number * separators) * document_module.MOST_SEPARATORS < 512 * 1024 * 1024
+
+
+def test_what_a_pool_advertises_is_unknown_while_one_of_its_nodes_is_missing() -> None:
+    document = {**base(), "pools": [{"name": "a100", "nodes": ["gpu-[1-5]"], "gpusPerNode": 8}]}
+    (pool,) = World.of(base()).change(document).pools
+    assert (pool.gpus.before, pool.gpus.after) == (32, 40)
+    assert [(each.name, each.before) for each in pool.resources] == [("nvidia.com/gpu", None)]
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "text"), [("", "there", "is created"), ("there", "missing", "was deleted")]
+)
+def test_an_object_of_the_platform_is_created_or_was_deleted(was: str, now: str, text: str) -> None:
+    statement = Statement(
+        subject="object", names=("DaemonSet a/b",), aspect=Aspect.OBJECT, was=was, now=now
+    )
+    assert statement_text(statement) == f"platform's object {text}"

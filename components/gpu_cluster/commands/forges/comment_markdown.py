@@ -55,6 +55,7 @@ from gpu_cluster.change.text import (
     told_apart,
     upgrade_text,
 )
+from gpu_cluster.findings import Aspect
 from gpu_rules.printable import printable, printable_lines
 
 T = TypeVar("T")
@@ -581,7 +582,7 @@ def _difference_words(
 
 def _drift_text(statement: Statement) -> str:
     """Return the text about drift: the value that a run applied, and the observed value."""
-    if not statement.was and not statement.now:
+    if (not statement.was and not statement.now) or statement.aspect is Aspect.OBJECT:
         return statement_text(statement)
     was, now = statement.was or ABSENT, statement.now or ABSENT
     return f"{statement.what}: {'' if was == 'as applied' else f'applied {was}, '}found {now}"
