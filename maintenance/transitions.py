@@ -96,10 +96,8 @@ class _Known:
         """Return whether the chart has the value, a part of it, or a mapping that takes any key."""
         steps = path.split(".")
         prefixes = {".".join(steps[:length]) for length in range(1, len(steps) + 1)}
-        if prefixes & self.paths or self._leads_on(path):
-            return True
-        # A template that reads a mapping with known keys reads these keys.
-        return any(prefix in self.read and not self._leads_on(prefix) for prefix in prefixes)
+        # A template may read a mapping with any key in it, such as feature gates.
+        return bool(prefixes & (self.paths | self.read)) or self._leads_on(path)
 
     def without(self, other: _Known) -> Iterator[str]:
         """Yield the values of this chart that another chart does not have."""

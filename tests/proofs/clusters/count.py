@@ -8,6 +8,8 @@ Kinds of the marker `clusters`:
 - `file`, `objects`: value files. The file is a stack file; real charts make the same objects of it.
 - `stale`: what interrupted runs or other people left in a cluster, and the program found.
 - `kubelet`: causes why a pod does not run. A real kubelet reported the cause, the program named it.
+- `rendered`, `moved`: transitions of a chart from version to version. The real charts, rendered,
+  change what the table of transitions says; their objects survived the change on an API server.
 - `validated`: ways in which nodes advertise GPUs that were validated.
 """
 
@@ -40,7 +42,9 @@ def line(seen: Mapping[str, Results]) -> str:
         f"give the same objects with real charts{_skipped(objects)}, {of_all(of('stale'))} stale "
         f"objects found, {of_all(of('kubelet'))} causes named by a real kubelet"
         f"{_skipped(of('kubelet'))}, {number_passed(of('validated'))} ways validated"
-        f"{_skipped(of('validated'))}"
+        f"{_skipped(of('validated'))}, {of_all(of('rendered'))} transitions rendered"
+        f"{_skipped(of('rendered'))}, {number_passed(of('moved'))} of them on an API server"
+        f"{_skipped(of('moved'))}"
     )
 
 
