@@ -77,7 +77,9 @@ def table(repositories: Path | None) -> str:
     software = {}
     for name, rule in rules().items():
         releases = present.get(name, {}).get("releases", {})
-        if repositories is not None and rule.repository:
+        if not rule.repository:
+            releases = {version: {"source": source} for version, source in rule.later.items()}
+        elif repositories is not None:
             folder = repositories / rule.repository.replace("/", "+") / "repo"
             releases = dict(_releases(folder, rule))
         entry = rule.model_dump(mode="json", exclude={"repository", "chart", "later"})

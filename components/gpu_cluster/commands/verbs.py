@@ -203,6 +203,13 @@ VERBS = (
         group=READ,
     ),
     Verb(
+        "upgrade-plan",
+        "propose newer software for the stack, step by step",
+        ("upgrade-plan --stack prod", "upgrade-plan --write --output json"),
+        (Option("write", "edit the stack file by the first step"),),
+        group=READ,
+    ),
+    Verb(
         "evidence",
         "sign what the validation found",
         ("evidence --stack prod --key evidence.key --days 30 --file evidence.json",),

@@ -18,6 +18,7 @@ _SOFTWARE: Mapping[str, str] = {
 """Names in the table of transitions of parts that a change document names otherwise."""
 _SETTINGS: Mapping[str, str] = {
     "driver": "driver.version",
+    "kubernetes": "kubernetesPackages.version",
     "container-toolkit": "toolkit.version",
 }
 """Settings with the declared version of software that is no chart."""
@@ -111,7 +112,7 @@ def unsupported_kubernetes(chart: str, version: str, running: str) -> Iterator[F
 
 def _first_step(software: str, support: UpgradePath, change: VersionChange) -> str:
     """Return the act that begins the supported way."""
-    setting = _setting(software)
+    setting = setting_of(software)
     if len(support.path) < 3:
         return f"write {setting}: {change.was}"
     step = support.path[1]
@@ -120,7 +121,7 @@ def _first_step(software: str, support: UpgradePath, change: VersionChange) -> s
     return f"write {setting}: {step}{accept} run `gpu-cluster up`, then declare the next version"
 
 
-def _setting(software: str) -> str:
+def setting_of(software: str) -> str:
     """Return the setting that declares the version of software."""
     for section, platform in zip(SECTIONS, every(), strict=True):
         if platform.chart == software:

@@ -209,7 +209,11 @@ def _history(name: str, entry: Mapping[str, Any]) -> History:
 
 def released(version: str) -> str:
     """Return a chart's version if it belongs to a known series of any chart; else empty."""
-    charts = (history for history in histories().values() if history.releases)
+    charts = (
+        history
+        for history in histories().values()
+        if any(release.published for release in history.releases.values())
+    )
     return version if any(history.position(version) for history in charts) else ""
 
 
@@ -267,7 +271,8 @@ def _verdict(history: History, was: str, now: str) -> tuple[Verdict, tuple[str, 
     between = _chain(history, old, new)
     if between is None:
         return Verdict.UNKNOWN, ()
-    path = (was, *(history.newest(series) for series in between), now)
+    newest = (history.newest(series) for series in between)
+    path = (was, *(v if was.startswith("v") else v.removeprefix("v") for v in newest), now)
     return Verdict.BY_WAY_OF if between else Verdict.SUPPORTED, path
 
 

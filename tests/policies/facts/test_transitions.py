@@ -41,15 +41,15 @@ NOT_BACK, UNKNOWN = Verdict.NOT_BACK, Verdict.UNKNOWN
         # "Skipping MINOR versions when upgrading is unsupported."
         ("kubernetes", "v1.35.4", "1.36.3", SUPPORTED, "v1.35.4 1.36.3"),
         ("kubernetes", "1.36.3", "1.36.3", SUPPORTED, "1.36.3 1.36.3"),
-        ("kubernetes", "1.34.4+k3s1", "1.37.2", BY_WAY_OF, "1.34.4+k3s1 1.35 1.36 1.37.2"),
+        ("kubernetes", "1.34.4+k3s1", "1.37.2", BY_WAY_OF, "1.34.4+k3s1 1.35.4 1.36.3 1.37.2"),
         ("kubernetes", "1.36.3", "1.35.9", NOT_BACK, ""),
         ("kubernetes", "1.36.3", "1.36.2", NOT_BACK, ""),
         ("kubernetes", "1.36.3", "2.0.0", UNKNOWN, ""),
         # "sequential minor releases", and "sequential LTS releases"
         ("containerd", "2.0.11", "2.1.5", SUPPORTED, "2.0.11 2.1.5"),
-        ("containerd", "2.0.11", "2.2.9", BY_WAY_OF, "2.0.11 2.1 2.2.9"),
+        ("containerd", "2.0.11", "2.2.9", BY_WAY_OF, "2.0.11 2.1.9 2.2.9"),
         ("containerd", "1.7.36", "2.3.7", SUPPORTED, "1.7.36 2.3.7"),
-        ("containerd", "1.7.36", "2.4.2", BY_WAY_OF, "1.7.36 2.3 2.4.2"),
+        ("containerd", "1.7.36", "2.4.2", BY_WAY_OF, "1.7.36 2.3.7 2.4.2"),
         ("containerd", "2.3.7", "1.7.36", UNKNOWN, ""),
         ("driver", "580.95.05", "595", SUPPORTED, "580.95.05 595"),
         ("driver", "595.91.07", "595", SUPPORTED, "595.91.07 595"),

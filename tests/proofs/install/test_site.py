@@ -52,7 +52,7 @@ def test_each_verb_prints_its_help(site: Site) -> None:
     [
         ("status",), ("who",), ("images",), ("env",), ("policy-pack",), ("tools",), ("start",),
         ("report",), ("support-bundle", "--only-list"), ("completion", "bash"),
-        ("validate", "--nodes", "gpu-1"), ("rules", "list"), ("upgrade-check",),
+        ("validate", "--nodes", "gpu-1"), ("rules", "list"), ("upgrade-check",), ("upgrade-plan",),
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
