@@ -278,9 +278,9 @@ class GpuCluster(pulumi.ComponentResource):
                 [
                     Fault(
                         "kubeconfig",
-                        "one, in addition to kubernetesPackages.init",
-                        "one of the two: either the cluster exists, or the stack creates it",
-                        "leave kubeconfig away, or declare no kubernetesPackages.init",
+                        "a kubeconfig, in addition to kubernetesPackages.init",
+                        "only one of the two: either the cluster exists, or the stack creates it",
+                        "leave kubeconfig out, or declare no kubernetesPackages.init",
                     )
                 ]
             )

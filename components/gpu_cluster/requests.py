@@ -105,9 +105,9 @@ def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:
     for found in error.errors(include_input=False, include_context=False, include_url=False):
         yield Fault(
             f"{kind.__name__}: {path_text(found['loc'])}",
-            f"a value that can't be used ({found['type']})",
-            "what this release writes",
-            "run `up` with the release that the stack was brought up with, then update",
+            f"an input of another release of this program ({found['type']})",
+            "an input of the installed release",
+            "run `up` with the release of this program that deployed the stack, then update",
         )
 
 

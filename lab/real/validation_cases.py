@@ -47,8 +47,8 @@ def _failed_lines(found: str) -> list[str]:
 def _measured_lines(found: str) -> list[str]:
     return [
         f"test all-reduce on node NODE: found {found}; wanted: exit code 0, with 350 at least; "
-        "cure: check the output of its program on that node",
-        "tests: found 1 of 1 failed, the slowest first; wanted: none; "
+        "cure: read the output of the test's program on that node",
+        "tests: found 1 of 1 tests failed; wanted: no failed test; "
         "cure: repair these nodes, or lower the test's `minimum`",
     ]
 

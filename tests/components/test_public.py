@@ -260,7 +260,7 @@ def test_hosts_without_a_key_are_refused() -> None:
 def test_a_cluster_is_either_there_or_made() -> None:
     init = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}}
     settings = cluster(kubernetesPackages={"version": "1.34.4", "init": init})
-    with pytest.raises(pulumi.RunError, match="kubeconfig: found one, in addition"):
+    with pytest.raises(pulumi.RunError, match="kubeconfig: found a kubeconfig, in addition"):
         build(kubeconfig(), settings=settings)
 
 

@@ -76,7 +76,10 @@ def test_a_request_that_can_t_be_read_is_an_error_that_names_its_place(
     ended = started(text, name, action)
     assert (ended.returncode, ended.stdout) == (1, "")
     lines = ended.stderr.splitlines()
-    assert any(line.startswith(f"{place}: found a value that can't be used") for line in lines)
+    assert any(
+        line.startswith(f"{place}: found an input of another release of this program")
+        for line in lines
+    )
     assert all("cure: run `up`" in line for line in lines)
     assert CANARY not in ended.stderr
 
@@ -123,7 +126,7 @@ def test_what_the_last_run_printed_is_read_with_its_class(monkeypatch: pytest.Mo
     monkeypatch.setenv(PREVIOUS, write(noted))
     assert previous(NotedDefinitions) == noted
     monkeypatch.setenv(PREVIOUS, '{"names": "a"}')
-    with pytest.raises(FaultError, match=r"NotedDefinitions: names: found a value"):
+    with pytest.raises(FaultError, match=r"NotedDefinitions: names: found an input"):
         previous(NotedDefinitions)
 
 

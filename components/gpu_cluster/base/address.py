@@ -103,8 +103,8 @@ def _parse_ipv6(text: str) -> ipaddress.IPv6Address:
 
 def _check_usable(text: str, address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> str:
     if address.is_unspecified or address.is_multicast or text == "255.255.255.255":
-        cure = "write an address such as 192.0.2.11; no machine can have this one"
-        raise refuse(show(text), "the address of one machine", cure)
+        cure = "write an address such as 192.0.2.11; no machine can have this address"
+        raise refuse(show(text), "the address of a single machine", cure)
     return text
 
 

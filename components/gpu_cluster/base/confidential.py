@@ -45,9 +45,10 @@ def in_addresses(value: object, location: Location = ()) -> Iterator[Fault]:
         yield fault(
             location,
             show(value),
-            "an address without them",
-            "remove them (they are known to all who read this file), and give hosts their access "
-            "on the hosts: apt's auth.conf.d, dnf's client certificate, or by address",
+            "an address without user and password",
+            "remove both (everybody who can read this file knows them), and give the hosts "
+            "access themselves: by apt's auth.conf.d, dnf's client certificate, or the host's "
+            "address",
         )
     elif isinstance(value, Mapping):
         for key, item in value.items():

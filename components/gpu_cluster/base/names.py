@@ -61,7 +61,7 @@ def _own_namespace(text: str) -> str:
     if text == "default" or text.startswith("kube-"):
         raise refuse(
             show(text),
-            "a separate namespace: it is created and deleted with the stack",
+            "a separate namespace, because it is created and deleted with the stack",
             "remove it, or write another name, such as gpu-software",
         )
     return text
@@ -71,7 +71,7 @@ def _config_name(text: str) -> str:
     if text in ("", "config") or not is_label_value(text):
         raise refuse(
             show(text),
-            "a name that is a label value, and not config, which is the default's",
+            "a name that is a label value, and not config, the name of the default",
             "choose a name such as mig-single",
         )
     return text

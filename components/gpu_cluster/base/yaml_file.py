@@ -124,7 +124,9 @@ def parse(text: str, *, tags: bool = False) -> Document:
     # PyYAML raises ValueError for a number or date that Python can't represent.
     except ValueError as error:
         raise InputError(
-            show(str(error)), "numbers of a usual length", "quote it if it is text"
+            show(str(error)),
+            "numbers and dates that Python can represent",
+            "put the value in quotes if it is text",
         ) from None
     except RecursionError:
         raise InputError(*_DEEP) from None

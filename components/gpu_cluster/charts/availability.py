@@ -181,12 +181,14 @@ def _archive_url(index: bytes, address: str, chart: str, version: str) -> str:
             if str(entry["version"]).removeprefix("v") == version.removeprefix("v"):
                 url = urllib.parse.urljoin(address, str(entry["urls"][0]))
                 if leads_to_http(address, url):
-                    raise PartError(f"{chart} {version} only by http, from an index by https")
+                    raise PartError(
+                        f"an index at an https address that offers {chart} {version} only by http"
+                    )
                 if url.startswith(("https://", "http://")):
                     return url
     except (yaml.YAMLError, KeyError, IndexError, TypeError, RecursionError) as error:
         raise PartError("an index that can't be read") from error
-    raise PartError(f"no {chart} {version} by http")
+    raise PartError(f"an index without an address of {chart} {version}")
 
 
 def _download_content(url: str) -> bytes:

@@ -102,7 +102,7 @@ def _check_leaf(
         yield fault(
             location,
             show(value),
-            f"{path} only from the stack file's own setting, which it would override silently",
+            f"{path} only from the stack file's own setting: this value would override it silently",
             set_by_stack(entry, value, document),
         )
         return
@@ -152,8 +152,8 @@ def _check_overrides(
             yield fault(
                 (*location, index),
                 printable(f"{name}={text}", 200),
-                f"{entry.path} only from the stack file's own setting, which it would override "
-                "silently",
+                f"{entry.path} only from the stack file's own setting: this value would "
+                "override it silently",
                 set_by_stack(entry, text == "true" if is_truth else text, document),
             )
 

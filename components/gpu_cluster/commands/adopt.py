@@ -122,8 +122,8 @@ def context_of(stack: Stack, context: str) -> str:
     raise FaultError(
         Fault(
             stack.file.name,
-            "no file that somebody edited, and no --context",
-            "the cluster to read",
+            "no stack file that somebody edited, and no option --context",
+            "a stack file, or the context of the cluster to read",
             f"`gpu-cluster adopt --stack {stack.name} --context NAME` with a context "
             "of your kubeconfig",
         )

@@ -78,7 +78,14 @@ def require_consent(stack: Stack, resources: int) -> None:
         typed_name = ""
     if typed_name != stack.name:
         wanted = f"{stack.name}, the name of the stack"
-        raise FaultError(Fault("the answer", show(typed_name), wanted, "nothing was destroyed"))
+        raise FaultError(
+            Fault(
+                "the answer",
+                show(typed_name),
+                wanted,
+                "run again and type this name; nothing was destroyed",
+            )
+        )
 
 
 def asks() -> bool:

@@ -79,13 +79,15 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
     host_names = {host.name for host in cluster.hosts}
     if strange := sorted(names - host_names):
         strange_text = f"no host {', '.join(map(short, strange))}"
-        raise FaultError(Fault("HOSTS", strange_text, "names of hosts", "correct them"))
+        raise FaultError(
+            Fault("HOSTS", strange_text, "names of hosts in the stack file", "correct the names")
+        )
     if not cluster.hosts:
         raise FaultError(
             Fault(
                 "hosts",
-                "none in the stack file; a host in a comment is not declared",
-                "hosts whose keys are scanned",
+                "no hosts in the stack file (a host in a comment doesn't count)",
+                "hosts, whose keys this command reads",
                 "declare the hosts, without hostKey; a stack without hosts needs no keys",
             )
         )
@@ -138,7 +140,8 @@ def with_host_keys(text: str, keys: Mapping[str, str]) -> str:
         if host["name"] in keys:
             host["hostKey"] = keys[host["name"]]
     if settings_of(changed) != expected:
-        fault_text, wanted_text = "hosts in a form that can't be completed", "one mapping per host"
+        fault_text = "hosts in a form to which no key can be added"
+        wanted_text = "one mapping per host"
         raise FaultError(Fault("hosts", fault_text, wanted_text, "add the printed keys by hand"))
     return changed
 

@@ -62,8 +62,8 @@ def one_run(path: Path, command: str) -> Iterator[None]:
             lock.enter_context(locked(path, LIMIT, command=f"`{command}`", waiting=tell))
         except LockHeld as error:
             found = f"{error} on the same stack, for {LIMIT:.0f} s"
-            cure = "see what this process does, end it, and run again"
-            sys.exit(str(Fault(str(path), found, "the end of that command", cure)))
+            cure = "wait for this process or end it, then run again"
+            sys.exit(str(Fault(str(path), found, "that command to end", cure)))
         finally:
             waits.close()
         with lock:

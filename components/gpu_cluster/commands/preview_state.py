@@ -84,8 +84,8 @@ def pulumi(folder: Path, environment: dict[str, str], *arguments: str, text: str
             Fault(
                 f"pulumi {' '.join(arguments[:2])}",
                 printable_lines(done.stderr.strip())[-2000:],
-                "it succeeds",
-                "see its message",
+                "the command to succeed",
+                "correct what the message names",
             )
         )
     return done.stdout

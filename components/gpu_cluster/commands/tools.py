@@ -47,7 +47,7 @@ def ensure(*names: str) -> dict[str, Tool]:
     path = shutil.which(ENGINE)
     if path is None:
         raise ToolchainError(
-            f"{ENGINE}: found none on PATH; wanted: 3.272 or newer; cure: {INSTALL}"
+            f"{ENGINE}: not found on PATH; wanted: version 3.272 or newer; cure: {INSTALL}"
         )
     return {ENGINE: Tool(ENGINE, "", ON_PATH, Path(path))}
 

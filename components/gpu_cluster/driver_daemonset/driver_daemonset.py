@@ -114,8 +114,8 @@ def _explain_late(late: list[Json], explanations: list[tuple[str, Cause]]) -> It
         yield Fault(
             f"DaemonSet {metadata['namespace']}/{metadata['name']}",
             f"{ready} of {wanted} pods ready",
-            "one on each of the pool's nodes",
-            "`kubectl describe` it",
+            "a ready pod on each node of the pool",
+            "see `kubectl describe` of this DaemonSet",
         )
 
 

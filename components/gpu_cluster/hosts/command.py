@@ -244,8 +244,8 @@ def answer(
             raise pulumi.RunError(str(error)) from None
         except Unreadable as error:
             raise pulumi.RunError(
-                f"host {host}: {error}; nothing of it was used; "
-                "cure: run again, and see what the host's login prints"
+                f"host {host}: {error}; its output was not used; cure: run again, and check "
+                "what a login to the host prints"
             ) from None
 
     return ran.stdout.apply(parse_output)

@@ -34,7 +34,8 @@ def refused(
     if joining and not TOKEN.fullmatch(join_token or ""):
         yield Fault(
             "join_token",
-            "an ill-formed token" if join_token else "none",
-            f"abcdef.0123456789abcdef, with which {joining[0]} joins",
+            "an ill-formed token" if join_token else "no token",
+            f"a token of the form abcdef.0123456789abcdef, with which {joining[0]} joins the "
+            "cluster",
             "`kubeadm token create | pulumi config set --secret gpu-cluster:kubeadmToken`",
         )

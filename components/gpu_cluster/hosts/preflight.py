@@ -60,7 +60,7 @@ def _check_for_dnf(host: DesiredHost, facts: HostFacts) -> Fault | None:
     return Fault(
         f"host {host.name}",
         f"{_system_name(facts)}, which has yum and no dnf",
-        f"{with_dnf} or later",
+        f"{with_dnf} or later, which has dnf",
         "install a later system: packages come by apt or dnf",
     )
 
@@ -72,40 +72,42 @@ def _system_name(facts: HostFacts) -> str:
 def _check_system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
     faults = []
 
-    def tell(
+    def refuse(
         has: str, wanted: str, cure: str, severity: FaultSeverity = FaultSeverity.ERROR
     ) -> None:
         faults.append(Fault(f"host {host.name}", has, wanted, cure, severity))
 
     name = _system_name(facts)
     if facts.os not in SYSTEMS:
-        tell(f"operating system {name}", f"one of {', '.join(SYSTEMS)}", "use a supported system")
+        refuse(f"operating system {name}", f"one of {', '.join(SYSTEMS)}", "use a supported system")
     if facts.image:
         has = f"{name}, whose packages come in an image ({facts.image})"
-        tell(has, "packages by apt or dnf", "use a system whose packages are installed one by one")
+        refuse(
+            has, "packages by apt or dnf", "use a system whose packages are installed one by one"
+        )
     if facts.arch not in ARCHITECTURES:
-        tell(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
+        refuse(f"architecture {facts.arch}", "x86_64 or aarch64", "use a machine NVIDIA supports")
     if facts.disk_free_mib < DISK_MIB:
-        tell(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
+        refuse(f"{facts.disk_free_mib} MiB free in /var/lib", f"{DISK_MIB} MiB", "free space there")
     if facts.package_lock:
         cure = "wait until the package manager ends"
-        tell(
+        refuse(
             f"{facts.package_lock} held", "no package manager at work", cure, FaultSeverity.WARNING
         )
     for reason in facts.reboot if host.sections.reboot.when is RebootWhen.NEVER else ():
         cure = "reboot it, or declare reboot.when: required"
-        tell(f"a reboot pending ({reason})", "none", cure, FaultSeverity.WARNING)
+        refuse(f"a reboot pending ({reason})", "none", cure, FaultSeverity.WARNING)
     if facts.reboot_required:
         cure = "reboot the host before it gets work"
-        tell("a reboot pending (/run/reboot-required)", "none", cure, FaultSeverity.WARNING)
+        refuse("a reboot pending (/run/reboot-required)", "none", cure, FaultSeverity.WARNING)
     if facts.skew is not None and abs(facts.skew) > SKEW_LIMIT:
         has = f"a clock {abs(facts.skew):.0f} s {'ahead' if facts.skew > 0 else 'behind'}"
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
-        tell(has, f"at most {SKEW_LIMIT:.0f} s", cure, FaultSeverity.WARNING)
+        refuse(has, f"at most {SKEW_LIMIT:.0f} s", cure, FaultSeverity.WARNING)
     for setting in _rejected_by_sqv(host, facts):
-        wanted = "its repository for debian13, which has a new signature (8793F200)"
+        wanted = "NVIDIA's repository for debian13, which is signed with a newer key (8793F200)"
         cure = f"declare cuda/repos/debian13/x86_64 with its own key in {setting}"
-        tell(f"Debian 13 with NVIDIA's repository of another system in {setting}", wanted, cure)
+        refuse(f"Debian 13 with NVIDIA's repository of another system in {setting}", wanted, cure)
     return faults
 
 

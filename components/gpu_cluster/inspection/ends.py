@@ -109,7 +109,7 @@ def _warn_of_end(
     place: str, software: str, version: str, title: str, today: date
 ) -> Iterator[Fault]:
     if gone := ended(software, version, today):
-        fixed = f"one that gets fixes: {', '.join(supported(software, today))}"
+        fixed = f"a version that still gets fixes: {', '.join(supported(software, today))}"
         found = f"{title} {version}, whose {gone}".lstrip()
         cure = _CURES.get(software, "upgrade the system")
         yield Fault(place, found, fixed, cure, FaultSeverity.WARNING)

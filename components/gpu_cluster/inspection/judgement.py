@@ -250,8 +250,9 @@ def _check_lost_nodes(
         if host.name in facts and phase in facts[host.name].applied and host.node not in nodes:
             yield Fault(
                 f"host {host.name}: node {host.node}",
-                f"no such node in the cluster ({len(nodes)} nodes), which this host has joined",
-                "the node",
+                f"no such node in the cluster ({len(nodes)} nodes), although this host has "
+                "joined it",
+                "a node of this host",
                 "restart kubelet there, or take the host out of the stack and declare it again",
             )
 
@@ -266,7 +267,8 @@ def _check_chart(desired_chart: WantedChart | None, problem: str) -> Iterator[Fa
         yield Fault(
             f"chart {desired_chart.chart} {desired_chart.version}",
             problem,
-            f"the chart, from {desired_chart.place}, before a host is changed",
+            f"a chart that can be read from {desired_chart.place}: charts are checked before a "
+            "host is changed",
             f"{cure}; `gpu-cluster images` shows how to compare an archive",
         )
 
@@ -349,16 +351,16 @@ def _warn_of_deferred(holders_by_node: Mapping[str, str], stack: str) -> Iterato
         yield Fault(
             f"node {node}",
             text,
-            "each GPU runs a kernel",
-            f"when these have ended, run `gpu-cluster validate{option} --nodes {node}`",
+            "a kernel run on each GPU",
+            f"when these pods have ended, run `gpu-cluster validate{option} --nodes {node}`",
             FaultSeverity.WARNING,
         )
     if (more := len(holders_by_node) - NAMED) > 0:
         yield Fault(
             f"{more} more nodes",
-            "GPUs not validated: held by pods",
-            "each GPU runs a kernel",
-            f"when these have ended, run `gpu-cluster validate{option}`",
+            "GPUs not validated, because pods use them",
+            "a kernel run on each GPU",
+            f"when these pods have ended, run `gpu-cluster validate{option}`",
             FaultSeverity.WARNING,
         )
 

@@ -71,11 +71,12 @@ def faults(
         if node in names:
             yield Fault(
                 f"host {name}",
-                f"not declared any more, while host {names[node]} is declared for its node {node}",
+                f"a host that is no longer declared, while host {names[node]} is declared for "
+                f"its node {node}",
                 f"one name for a machine: the run would prepare it as {names[node]}, and then "
                 f"undo what it prepared as {name}",
                 f"name the host {name} again; to rename it, run `gpu-cluster leave --hosts "
-                f"{name}` before",
+                f"{name}` first",
             )
     staying: dict[str, list[str]] = {}
     for pool in validation.pools:
@@ -87,7 +88,7 @@ def faults(
     for pool_text, listed in staying.items():
         yield Fault(
             f"host {shortened([*ranges(listed)], NAMED)}",
-            f"not declared any more, while its node stays in pool {pool_text}",
+            f"a host that is no longer declared, while its node stays in pool {pool_text}",
             "a host as long as its node has GPUs: the run would undo the preparation of the host, "
             "and with it the container runtime that gives pods their GPUs",
             "declare the host again, or take its node out of the pool, too; to keep what was "
@@ -109,7 +110,7 @@ def undrained(
         if pods := _evicted_pods_text(views, node):
             yield Fault(
                 f"host {name}",
-                f"not declared any more, while pods run on its node {node}: {pods}",
+                f"a host that is no longer declared, while pods run on its node {node}: {pods}",
                 "a drained node: the run undoes the preparation of the host",
                 f"{_drain_command(context, node)}, or declare the host again",
             )

@@ -86,7 +86,12 @@ class Refused(ClusterError):
             message: Message in the API server's response.
         """
         super().__init__(
-            Fault(request, message, "a request that the API server takes", "see what it names")
+            Fault(
+                request,
+                message,
+                "a request that the API server accepts",
+                "correct what the message names",
+            )
         )
         self.code = code
         self.reason = reason
@@ -112,8 +117,8 @@ def _checked_path(method: str, url: str, path: str) -> str:
     raise ClusterError(
         Fault(
             f"{method} {printable(url, 200)}",
-            "a name that can't be one",
-            "letters, digits, `.`, `:`, `_` and `-`",
+            "an object with an invalid name",
+            "names of letters, digits, `.`, `:`, `_` and `-`",
             "find out which client created the object (metadata.managedFields)",
         )
     )
@@ -129,7 +134,7 @@ def _parse_response(request: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        found = f"a response that is no JSON ({printable(text, 80)})"
+        found = f"a response that isn't JSON ({printable(text, 80)})"
         cure = "find out which server responds at the address in the kubeconfig"
         raise ClusterError(Fault(request, found, "JSON", cure)) from None
 
@@ -144,14 +149,14 @@ def _read_page(request: str, value: Any) -> tuple[list[Json], str]:
             if is_token and all(isinstance(item, dict) for item in items):
                 return items, token
     cure = "find out which server responds at the address in the kubeconfig"
-    raise ClusterError(Fault(request, "a response that is no list", "a list of objects", cure))
+    raise ClusterError(Fault(request, "a response that isn't a list", "a list of objects", cure))
 
 
 def _no_response(request: str, error: httpx.HTTPError) -> ClusterError:
     """Return the error for a request without a response."""
     found = f"no response from the API server ({error or type(error).__name__})"
     return ClusterError(
-        Fault(request, found, "one", "see how the control plane is, then run again")
+        Fault(request, found, "a response", "check that the control plane runs, then run again")
     )
 
 
@@ -473,7 +478,7 @@ async def _log_in(context: str | None) -> Client:
     except httpx.HTTPStatusError as error:
         refused = _refused_request("GET /version", error.response.status_code, error.response.text)
         found = f"credentials that the API server rejects ({refused.message})"
-        raise ClusterError(refuse(found, "a user of the cluster", again)) from error
+        raise ClusterError(refuse(found, "credentials of a user of the cluster", again)) from error
     except (httpx.HTTPError, OSError) as error:
         found = f"no response from the API server ({error or type(error).__name__})"
         cure = f"check KUBECONFIG and `kubectl --context {context} get nodes`"
@@ -487,5 +492,5 @@ async def _log_in(context: str | None) -> Client:
             raise ClusterError(missing) from error
         found = f"no usable context of that name in the kubeconfig ({error})"
         cure = "`kubectl config get-contexts`, then `kubernetes.context` in the stack file"
-        raise ClusterError(refuse(found, "one of its contexts", cure)) from error
+        raise ClusterError(refuse(found, "a context of the kubeconfig", cure)) from error
     return client

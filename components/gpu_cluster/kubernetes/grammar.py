@@ -32,8 +32,15 @@ class IllFormed(ClusterError):
 def _check_value(value: Any, is_valid: Callable[[str], object], subject: str) -> str:
     if isinstance(value, str) and is_valid(value):
         return value
-    found, wanted = printable(repr(value), SHOWN), "what Kubernetes takes for it"
-    raise IllFormed(Fault(subject, found, wanted, "find out who wrote it, and delete it"))
+    found, wanted = printable(repr(value), SHOWN), "a value that Kubernetes accepts here"
+    raise IllFormed(
+        Fault(
+            subject,
+            found,
+            wanted,
+            "find out which program wrote this object, and delete the object",
+        )
+    )
 
 
 def _is_namespace(text: str) -> bool:

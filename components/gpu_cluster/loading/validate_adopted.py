@@ -37,7 +37,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         described = "objects" if adopted.objects else "release"
         yield fault(
             ("adopted", described),
-            f"one, with platform {platform}",
+            f"adopted software, with platform {platform}",
             f"platform {able}",
             "remove adopted: the stack installs this platform itself",
         )
@@ -48,9 +48,10 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     for field in sorted(declared_fields - _DESCRIBING[platform]):
         yield fault(
             (to_camel(name), to_camel(field)),
-            "a setting, with adopted",
-            "only settings that describe the software: its values come from adopted",
-            "write it into adopted.release.values as the chart names it, or remove it",
+            "a setting of software that is adopted",
+            "only settings that describe this software; the section adopted has its values",
+            "write the value under adopted.release.values, by the chart's own name, or remove "
+            "the setting",
         )
     for i, pool in sections.pools.items():
         if any(devices.index for devices in pool.unhealthy_devices.values()):
@@ -71,7 +72,7 @@ def _check_device_passing(sections: ValidSections, adopted: AdoptedSettings) -> 
         if level.has_gpus and not declared and passes_by_environment(adopted):
             yield fault(
                 level.place("runtime", "devices_by_environment"),
-                "nothing, with hosts and an adopted plugin that passes GPUs by a variable",
+                "no value, with hosts and an adopted plugin that passes GPUs by a variable",
                 "true or false: by default, hosts give no container GPUs by NVIDIA_VISIBLE_DEVICES",
                 'write "devicesByEnvironment: true"; false only if the plugin passes GPUs by '
                 "mounts or CDI",

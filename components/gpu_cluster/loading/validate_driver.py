@@ -33,15 +33,15 @@ def _check_driver_source(sections: ValidSections, platform: str) -> Iterator[Fau
             able = next((name for name in NAMES if Trait.BRINGS_DRIVER in named(name).traits), "")
             yield fault(
                 level.place("driver", "source"),
-                f"operator with platform {platform}",
-                f"driver source operator only with platform {able}",
+                f"source operator with platform {platform}",
+                f"source operator only with platform {able}",
                 f'write "source: preinstalled", or "platform: {able}"',
             )
         if driver is not None and driver.managed_by_daemonset and brings:
             yield fault(
                 level.place("driver", "source"),
-                f"daemonset with platform {platform}",
-                "one that brings the driver: the operator has its own driver container",
+                f"source daemonset with platform {platform}",
+                "another source: the operator has its own driver container",
                 'write "source: operator"',
             )
     drivers = [level.driver for level in sections.gpu_levels]

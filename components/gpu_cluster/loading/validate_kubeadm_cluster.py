@@ -133,7 +133,7 @@ def _check_endpoint(init: Init, members: Sequence[Host]) -> Iterator[Fault]:
         yield fault(
             (*PLACE, "advertiseAddress"),
             f"{show(init.advertise_address)}, one address for {len(members)} control-plane hosts",
-            "none: each of them advertises the address of its default route",
+            "no advertiseAddress: each host then advertises the address of its default route",
             "remove advertiseAddress",
         )
 

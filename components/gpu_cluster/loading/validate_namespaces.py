@@ -21,7 +21,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             yield fault(
                 location,
                 f"{show(name)}, as in {'.'.join(map(str, first[name]))}",
-                "a separate namespace: it is created and deleted with the feature",
+                "a separate namespace, because it is created and deleted with the feature",
                 "remove it, or write another name, such as gpu-software",
             )
         first.setdefault(name, location)

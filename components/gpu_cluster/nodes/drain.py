@@ -137,8 +137,8 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
             Fault(
                 f"node {name}",
                 lost,
-                "none, or your consent",
-                "delete them, or declare rollout.evict: [unmanaged, empty-dir]",
+                "no pod that loses data or isn't created again, unless you accept it",
+                "delete these pods, or accept the loss: rollout.evict: [unmanaged, empty-dir]",
             )
         )
 

@@ -122,9 +122,9 @@ async def write_taints(
     raise ClusterError(
         Fault(
             f"node {name}",
-            f"its taints changed {ATTEMPTS} times while they were being written",
-            "one writer",
-            "find who writes them (`kubectl get node -o yaml --show-managed-fields`), then run "
-            "again",
+            f"taints that another program changed {ATTEMPTS} times while this program wrote them",
+            "only one program that writes the node's taints",
+            "find the other program (`kubectl get node -o yaml --show-managed-fields`) and stop "
+            "it, then run again",
         )
     )

@@ -322,7 +322,7 @@ class Platform(ABC):
     own_namespace: ClassVar[bool] = True
     traits: ClassVar[frozenset[Trait]] = frozenset()
     without_limits: ClassVar[str] = (
-        "none: a LimitRange counts extended resources, and claims aren't any"
+        "no limits: a LimitRange counts extended resources, and claims aren't any"
     )
     secrets: ClassVar[tuple[str, ...]] = ()
 

@@ -19,5 +19,10 @@ def written_twice(sections: ValidSections, cure: str) -> Iterator[Fault]:
     for labels in sections.labels():
         for key in labels.own:
             if key.startswith(NFD_PREFIX):
-                found = f"the label {key}, which Node Feature Discovery writes, too"
-                yield fault((*labels.location, key), found, "one of them", f"remove it, or {cure}")
+                found = f"the label {key}, which Node Feature Discovery writes as well"
+                yield fault(
+                    (*labels.location, key),
+                    found,
+                    "only one source of this label",
+                    f"remove the label here, or {cure}",
+                )

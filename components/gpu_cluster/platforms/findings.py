@@ -113,7 +113,7 @@ def features_twice(surroundings: Surroundings, cure: str) -> Iterator[Fault]:
         if item.what == NFD and is_foreign and item.reaches_node:
             yield Fault(
                 f"DaemonSet {item.namespace}/{item.name}",
-                "a Node Feature Discovery that is there already",
-                "one of them: two write the same labels",
+                "another Node Feature Discovery in the cluster",
+                "only one Node Feature Discovery: two would write the same labels",
                 cure,
             )

@@ -197,9 +197,9 @@ def _uncounted(platform: Platform, admission: PodAdmission) -> Iterator[Fault]:
         if counted:
             yield Fault(
                 f"ResourceQuota {namespace}/{printable(quota['metadata']['name'], _SHOWN)}",
-                f"it counts {printable(', '.join(counted), _SHOWN)}, and no LimitRange of the "
-                "namespace adds these",
-                f"containers that declare all of them: {_NO_PODS}",
+                f"a quota of {printable(', '.join(counted), _SHOWN)}, and no LimitRange with "
+                "defaults for these",
+                f"containers that declare all that the quota counts: {_NO_PODS}",
                 "create a LimitRange with default and defaultRequest in the namespace",
                 severity=FaultSeverity.WARNING,
             )

@@ -134,7 +134,7 @@ def taken_namespace(name: str) -> Fault:
     """Return the fault of a namespace that somebody else created."""
     return Fault(
         f"namespace {name}",
-        "one that this program did not create",
+        "a namespace that this program did not create",
         "another name, because the namespace is deleted with the stack",
         "write another name, or delete the namespace if nobody uses it",
     )
@@ -149,7 +149,7 @@ def shared_namespace(name: str, manager: str) -> Fault:
     """
     return Fault(
         f"namespace {name}",
-        f"one of another stack, {printable(manager, 80)}",
+        f"a namespace of another stack, {printable(manager, 80)}",
         "a namespace of this stack alone, because it is deleted with the stack",
         "write another name into this stack's file, such as validation.namespace",
     )
@@ -169,7 +169,7 @@ def _check_other_platforms(
         yield Fault(
             f"DaemonSet {item.namespace}/{item.name}",
             f"{item.what} on nodes of the pools",
-            f"{platform} alone: two of them give the same GPU out twice",
+            f"{platform} alone: two plugins would give the same GPU to two pods",
             "adopt it with `gpu-cluster adopt`, remove it, or keep its pods away from these nodes",
         )
 
@@ -186,15 +186,16 @@ def _check_feature_rules(site: Site, surroundings: Surroundings) -> Iterator[Fau
         yield Fault(
             f"cluster {site.context}",
             "no Node Feature Discovery (nfd.k8s-sigs.io is not served)",
-            "one that obeys NodeFeatureRules",
+            "a Node Feature Discovery that applies NodeFeatureRules",
             'install it, or write "nodeFeatures: program" in scheduling',
         )
     elif any(pool.taints for pool in pools) and not surroundings.tainting:
         yield Fault(
             f"cluster {site.context}",
             "a Node Feature Discovery that taints no node",
-            "its master with -enable-taints (chart value master.extraArgs or enableTaints)",
-            "set it, or take the taints out of the pools that find nodes by selector",
+            "NFD's master with the flag -enable-taints (chart value master.extraArgs or "
+            "enableTaints)",
+            "set the flag, or take the taints out of the pools that find nodes by selector",
         )
 
 
@@ -208,8 +209,8 @@ def _check_engines(
             yield Fault(
                 f"node {node}",
                 f"container engine {text}",
-                f"{declared[node]}, whose configuration is written on its host",
-                "correct runtime.engine, or take the host out",
+                f"{declared[node]}, the engine that this program configures on the node's host",
+                "correct runtime.engine, or take the host out of the stack file",
             )
         elif engine == "containerd" and cdi and numbers(version) < CDI_CONTAINERD:
             yield Fault(
@@ -247,8 +248,9 @@ def _check_nodes(
                     f"node {name}",
                     f"labels of Node Feature Discovery, among them {', '.join(of_pci) or 'none'} "
                     "for NVIDIA's devices",
-                    f"one of {', '.join(f'{key}={value}' for key, value in features)}: without it "
-                    "no pod of the platform runs on the node",
+                    "one of the labels "
+                    f"{', '.join(f'{key}={value}' for key, value in features)}: without it no "
+                    "pod of the platform runs on the node",
                     "set NFD's worker configuration sources.pci.deviceLabelFields to [vendor] and "
                     "deviceClassWhitelist to include 02, 0300 and 0302, or let this stack set the "
                     "label",

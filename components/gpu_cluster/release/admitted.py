@@ -67,8 +67,8 @@ async def _refusal(client: Client, namespace: str, item: Mapping[str, Any]) -> s
             return str(
                 Fault(
                     printable(f"{kind} {space}/{metadata['name']}", 350),
-                    f"admission refuses it: {printable(error.message, SHOWN)}",
-                    "an object that the cluster's admission takes",
+                    f"an object that admission rejects: {printable(error.message, SHOWN)}",
+                    "an object that the cluster's admission accepts",
                     refusal_cure(error.message),
                 )
             )

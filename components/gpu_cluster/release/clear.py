@@ -112,9 +112,9 @@ async def release(other_platforms: Others, inputs: Json) -> list[str]:
             raise ClusterError(
                 Fault(
                     f"release {namespace}/{name}",
-                    "one that this stack did not create (other values)",
-                    "the name free",
-                    f"`helm uninstall -n {namespace} {name}`, or another namespace",
+                    "a release with other values, which this stack did not create",
+                    "a release name that is not in use",
+                    f"run `helm uninstall -n {namespace} {name}`, or declare another namespace",
                 )
             )
         urls = [f"namespaces/{namespace}/secrets/{r['metadata']['name']}" for r in records]

@@ -56,8 +56,9 @@ async def _run_clearing(kind: str, clearing: Coroutine[Any, Any, list[str]]) -> 
         raise pulumi.RunError(str(error)) from None
     except TimeoutError:
         raise pulumi.RunError(
-            f"{kind} before its create: found no end after {LIMIT} s; wanted: an answer of the "
-            "cluster; cure: see whether its API server answers, then run again"
+            f"{kind}: found leftovers of an earlier run that were not removed within {LIMIT} s; "
+            "wanted: a response of the API server; cure: check that the API server responds, "
+            "then run again"
         ) from None
     if removed:
-        pulumi.log.info(f"cleared what stood in the way: {', '.join(removed)}")
+        pulumi.log.info(f"removed leftovers of an earlier run: {', '.join(removed)}")

@@ -73,7 +73,7 @@ async def _read_definition(client: Client, name: str) -> Json | None:
 def _outdated_definition(name: str, lacking: list[str], chart: WantedChart) -> Fault:
     return Fault(
         f"CustomResourceDefinition {name}",
-        f"it lacks {_few_paths(lacking)}",
+        f"a definition without {_few_paths(lacking)}",
         f"the definition of {chart.chart} {chart.version}: the API server drops fields that a "
         "definition lacks, and Helm updates no definition",
         "apply the definition in the chart's folder crds/ with `kubectl apply --server-side "
@@ -105,7 +105,8 @@ async def dropped(client: Client, items: list[Expected], namespace: str) -> list
             result.append(
                 Fault(
                     str(item),
-                    f"it lacks {_few_paths([f'spec.{path}' for path in lost])}, which was applied",
+                    f"an object without {_few_paths([f'spec.{path}' for path in lost])}, which "
+                    "the run set",
                     "the object as it was applied: its CustomResourceDefinition is of another "
                     "version and has no such field",
                     "apply the chart's own definition (folder crds/), then run again",

@@ -152,7 +152,7 @@ def status_of(release: Json) -> str:
 def _ill_formed_record(secret: Json, found: str) -> IllFormed:
     metadata = secret["metadata"]
     place = f"Secret {metadata['namespace']}/{metadata['name']}"
-    cure = "find out who wrote it, and delete it"
+    cure = "find out which program wrote this object, and delete the object"
     return IllFormed(Fault(place, found, "what Helm records of a release", cure))
 
 

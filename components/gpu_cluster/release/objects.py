@@ -83,7 +83,10 @@ async def observe_objects(client: Client, request: PresenceRequest) -> ObjectsSe
     if release and record is None:
         raise ClusterError(
             Fault(
-                str(release), "no record of it", "the platform's release", "`pulumi up --refresh`"
+                str(release),
+                "no Helm record",
+                "the release of the platform",
+                "run `pulumi up --refresh`",
             )
         )
     items = [*(record.objects() if record else ()), *request.objects]

@@ -37,8 +37,9 @@ ATTEMPTS = 5
 async def _check_presence(client: Client, request: PresenceRequest) -> PresenceResult:
     missing = (await observe_objects(client, request)).missing
     if missing:
-        place, source = f"platform {request.platform}", "what the release and this program made"
-        cure = "`pulumi up` (`--refresh` for what is not of the release)"
+        place = f"platform {request.platform}"
+        source = "all objects of the release and of this program"
+        cure = "run `pulumi up`; add `--refresh` if the object is not of the release"
         raise ClusterError(
             *(Fault(place, f"no {item}", source, cure) for item in sorted(missing, key=str))
         )
@@ -50,7 +51,7 @@ async def _check_presence(client: Client, request: PresenceRequest) -> PresenceR
         raise ClusterError(
             Fault(
                 str(release),
-                f"its newest record (revision {record.revision}) is {record.status}",
+                f"status {record.status} in the newest Helm record (revision {record.revision})",
                 DEPLOYED,
                 "run `up` again: it cleans up after a killed run; otherwise check `helm history`",
             )
@@ -84,10 +85,10 @@ async def _is_vouched(client: Client, request: PresenceRequest) -> bool:
         raise ClusterError(
             Fault(
                 str(release),
-                f"a record (revision {record.revision}) that this stack did not create",
+                f"a Helm record (revision {record.revision}) that this stack did not create",
                 f"revision {last.revision if last else None} as the last run left it",
-                f"`helm history -n {release.namespace} {release.name}`, remove what is not "
-                "yours, or take it over by `pulumi up --refresh`",
+                f"see `helm history -n {release.namespace} {release.name}`; remove the foreign "
+                "revision, or take it over by `pulumi up --refresh`",
             )
         )
     return True

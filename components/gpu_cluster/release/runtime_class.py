@@ -67,7 +67,7 @@ async def own(desired: RuntimeClassRequest) -> NotedRuntimeClass:
         raise ClusterError(
             Fault(
                 f"RuntimeClass {name}",
-                f"one with handler {runtime_class['handler']}",
+                f"a RuntimeClass with handler {runtime_class['handler']}",
                 f"handler {name}, which pods with GPUs need",
                 f'`kubectl delete runtimeclass {name}`, or write "runtime.defaultRuntime: nvidia"',
             )
@@ -109,9 +109,10 @@ async def settle(client: Client, name: str) -> None:
             raise ClusterError(
                 Fault(
                     f"RuntimeClass {name}",
-                    f"it is still the GPU Operator's after {POLICY_GONE} s",
-                    "its ClusterPolicy gone",
-                    "check its finalizers (`kubectl get clusterpolicy -o yaml`), then run again",
+                    f"a RuntimeClass that the GPU Operator still owns after {POLICY_GONE} s",
+                    "the operator's ClusterPolicy to be deleted",
+                    "check the ClusterPolicy's finalizers (`kubectl get clusterpolicy -o "
+                    "yaml`), then run again",
                 )
             )
         await asyncio.sleep(0.2)

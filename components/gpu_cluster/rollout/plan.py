@@ -286,8 +286,10 @@ def blocked(name: str, view: View) -> Iterable[str]:
     """Yield the reasons why a node's change can't start."""
     if view.lost:
         yield (
-            f"rollout: node {name}: found {printable(view.lost)}; wanted none, or "
-            "your consent; delete them, or declare rollout.evict: [unmanaged, empty-dir]"
+            f"rollout: node {name}: found {printable(view.lost)}; wanted no pod that loses data "
+            "or isn't created again, unless you accept it; delete these pods, or accept the "
+            "loss: rollout.evict: [unmanaged, "
+            "empty-dir]"
         )
 
 

@@ -76,14 +76,16 @@ class RolloutRun:
             step_failure = error.failure
             raise fault(
                 host,
-                f"no end of {phase.name}: {step_failure.found}",
+                f"{phase.name} did not end: {step_failure.found}",
                 step_failure.wanted,
                 step_failure.cure,
             ) from error
         if result.status != 0:
             output = "\n".join(result.errors[-TAIL:]) or "no message"
             found = f"{phase.name} ended with status {result.status}: {output}"
-            raise fault(host, found, "status 0", "see what it names")
+            raise fault(
+                host, found, "status 0", "correct what the output names, then run `up` again"
+            )
 
     async def again(self, step: Callable[[], Awaitable[None]], host: RolledHost) -> None:
         """Run a step of the rollout; if it fails, run it a second time."""
@@ -185,7 +187,7 @@ class RolloutRun:
         reasons = printable("; ".join(facts.reboot))
         if not self.request.rollout.boots:
             cure = "declare reboot.when: required, then run `up` again; its node stays cordoned"
-            raise fault(host, f"a reboot needed ({reasons})", "leave to reboot it", cure)
+            raise fault(host, f"a reboot needed ({reasons})", "permission to reboot the host", cure)
         self.tell(host, f"reboots: {reasons}")
         await reboot.restart(target, self.key, facts.boot_id, self.limit)
         return True

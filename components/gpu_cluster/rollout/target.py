@@ -23,8 +23,15 @@ def lost(name: str, view: View) -> list[Fault]:
     """
     if not view.lost:
         return []
-    cure = "delete them, or declare rollout.evict: [unmanaged, empty-dir]"
-    return [Fault(f"node {name}", view.lost, "none, or your consent", cure)]
+    cure = "delete these pods, or accept the loss: rollout.evict: [unmanaged, empty-dir]"
+    return [
+        Fault(
+            f"node {name}",
+            view.lost,
+            "no pod that loses data or isn't created again, unless you accept it",
+            cure,
+        )
+    ]
 
 
 def refuse(hosts: Iterable[RolledHost], node_views: dict[str, View]) -> None:
@@ -39,9 +46,14 @@ def refuse(hosts: Iterable[RolledHost], node_views: dict[str, View]) -> None:
         name = host.target.node
         faults += lost(name, node_views.get(name, View()))
         if host.refused:
-            cure = "declare it otherwise"
+            cure = "undo this change in the stack file"
             faults.append(
-                Fault(f"host {host.target.name}", host.refused, "what can be rolled", cure)
+                Fault(
+                    f"host {host.target.name}",
+                    host.refused,
+                    "a change that can be made in waves",
+                    cure,
+                )
             )
     if faults:
         raise ClusterError(*faults)

@@ -44,7 +44,9 @@ def _validate_counted_resource(name: str) -> str:
     bare = name.removeprefix("requests.").removeprefix("limits.")
     if bare != name:
         raise refuse(
-            show(name), "the resource's name: the prefix requests. is added", f"write {show(bare)}"
+            show(name),
+            "the resource's name alone: this program adds the prefix requests.",
+            f"write {show(bare)}",
         )
     if not is_extended_resource(name):
         raise refuse(

@@ -124,8 +124,8 @@ def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
     lines = [
         "# Until when",
         "",
-        "The last day on which its makers fix a version. Previews and inspections name what runs",
-        "or is declared after it. Written by `make facts` from "
+        "This page lists the last day on which each version gets fixes. Previews and inspections",
+        "name software that runs or is declared after that day. `make facts` writes the page from",
         "`components/gpu_cluster/settings/support.yaml`.",
     ]
     for software, ends in support().items():

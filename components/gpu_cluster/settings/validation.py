@@ -32,7 +32,8 @@ def _validate_figure_pattern(text: str) -> str:
     if text.count(FIGURE) != 1 or len(text) > PATTERN_LIMIT or not text.isprintable():
         raise refuse(
             show(text),
-            f"words with {FIGURE} once, {PATTERN_LIMIT} characters at most",
+            f"a line of the output with {FIGURE} once, in place of the number; at most "
+            f"{PATTERN_LIMIT} characters",
             f'write "# Avg bus bandwidth : {FIGURE}", for example; * stands for any one word',
         )
     return text
@@ -87,8 +88,8 @@ class Test(Model):
         if self.minimum is not None and self.pattern is None:
             raise refuse(
                 f"minimum {self.minimum:g} without pattern",
-                "the pattern by which the figure is read",
-                f'add "pattern: bandwidth {FIGURE}"; the words before the figure',
+                "a pattern, which says where the output has the number",
+                f'add "pattern: bandwidth {FIGURE}", with the words that stand before the number',
             )
         return self
 

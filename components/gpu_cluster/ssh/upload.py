@@ -93,7 +93,12 @@ async def _send(
     if answer.status == 0:
         return None
     found = f"{STEPS} can't be written: {' / '.join(answer.errors) or f'status {answer.status}'}"
-    return Fault(f"host {host.name}", found, "the steps' files", "see what it names")
+    return Fault(
+        f"host {host.name}",
+        found,
+        "a folder for this program's scripts",
+        "correct what the message names",
+    )
 
 
 def taking(files: Mapping[str, str]) -> str:

@@ -226,10 +226,14 @@ def _failed_tests(failed: list[Outcome], ran: int) -> Iterator[Fault]:
     for outcome in failed[:NAMED]:
         least = "" if outcome.minimum is None else f", with {outcome.minimum:g} at least"
         place, wanted = f"test {outcome.test} on node {outcome.node}", f"exit code 0{least}"
-        yield Fault(place, outcome.problem, wanted, "check the output of its program on that node")
-    more = f", {len(failed) - NAMED} more than above" if len(failed) > NAMED else ""
-    found = f"{len(failed)} of {ran} failed, the slowest first{more}"
-    yield Fault("tests", found, "none", "repair these nodes, or lower the test's `minimum`")
+        yield Fault(
+            place, outcome.problem, wanted, "read the output of the test's program on that node"
+        )
+    more = f"; only the slowest {NAMED} are named above" if len(failed) > NAMED else ""
+    found = f"{len(failed)} of {ran} tests failed{more}"
+    yield Fault(
+        "tests", found, "no failed test", "repair these nodes, or lower the test's `minimum`"
+    )
 
 
 async def measure(request: Measuring) -> Json:

@@ -154,7 +154,7 @@ async def _daemon_sets(client: Client) -> list[Json]:
     return await client.list("daemonsets", base="/apis/apps")
 
 
-LOOK = "see what its GPUs say (`nvidia-smi` and `dmesg` on the node)"
+LOOK = "see what `nvidia-smi` and `dmesg` on the node report about its GPUs"
 """First act where no cause was found: not a repair, because nothing shows that a part is broken."""
 
 

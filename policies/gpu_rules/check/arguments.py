@@ -199,5 +199,7 @@ def _output(argument: str) -> tuple[str, Path]:
     format_, _, name = argument.partition("=")
     if format_ not in FORMATS or not name:
         wanted = f"FORMAT=FILE with {', '.join(FORMATS)}"
-        raise argparse.ArgumentTypeError(f"found {argument!r}; wanted: {wanted}; cure: write it so")
+        raise argparse.ArgumentTypeError(
+            f"found {argument!r}; wanted: {wanted}; cure: write it in this form"
+        )
     return format_, Path(name)

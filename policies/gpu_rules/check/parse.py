@@ -170,7 +170,7 @@ class _Builder:
                 above.append((into, event, self._count, key, merged))
                 self._count += 1
                 if len(above) > DEPTH_LIMIT:
-                    raise _error(
+                    raise _fault(
                         event,
                         f"values more than {DEPTH_LIMIT} levels deep",
                         "a manifest",
@@ -191,7 +191,7 @@ class _Builder:
                 if size > SIZE_LIMIT and not (
                     key == _ITEMS if type(value) is list else _ITEMS in value
                 ):
-                    raise _error(start, f"a value of {size} characters", *_SMALLER)
+                    raise _fault(start, f"a value of {size} characters", *_SMALLER)
             if into is None:
                 return value
             if type(into) is list:
@@ -209,7 +209,7 @@ class _Builder:
 
     def _alias(self, event: Any) -> object:
         if event.anchor not in self._anchors:
-            raise _error(
+            raise _fault(
                 event,
                 f"the alias *{event.anchor} of no anchor before it",
                 f"&{event.anchor} on a value that ends before it",
@@ -219,7 +219,7 @@ class _Builder:
         self._count += size
         self._aliased += size
         if self._aliased > ALIAS_LIMIT:
-            raise _error(
+            raise _fault(
                 event,
                 f"more than {ALIAS_LIMIT} values that come from aliases",
                 "a manifest",
@@ -245,7 +245,7 @@ def _decoded(event: Any) -> str:
     try:
         raw = b64decode(re.sub(r"[\r\n]", "", event.value), validate=True)
     except ValueError:
-        raise _error(
+        raise _fault(
             event, "a !!binary that isn't base64", "base64", "Write the text itself."
         ) from None
     return raw.decode(errors="replace")
@@ -267,9 +267,9 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
     elif isinstance(value, int):
         value = str(value)
     else:
-        raise _error(event, "a key that isn't text", "text", "Quote the key.")
+        raise _fault(event, "a key that isn't text", "text", "Quote the key.")
     if value in into and value not in merged:
-        raise _error(
+        raise _fault(
             event,
             f"the key {show(value)} twice in one mapping",
             "each key once",
@@ -287,9 +287,9 @@ def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     values = value if isinstance(value, list) else [value]
     mappings = [item for item in values if isinstance(item, dict)]
     if len(mappings) != len(values):
-        raise _error(event, "a merge (<<) of what isn't a mapping", "a mapping", "Write it out.")
+        raise _fault(event, "a merge (<<) of what isn't a mapping", "a mapping", "Write it out.")
     return mappings[::-1]
 
 
-def _error(event: Any, found: str, wanted: str, cure: str) -> InputError:
+def _fault(event: Any, found: str, wanted: str, cure: str) -> InputError:
     return InputError(found, wanted, cure, event.start_mark.line + 1)

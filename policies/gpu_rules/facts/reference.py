@@ -11,16 +11,16 @@ PAGE = "docs/reference/facts.md"
 _HEAD = """\
 # Facts
 
-What this program knows of other makers' software, each fact with the address where it was read.
-Rules, previews, the inspection and the list of images use these facts. `make facts` writes this
-page. How long each version gets fixes stands in [support](../support.md).
+This page lists facts about other projects' software, each with its source. Rules, previews, the
+inspection and the list of images use these facts. `make facts` writes the page. How long each
+version gets fixes is listed in [support](../support.md).
 """
 _FLOORS = """\
 ## Security floors
 
-A version below `fixed in` has a known weakness: what is declared or runs below it is named with the
-bulletin. A row with a branch holds for this branch of the driver. Source: NVIDIA's security
-bulletins (NVIDIA/product-security, CSAF 2.0).
+A version below `fixed in` has a known vulnerability. If it is declared or runs, the program names
+the version and the bulletin. A row with a branch applies to this driver branch. Source: NVIDIA's
+security bulletins (NVIDIA/product-security, CSAF 2.0).
 
 | part | branch | fixed in | bulletin | of | weaknesses | affected, in the bulletin's words |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -52,7 +52,14 @@ def _load_entry(path: Path) -> Entry:
     wanted = path.stem[:6].upper()
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise RuleError(Fault(str(path), "no Python module", "one", "write it as Python"))
+        raise RuleError(
+            Fault(
+                str(path),
+                "no Python module",
+                "a Python module",
+                "write the rule as a Python module",
+            )
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -60,7 +67,14 @@ def _load_entry(path: Path) -> Entry:
     except Exception as error:
         # Whatever a user's module raises, the message must name the module.
         found = f"{type(error).__name__}: {error}"
-        raise RuleError(Fault(str(path), found, "a module that loads", "correct it")) from error
+        raise RuleError(
+            Fault(
+                str(path),
+                found,
+                "a module that Python can import",
+                "correct this error in the module",
+            )
+        ) from error
     entry = read(module)
     if entry.rule.id != wanted:
         raise RuleError(Fault(str(path), f"the id {entry.rule.id}", wanted, "rename one of them"))

@@ -421,7 +421,7 @@ def assert_devices(document: Json, refused: bool) -> None:
     if not refused:
         load(document)
         return
-    with pytest.raises(ConfigError, match=r"runtime\.devicesByEnvironment: found nothing"):
+    with pytest.raises(ConfigError, match=r"runtime\.devicesByEnvironment: found no value"):
         load(document)
 
 
@@ -486,7 +486,9 @@ def test_a_manifest_beside_a_release_is_refused_and_two_manifests_are_kept() -> 
     observed = by_helm()
     other = parse.workload(plugin(name="other"), "DaemonSet", PLUGIN, NOBODY)
     both = replace(observed, workloads=(*observed.workloads, other))
-    assert "two give the same GPU out twice" in reasons(propose(both, "prod"))
+    assert "two device plugins would give the same GPU to two pods" in reasons(
+        propose(both, "prod")
+    )
     alone = by_manifest()
     two = propose(replace(alone, workloads=(*alone.workloads, other)), "prod")
     assert two.refused == ()

@@ -87,7 +87,7 @@ def test_an_ini_file_is_read_by_ansibles_rules() -> None:
 @pytest.mark.parametrize(
     ("line", "named"),
     [
-        ("[a b]", "a section with blanks"),
+        ("[a b]", "a section whose name has a blank"),
         ("[a:parents]", "unknown kind"),
         ("[g]\nhost noequals", "key=value"),
         ("[g:vars]\nnoequals", "key=value"),

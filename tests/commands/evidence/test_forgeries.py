@@ -130,7 +130,12 @@ def test_a_forgery_is_refused_by_its_reason(forgery: str) -> None:
 
 
 DATES: dict[str, tuple[str, str, datetime, str]] = {
-    "over": ("made", "2026-11-20T00:00:00Z", datetime(2026, 12, 20, tzinfo=UTC), "which is over"),
+    "over": (
+        "made",
+        "2026-11-20T00:00:00Z",
+        datetime(2026, 12, 20, tzinfo=UTC),
+        "which is in the past",
+    ),
     "in the future": (
         *("made", "2026-11-27T00:00:00Z", datetime(2026, 11, 26, tzinfo=UTC)),
         "in the future",
@@ -180,9 +185,9 @@ def test_a_figure_below_what_the_stack_declares_is_refused() -> None:
     about = declared(validation={"tests": {"all-reduce": TEST}})
     check(result(about), about)
     for fields, reason in (
-        ({"figure": 200.0}, "200.0, passed"),
+        ({"figure": 200.0}, "200.0, reported as passed"),
         ({"figure": 200.0, "minimum": 100.0}, "minimum: found 100.0"),
-        ({"test": "other"}, "a test and a node of the stack"),
+        ({"test": "other"}, "only for tests and nodes of the stack"),
     ):
         with pytest.raises(EvidenceError, match=reason):
             check(result(about, **fields), about)

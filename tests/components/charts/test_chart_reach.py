@@ -85,7 +85,7 @@ def test_a_repository_must_have_the_version(repository: str) -> None:
     assert why(f"{repository}/charts") == ""
     assert why(f"{repository}/charts/") == ""
     assert why(repository).startswith("no chart from")
-    assert f"no {CHART} 0.20.1 by http" in why(f"{repository}/charts", "0.20.1")
+    assert f"an index without an address of {CHART} 0.20.1" in why(f"{repository}/charts", "0.20.1")
 
 
 def test_a_registry_must_have_the_version_if_it_tells_everybody(repository: str) -> None:

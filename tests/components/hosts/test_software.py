@@ -170,9 +170,11 @@ def test_a_leftover_driver_is_told_where_another_one_comes() -> None:
         driverInstaller={"images": INSTALLERS},
     )
     found = validate_host(desired_host(declared, 0), facts)
-    assert [each.severity for each in found if "driver 580.65.06 on the host" in each.found] == [
-        FaultSeverity.WARNING
-    ]
+    assert [
+        each.severity
+        for each in found
+        if "driver 580.65.06 installed and loaded on the host" in each.found
+    ] == [FaultSeverity.WARNING]
 
 
 def test_unequal_kernels_of_a_pool_are_told_unless_one_is_pinned() -> None:
@@ -286,7 +288,7 @@ def test_a_driver_that_a_container_loaded_is_no_driver_of_the_host(
     facts = dataclasses.replace(facts, driver_container=container)
     (host,) = [host for host in declared.hosts if host.name == "gpu-1"]
     found = validate_host(desired_host(declared, host), facts)
-    assert any("its module already loaded" in each.found for each in found) == told
+    assert any("installed and loaded on the host" in each.found for each in found) == told
 
 
 def test_a_hosts_own_driver_may_be_removed_where_a_container_brings_one() -> None:
@@ -298,7 +300,7 @@ def test_a_hosts_own_driver_may_be_removed_where_a_container_brings_one() -> Non
     found = validate_host(
         desired_host(declared, host), HostFacts(os="ubuntu", os_version="24.04", driver="595.91.07")
     )
-    assert not any("its module already loaded" in each.found for each in found)
+    assert not any("installed and loaded on the host" in each.found for each in found)
 
 
 def test_a_cuda_toolkit_fits_the_driver_that_nvidia_ships_with_it() -> None:

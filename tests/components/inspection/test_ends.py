@@ -51,7 +51,7 @@ def test_each_end_counts_from_the_day_after_it() -> None:
     assert told(kubernetes="v1.36.3", today=date(2027, 6, 28)) == []
     (line,) = told(kubernetes="v1.36.3", today=date(2027, 6, 29))
     assert "found Kubernetes v1.36.3, whose support ended on 2027-06-28" in line
-    assert "wanted: one that gets fixes: 1.37" in line
+    assert "wanted: a version that still gets fixes: 1.37" in line
 
 
 def test_what_is_declared_is_named_where_it_stands() -> None:

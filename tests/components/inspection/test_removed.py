@@ -41,7 +41,8 @@ def test_an_unchanged_stack_removes_no_host() -> None:
 def test_a_section_hosts_taken_out_while_its_nodes_keep_their_gpus_is_refused() -> None:
     (fault,) = faults(without("gpu-1", "gpu-2"))
     assert fault.startswith(
-        "host gpu-[1-2]: found not declared any more, while its node stays in pool a100 with "
+        "host gpu-[1-2]: found a host that is no longer declared, while its node stays in pool "
+        "a100 with "
         "8 GPUs each"
     )
     assert "gpu-cluster leave --hosts gpu-[1-2]" in fault

@@ -129,7 +129,9 @@ def test_a_namespace_that_somebody_else_made_is_never_taken_over() -> None:
     seen = asyncio.run(surroundings(client, [], [], own))  # type: ignore[arg-type]
     assert (seen.taken, seen.namespaces) == (("monitoring",), ("gpu-validation",))
     (text,) = faults_of("device-plugin", taken=seen.taken)
-    assert text.startswith("namespace monitoring: found one that this program did not create")
+    assert text.startswith(
+        "namespace monitoring: found a namespace that this program did not create"
+    )
 
 
 def test_a_namespace_of_another_stack_is_refused_before_anything_is_declared() -> None:
@@ -146,7 +148,9 @@ def test_a_namespace_of_another_stack_is_refused_before_anything_is_declared() -
     seen = asyncio.run(surroundings(client, [], [], own, "", "gpu-cluster-b"))
     assert (seen.taken, seen.shared) == ((), {"first": "gpu-cluster-a\x1b"})
     (text,) = faults_of("device-plugin", shared=seen.shared)
-    assert text.startswith("namespace first: found one of another stack, gpu-cluster-a\\x1b;")
+    assert text.startswith(
+        "namespace first: found a namespace of another stack, gpu-cluster-a\\x1b;"
+    )
 
 
 @pytest.mark.parametrize("way", ["gpu-manager", "dra"])

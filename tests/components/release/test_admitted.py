@@ -59,7 +59,7 @@ def test_an_object_that_a_policy_refuses_is_named_with_the_policys_words(
     monkeypatch: pytest.MonkeyPatch, message: str
 ) -> None:
     (fault,), _ = refusals(monkeypatch, {"daemonsets": (422, message)})
-    assert fault.startswith("DaemonSet gpu/plugin: found admission refuses it: ")
+    assert fault.startswith("DaemonSet gpu/plugin: found an object that admission rejects: ")
     assert message in fault
 
 

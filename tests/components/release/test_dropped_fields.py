@@ -57,7 +57,7 @@ def outdated(cluster: Cluster) -> list[str]:
 @pytest.mark.clusters("stale", "old definition")
 def test_an_old_definition_in_the_cluster_is_a_fault_before_the_change() -> None:
     (text,) = outdated(Cluster(old_definition()))
-    assert text.startswith(f"CustomResourceDefinition {POLICY}: found it lacks v1 spec.sandbox")
+    assert text.startswith(f"CustomResourceDefinition {POLICY}: found a definition without v1 spec.sandbox")
     assert "kubectl apply --server-side" in text
     assert outdated(Cluster(dict(CHART.definitions[POLICY]))) == []
 
@@ -79,6 +79,6 @@ def dropped(live: Json | None) -> list[str]:
 @pytest.mark.clusters("stale", "dropped fields")
 def test_what_the_api_server_dropped_is_found_by_reading_back() -> None:
     (text,) = dropped({"spec": {"sandboxWorkloads": {"enabled": True}}})
-    assert text.startswith("ClusterPolicy p: found it lacks spec.sandboxWorkloads.mode")
+    assert text.startswith("ClusterPolicy p: found an object without spec.sandboxWorkloads.mode")
     assert dropped({"spec": {"sandboxWorkloads": {"enabled": False, "mode": "kata"}}}) == []
     assert dropped(None) == []

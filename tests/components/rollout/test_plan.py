@@ -231,8 +231,9 @@ def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
         "node gpu-4: driver a → b",
     ]
     assert list(blockers(result)) == [
-        "rollout: node gpu-2: found pods: a/x; wanted none, or your consent; delete them, or "
-        "declare rollout.evict: [unmanaged, empty-dir]"
+        "rollout: node gpu-2: found pods: a/x; wanted no pod that loses data or isn't created "
+        "again, unless you accept it; delete these pods, "
+        "or accept the loss: rollout.evict: [unmanaged, empty-dir]"
     ]
 
 

@@ -18,7 +18,7 @@ ALIASES = b"a: &a [" + b"1," * 1000 + b"]\nb: &b [" + b"*a," * (NODE_LIMIT // 10
 TEXTS: tuple[tuple[str, bytes, bytes], ...] = (
     ("write ranges of nodes, such as gpu-[1-100]", MANY, b'a: ["gpu-[1-100]"]'),
     ("save it as UTF-8", "a: für".encode("latin-1"), "a: für".encode()),
-    ("quote it if it is text", b"a: " + b"1" * 5000, b'a: "' + b"1" * 5000 + b'"'),
+    ("put the value in quotes if it is text", b"a: " + b"1" * 5000, b'a: "' + b"1" * 5000 + b'"'),
     ("remove the nesting", b"a: " + b"[" * 2000 + b"]" * 2000, b"a: []"),
     ("remove it", b"a: &a [*a]", b"a: []"),
     ("remove aliases of aliases", ALIASES, b"a: [1]\nb: [1]"),

@@ -352,12 +352,14 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "the hosts of nodes that stay": Refusal(
         lambda cluster: cluster.pop("hosts"),
-        "host gpu-\\[1-2\\]: found not declared any more, while its node stays in pool a100",
+        "host gpu-\\[1-2\\]: found a host that is no longer declared, while its node stays in "
+        "pool a100",
         "inspection.removed.faults",
     ),
     "a host and its busy node": Refusal(
         without_second,
-        "host gpu-2: found not declared any more, while pods run on its node gpu-2: default/bare",
+        "host gpu-2: found a host that is no longer declared, while pods run on its node gpu-2: "
+        "default/bare",
         "inspection.removed.undrained",
         pod(nodeName="gpu-2"),
     ),
@@ -443,13 +445,13 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "a namespace of somebody else": Refusal(
         section(validation={"timeoutSeconds": 120, "namespace": "theirs"}),
-        "namespace theirs: found one that this program did not create",
+        "namespace theirs: found a namespace that this program did not create",
         SURROUNDINGS,
         space("theirs"),
     ),
     "a namespace of another stack": Refusal(
         section(validation={"timeoutSeconds": 120, "namespace": "shared"}),
-        "namespace shared: found one of another stack, gpu-cluster-other",
+        "namespace shared: found a namespace of another stack, gpu-cluster-other",
         SURROUNDINGS,
         space("shared", labels=LABELS, annotations={MANAGER: "gpu-cluster-other"}),
     ),

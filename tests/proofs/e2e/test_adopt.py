@@ -376,7 +376,7 @@ def test_the_marks_that_a_refusal_names_are_all_that_go(
     for owner in HANDOVERS:
         name = owner.lower().replace(" ", "-")
         assert (
-            f"kube-system/{name}: found one that {owner.partition(' by ')[0]} (" in refused.stdout
+            f"kube-system/{name}: found software that {owner.partition(' by ')[0]} (" in refused.stdout
         )
     unmark(foreign, refused.stdout)
     adopt(foreign)

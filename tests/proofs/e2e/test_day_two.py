@@ -143,7 +143,10 @@ def test_a_new_host_gets_its_key_by_one_scan_that_somebody_confirms(up: Project)
     up.edit(lambda cluster: cluster["hosts"].pop(), hardware=False)
     refused = up.command("up")
     assert refused.returncode == 1
-    assert "host gpu-3: found not declared any more, while its node stays" in refused.stdout
+    assert (
+        "host gpu-3: found a host that is no longer declared, while its node stays"
+        in refused.stdout
+    )
     up.edit(
         lambda cluster: cluster["pools"][0].update(nodes=["gpu-[1-2]", "gpu-4"]), hardware=False
     )

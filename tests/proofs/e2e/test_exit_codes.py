@@ -112,7 +112,9 @@ def without_hosts(project: Project) -> Done:
     project.edit(lambda cluster: cluster.pop("hosts"), hardware=False)
     try:
         done = project.command("status")
-        assert "found not declared any more, while its node stays in pool" in done.stdout
+        assert (
+            "found a host that is no longer declared, while its node stays in pool" in done.stdout
+        )
         return done
     finally:
         project.write(kept, hardware=False)

@@ -149,7 +149,7 @@ def test_access_to_a_cluster_that_is_not_there_says_so(host: Running) -> None:
     cluster = declared()
     refused = host.apply(access_script(desired_host(cluster), ()))
     assert refused.status == 1
-    assert "found no cluster that this stack has made here" in refused.errors
+    assert "found no cluster that this stack has created on this host" in refused.errors
 
 
 def test_a_host_joins_the_new_cluster_and_leaves_to_the_byte(host: Running) -> None:

@@ -103,7 +103,7 @@ def test_what_a_tool_refuses_is_named_with_its_cure(host: Running) -> None:
     refused = host.apply(prepare(system=SystemSettings(modules=("nowhere",))))
     assert "module nowhere can't be loaded; install the kernel's module package" in refused.errors
     refused = host.apply(prepare(system=SystemSettings(sysctl={"net.nowhere": "1"})))
-    assert "sysctl net.nowhere is not there; declare its module in system.modules" in refused.errors
+    assert "sysctl net.nowhere does not exist; declare the kernel module" in refused.errors
     refused = host.apply(prepare(system=SystemSettings(sysctl={"vm.swappiness": "much"})))
     assert "sysctl vm.swappiness can't be set to much" in refused.errors
     fakes.put(host, "getenforce", "setenforce")

@@ -95,7 +95,9 @@ def test_what_somebody_else_made_is_used_and_stays(project: Project) -> None:
 
 def test_another_handler_is_refused_with_its_cure(project: Project) -> None:
     theirs(project, handler="kata")
-    with pytest.raises(ClusterError, match="found one with handler kata; wanted: handler nvidia"):
+    with pytest.raises(
+        ClusterError, match="found a RuntimeClass with handler kata; wanted: handler nvidia"
+    ):
         own(project)
 
 
@@ -114,7 +116,7 @@ def test_what_the_operator_leaves_becomes_ours_before_it_is_collected(project: P
         assert remove(project, OURS) == []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(runtime_class, "POLICY_GONE", 0)
-            with pytest.raises(ClusterError, match="still the GPU Operator's"):
+            with pytest.raises(ClusterError, match="the GPU Operator still owns"):
                 project.ask(lambda client: runtime_class.settle(client, NAME))
         project.request("DELETE", "clusterpolicies/p", base=base)
         project.ask(lambda client: runtime_class.settle(client, NAME))

@@ -138,7 +138,7 @@ def test_evidence_of_a_deployed_stack_is_made_twice_and_verified(
         project.edit(lambda cluster: cluster["pools"][0].update(labels={"example.com/a": "b"}))
         assert "digest of" in make(project, "verify-evidence", lab, succeeds=False)
         shown = make(project, "evidence", KEY, succeeds=False)
-        assert "wanted: a stack as its file says" in shown
+        assert "wanted: a stack that is deployed as its file declares" in shown
     finally:
         project.file.write_text(content)
     make(project, "verify-evidence", lab)

@@ -17,7 +17,7 @@ def refusal(workload: ObservedWorkload) -> Fault | None:
     owner = workload.managed_by
     if owner.kind in (ManagerKind.HELM, ManagerKind.NOBODY):
         return None
-    return Fault(str(workload), f"one that {owner} manages", _WANTED, way(workload))
+    return Fault(str(workload), f"software that {owner} manages", _WANTED, way(workload))
 
 
 def way(workload: ObservedWorkload) -> str:

@@ -178,8 +178,9 @@ def _two_of_them(
         first, *other_software = map(str, (*operators, *plugins))
         yield Fault(
             first,
-            f"a device plugin beside {', '.join(other_software)}",
-            "one release, or plain manifests alone: two give the same GPU out twice",
+            f"a device plugin in addition to {', '.join(other_software)}",
+            "either one release or plain manifests: two device plugins would give the same GPU "
+            "to two pods",
             "remove one of them",
         )
 
@@ -189,15 +190,15 @@ def _check_release(release: ObservedRelease, chart: str) -> Iterator[Fault]:
         yield Fault(
             str(release),
             f"status {release.status}",
-            "deployed: a release whose last change ended well",
+            "status deployed: the last change of the release succeeded",
             f"see `helm history -n {release.namespace} {release.name}`, and roll it back",
         )
     if release.chart != chart:
         yield Fault(
             str(release),
             f"chart {release.chart}",
-            f"chart {chart} as a release of its own",
-            "install NVIDIA's chart by itself, with the same values",
+            f"chart {chart} as a separate release",
+            "install NVIDIA's chart as a separate release, with the same values",
         )
 
 
@@ -206,9 +207,9 @@ def _gpu_cluster(release: ObservedRelease) -> Iterator[Fault]:
     if value_at(merged(release.defaults, release.values), "gpuCluster", "deployCR") is True:
         yield Fault(
             f"{release}: gpuCluster.deployCR",
-            "true: the operator runs a GPUCluster, an experiment of its publisher, and with it "
-            "NVIDIA's DRA driver",
-            "a ClusterPolicy: the DRA driver is managed by a release of its own only",
+            "true: the operator runs a GPUCluster, which is experimental, and with it NVIDIA's "
+            "DRA driver",
+            "a ClusterPolicy: this program manages the DRA driver only as a separate release",
             "keep it outside the stack; or remove it, declare `platform: dra` and run "
             "`gpu-cluster up`",
         )
@@ -220,7 +221,7 @@ def _check_edits(software: _Software) -> Iterator[Fault]:
     for edit in release.edits if release else ():
         yield Fault(
             f"{edit.item}: {edit.path}",
-            f"a value that somebody wrote past {release}",
+            f"a value that was changed on the object, not in {release}",
             "the value of the release: the next upgrade resets it and may restart the pods",
             "write it into the release (`helm upgrade --reuse-values --set …`), or undo the edit",
         )
@@ -238,7 +239,7 @@ def _refused_values(software: _Software) -> Iterator[Fault]:
             yield Fault(
                 f"{place}: {path}",
                 "a value that looks like a secret (not repeated here)",
-                "no secret in a stack file, which everybody reads",
+                "no secret in a stack file, which many people can read",
                 "put it into a Secret and name that Secret here",
             )
 

@@ -131,7 +131,7 @@ def _with_section(text: str, key: str, value: Any) -> str:
     mapping = _cluster_mapping(text)
     if mapping is None or not mapping.value or mapping.flow_style:
         wanted = f"{KEY} as an indented mapping below config"
-        raise InputError("none", wanted, "write it as Pulumi.dev.yaml does")
+        raise InputError("no such mapping", wanted, "write the mapping as Pulumi.dev.yaml does")
     lines = _LINE.findall(text)
     starts = [name.start_mark.line for name, _ in mapping.value]
     names = [name.value for name, _ in mapping.value]

@@ -95,7 +95,9 @@ def parse(text: str) -> Inventory:
             if match := _SECTION.fullmatch(line):
                 reader.section(match[1], match[2])
             elif line.startswith("[") and line.endswith("]"):
-                raise PartError(f"{show(line)}, a section with blanks or other characters")
+                raise PartError(
+                    f"{show(line)}, a section whose name has a blank or another invalid character"
+                )
             else:
                 reader.line(line)
         except ValueError as error:

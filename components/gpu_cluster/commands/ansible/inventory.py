@@ -183,7 +183,7 @@ class Builder:
             self._work += 1 + len(variables)
         self._check(self._hosts, "hosts")
         if self._work > WRITTEN_OUT:
-            raise PartError(f"ranges that stand for more than {WRITTEN_OUT} names and variables")
+            raise PartError(f"ranges that expand to more than {WRITTEN_OUT} names and variables")
 
     def _check(self, entries: Mapping[str, object], subject: str) -> None:
         if len(entries) > self._limit:

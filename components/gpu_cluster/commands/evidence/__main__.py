@@ -80,7 +80,7 @@ def named_file(option: str, path: str, limit: int, command: str) -> bytes:
             return file.read(limit)
     except OSError as error:
         fault_text = f"{printable(path, 200)}, {error.strerror}" if path else "nothing"
-        cure = f"name it with {option}; `{command}` writes one"
+        cure = f"name the file with {option}; `{command}` writes such a file"
         raise EvidenceError(Fault(option, fault_text, "a file that can be read", cure)) from None
 
 
@@ -93,11 +93,16 @@ def require_clean(document: Document) -> None:
     if document.outcome is Outcome.FAILED:
         fault_text = printable(document.cause)
         raise EvidenceError(
-            Fault(f"stack {document.stack}", fault_text, "no fault", "see `gpu-cluster status`")
+            Fault(
+                f"stack {document.stack}",
+                fault_text,
+                "a stack without faults",
+                "see `gpu-cluster status`",
+            )
         )
     if any(cluster.is_changed for cluster in document.clusters):
         wanted_text, cure = (
-            "a stack as its file says",
+            "a stack that is deployed as its file declares",
             "run `gpu-cluster up`, then make the evidence",
         )
         fault_text = status.last_line(document)
@@ -126,7 +131,7 @@ def _measured_figures(stack: Stack) -> tuple[Figure, ...]:
             output = select(stack).outputs().get("tests")
         return tuple(collect.figures(figures_of(output.value if output else [])))
     except (automation.CommandError, ValueError) as error:
-        cure = "see that the state can be read: `gpu-cluster env`"
+        cure = "check that the state can be read: `gpu-cluster env` prints where it is"
         fault = Fault("results of tests", printable(str(error), 500), "the stack's outputs", cure)
         raise EvidenceError(fault) from None
 
@@ -146,7 +151,7 @@ def made(stack: Stack, now: datetime, valid: int) -> Predicate:
     extent = Extent.wanted()
     if not extent.has_cluster:
         cure = "unset GPU_CLUSTER_INSPECTION"
-        raise EvidenceError(Fault("inspection", extent, "the cluster inspected", cure))
+        raise EvidenceError(Fault("inspection", extent, "an inspection of the cluster", cure))
     require_clean(status.document_of(stack))
     desired = resolve(stack.cluster, stack.name)
     resources = [pool.resources for pool in desired.validation.pools]
@@ -182,8 +187,8 @@ def main(*, key: str = "", days: str = "", file: str = "") -> None:
             predicate = made(stack, datetime.now(UTC), valid)
             if stack.digest() != digest:
                 cure = "make the evidence again while nobody changes the file"
-                fault_text = "another content than when the command began"
-                raise EvidenceError(Fault(stack.file.name, fault_text, "the same content", cure))
+                fault_text = "a file that changed while this command ran"
+                raise EvidenceError(Fault(stack.file.name, fault_text, "an unchanged file", cure))
         except FaultError as error:
             sys.exit(str(error))
         signed = statement(predicate, stack.file.name, digest)

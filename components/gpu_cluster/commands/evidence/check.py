@@ -81,7 +81,7 @@ def _check_dates(predicate: Predicate, now: datetime) -> Iterator[Fault]:
         )
     if until <= now:
         yield Fault(
-            "until", f"{predicate.until}, which is over", f"later than {now:%Y-%m-%d}", AGAIN
+            "until", f"{predicate.until}, which is in the past", f"later than {now:%Y-%m-%d}", AGAIN
         )
     if not made_at < until <= made_at + timedelta(days=LONGEST):
         allowed = f"after {predicate.made}, at most {LONGEST} days"
@@ -106,8 +106,8 @@ def _check_file(statement: Statement, declared: Declared) -> Iterator[Fault]:
     if subject.digest.sha256 != declared.sha256:
         yield Fault(
             f"digest of {declared.file}",
-            f"{subject.digest.sha256}, of another content",
-            f"{declared.sha256}, of the file as it is now",
+            f"{subject.digest.sha256}, the digest of a file with other content",
+            f"{declared.sha256}, the digest of the file as it is now",
             f"check out the revision that was validated, or {AGAIN}",
         )
 
@@ -134,7 +134,12 @@ def _check_nodes(predicate: Predicate, validation: DesiredValidation) -> Iterato
     for pool in validation.pools:
         for name in pool.nodes or ():
             if name not in names:
-                yield Fault(f"node {name}", "no entry", f"a node of pool {pool.pool}", AGAIN)
+                yield Fault(
+                    f"node {name}",
+                    "no entry for this node",
+                    f"an entry for each node of pool {pool.pool}",
+                    AGAIN,
+                )
         if (
             pool.nodes is None
             and (n := sum(e.pool == pool.pool for e in predicate.nodes)) < pool.count
@@ -142,7 +147,7 @@ def _check_nodes(predicate: Predicate, validation: DesiredValidation) -> Iterato
             yield Fault(f"pool {pool.pool}", f"{n} nodes", f"{pool.count} nodes", AGAIN)
     uuids = Counter(uuid for node in predicate.nodes for uuid in _uuids_of_node(node))
     yield from (
-        Fault(f"GPU {uuid}", f"{count} entries", "one entry: it is one device", DISTRUST)
+        Fault(f"GPU {uuid}", f"{count} entries", "one entry: each UUID is of one GPU", DISTRUST)
         for uuid, count in uuids.items()
         if count > 1
     )
@@ -177,10 +182,15 @@ def _check_counts(node: NodeEvidence, place: str) -> Iterator[Fault]:
     ran = node.computed + node.simulated
     if ran + node.deferred != node.declared or (node.computed and node.simulated):
         counts = f"{node.computed} computed, {node.simulated} simulated, {node.deferred} deferred"
-        yield Fault(place, counts, f"{node.declared} in all, of one kind", DISTRUST)
+        yield Fault(
+            place,
+            counts,
+            f"{node.declared} GPUs in all, and not both computed and simulated",
+            DISTRUST,
+        )
     elif not ran <= len(node.devices) <= node.declared or (ran and not node.since):
-        fault_text = f"{len(node.devices)} UUIDs since {node.since or 'no time'}"
-        yield Fault(place, fault_text, f"the UUIDs and the time of {ran} GPUs", DISTRUST)
+        fault_text = f"{len(node.devices)} UUIDs, validated at {node.since or 'an unknown time'}"
+        yield Fault(place, fault_text, f"{ran} UUIDs and the time of the validation", DISTRUST)
 
 
 def _check_figures(predicate: Predicate, validation: DesiredValidation) -> Iterator[Fault]:
@@ -189,12 +199,17 @@ def _check_figures(predicate: Predicate, validation: DesiredValidation) -> Itera
     for figure in predicate.figures:
         place = f"test {figure.test} on {figure.node}"
         if figure.test not in tests or figure.node not in names:
-            yield Fault(place, "a result", "a test and a node of the stack", AGAIN)
+            yield Fault(place, "a result", "results only for tests and nodes of the stack", AGAIN)
         elif figure.minimum != tests[figure.test].minimum:
             minimum = str(tests[figure.test].minimum)
             yield Fault(f"{place} minimum", str(figure.minimum), f"{minimum}, as declared", AGAIN)
         elif not figure.problem and not figure.skipped and _is_below(figure.figure, figure.minimum):
-            yield Fault(place, f"{figure.figure}, passed", f"at least {figure.minimum}", DISTRUST)
+            yield Fault(
+                place,
+                f"{figure.figure}, reported as passed",
+                f"at least {figure.minimum}",
+                DISTRUST,
+            )
 
 
 def _is_below(figure: float | None, minimum: float | None) -> bool:

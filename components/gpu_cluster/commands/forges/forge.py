@@ -152,7 +152,7 @@ class Forge(ABC):
         if response.status_code in TEMPORARY or _is_limited(response):
             raise Temporary(text, _pause(response))
         cure = self.cures.get(response.status_code, "check the forge's status page, then run again")
-        raise ForgeError(f"{text}; wanted: a success; cure: {cure}")
+        raise ForgeError(f"{text}; wanted: a successful response; cure: {cure}")
 
     def _sent(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request; return the response, whose content is at most `LARGEST` bytes.
@@ -167,12 +167,13 @@ class Forge(ABC):
                 content += chunk
                 if len(content) > LARGEST:
                     raise ForgeError(
-                        f"{method} {path}: found more than {LARGEST} bytes; cure: find out what "
-                        "wrote so much"
+                        f"{method} {path}: found more than {LARGEST} bytes; cure: find out "
+                        "which comment or label is so large, and shorten it"
                     )
                 if time.monotonic() > latest:
                     raise ForgeError(
-                        f"{method} {path}: found no end in {LONGEST_ANSWER:.0f} s; cure: run again"
+                        f"{method} {path}: found an answer that did not end within "
+                        f"{LONGEST_ANSWER:.0f} s; cure: run again"
                     )
         return httpx.Response(
             response.status_code,

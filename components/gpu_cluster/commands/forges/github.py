@@ -68,7 +68,7 @@ class GitHub(Forge):
         super().__init__(client)
         if not _REPOSITORY.fullmatch(repository):
             raise ForgeError(
-                f"repository: found {repository!r}; wanted: owner/name; cure: write it so"
+                f"repository: found {repository!r}; wanted: owner/name; cure: write it in this form"
             )
         self.root, self.number, self.author = f"/repos/{repository}", number, author
 

@@ -54,7 +54,8 @@ class GitLab(Forge):
         super().__init__(client)
         if not _PROJECT.fullmatch(project):
             raise ForgeError(
-                f"project: found {project!r}; wanted: a number, or group/name; cure: write it so"
+                f"project: found {project!r}; wanted: a project's number, or group/name; cure: "
+                "write it in one of these forms"
             )
         self.project = f"/projects/{quote(project, safe='')}"
         self.root = f"{self.project}/merge_requests/{number}"

@@ -123,7 +123,7 @@ def _check_nvidia_smi(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             "validation accepts no such GPU"
         )
         has = "a GPU with a corrupted infoROM (nvidia-smi ends with 14)"
-        wanted = "none: the GPU works, but its counters of errors and its settings may be lost"
+        wanted = "an intact infoROM: this one may lose the GPU's error counters and settings"
         yield _host_fault(host, has, wanted, cure, FaultSeverity.WARNING)
         return
     wanted, cure = next(
@@ -192,8 +192,8 @@ def _check_vanished_gpus(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]
         yield _host_fault(
             host,
             f"no GPU with the UUID {shortened(gone, NAMED)}, which unhealthyDevices names, and "
-            f"{serving} others",
-            f"{least} others" if least else "UUIDs of this host's GPUs",
+            f"{serving} other GPUs",
+            f"{least} other GPUs" if least else "UUIDs of this host's GPUs",
             "compare with `nvidia-smi -L`: if the board was replaced or the machine was migrated, "
             "take the UUID out or write the new one",
             FaultSeverity.ERROR,
@@ -211,14 +211,14 @@ def _check_fabric_manager(host: DesiredHost, facts: HostFacts) -> Iterator[Fault
     if not state or driver.in_container or driver.by_preparation or off or not facts.driver:
         return
     count = f"{facts.nvswitches} NVSwitches"
-    wanted = f"one of the driver's version {facts.driver} that runs: CUDA fails with 802 without it"
+    wanted = f"a fabric manager {facts.driver} that runs: without it CUDA fails with error 802"
     name = f"nvidia-fabricmanager {facts.driver}"
     if state == "absent":
         cure = f"install {name}, or let driver.source: package do it"
         yield _host_fault(host, f"{count} and no fabric manager", wanted, cure, FaultSeverity.ERROR)
     elif version and version != facts.driver:
         cure = f"install {name} and restart the unit nvidia-fabricmanager"
-        found = f"{count} and fabric manager {version} beside driver {facts.driver}"
+        found = f"{count} and fabric manager {version} with driver {facts.driver}"
         yield _host_fault(host, found, wanted, cure, FaultSeverity.ERROR)
     elif state != "active":
         cure = (
@@ -240,10 +240,10 @@ def _check_imex(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         cure = "`systemctl disable --now nvidia-imex` and `systemctl mask nvidia-imex` on the host"
         yield _host_fault(
             host,
-            "the unit nvidia-imex running beside dra.computeDomains",
+            "the unit nvidia-imex running, in addition to dra.computeDomains",
             "only the IMEX daemons that the DRA driver starts: with two of them GPUs are in use "
             "(NV_ERR_IN_USE) and jobs hang",
-            f"take driver.imexNodes out; then {cure}" if declared else cure,
+            f"remove driver.imexNodes; then {cure}" if declared else cure,
             FaultSeverity.ERROR,
         )
 
@@ -286,7 +286,7 @@ def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             yield _host_fault(
                 host,
                 f"no-cgroups = true in {config}",
-                "false, as Kubernetes needs it: containers may not open their GPUs",
+                "false: otherwise containers are not allowed to open their GPUs",
                 "`nvidia-ctk config --in-place --set nvidia-container-cli.no-cgroups=false`",
                 FaultSeverity.ERROR,
             )
@@ -333,7 +333,7 @@ def _check_leftovers(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
             yield _host_fault(
                 host,
                 f"a driver by runfile (nvidia-uninstall) and the driver's package {detail}",
-                "one of them: each replaces the other's libraries at its next upgrade",
+                "only one of them: each replaces the other's libraries at its next upgrade",
                 "run `nvidia-uninstall` and reinstall the packages, or remove the packages",
                 _driver_severity(host),
             )

@@ -155,13 +155,13 @@ def _check_memory(facts: HostFacts) -> Iterator[Text]:
     if True in _parse_truths(facts.rows, 1, _TRUTH):
         yield (
             "remapped rows of GPU memory that need a reset",
-            "none: until then the faulty rows are in use",
+            "no pending reset: until the reset the faulty rows are in use",
             "drain the node and reboot its host (NVIDIA, GPU memory error management)",
         )
     if True in _parse_truths(facts.rows, 2, _TRUTH):
         yield (
             "a GPU whose faulty memory rows can't be remapped any more",
-            "none: its jobs will fail",
+            "a GPU that can still remap rows: jobs on this GPU will fail",
             "have the GPU replaced (NVIDIA, GPU memory error management)",
         )
 
@@ -178,7 +178,7 @@ def _check_peers(facts: HostFacts) -> Iterator[Text]:
     if len(host_gpus) > 1 and any(gpu.acs for gpu in host_gpus):
         yield (
             "PCIe bridges that redirect peers' traffic to the root (ACS)",
-            "none: traffic between GPUs or to the network takes the long way",
+            "no redirection: it makes traffic between GPUs or to the network slow",
             "turn ACS off in the firmware or by setpci at each boot (NCCL, troubleshooting)",
         )
     states = [line.split()[1:] for line in facts.rdma]

@@ -120,7 +120,7 @@ def _unusable_key(found: str) -> FaultError:
         Fault(
             "SSH private key (gpu-cluster:sshPrivateKey, or the file that the environment names)",
             found,
-            "one in the format of OpenSSH or PEM, without a passphrase",
+            "a private key in the format of OpenSSH or PEM, without a passphrase",
             "`ssh-keygen -t ed25519 -N '' -f stack_key`, its public half on the hosts, "
             "`pulumi config set --secret gpu-cluster:sshPrivateKey < stack_key`",
         )
@@ -145,7 +145,7 @@ async def _probe_host(
         return facts_of(error.failure)
     except Unreadable as error:
         found = str(error)
-    cure = "see what it names, then run again"
+    cure = "correct what the message names, then run again"
     return HostFacts(error=printable(found), wanted="the facts that the probe prints", cure=cure)
 
 

@@ -75,9 +75,9 @@ class Turns:
                 await stack.enter_async_context(self._control_plane)
             await stack.enter_async_context(self._all)
             if self.failed:
-                found = f"no reboot, because {self.failed} failed"
+                found = f"no reboot of this host, because that of {self.failed} failed"
                 cure = f"fix {self.failed}, then run again"
-                raise ClusterError(Fault(f"host {name}", found, "a reboot", cure))
+                raise ClusterError(Fault(f"host {name}", found, f"{self.failed} up again", cure))
             try:
                 yield
             except BaseException:
@@ -123,8 +123,11 @@ async def restart(host: Target, key: str, before: str, limit: float) -> str:
             new boot ID within `limit` seconds.
     """
     if not before:
-        found, cure = "no boot id in the probe's output", "check /proc on its console"
-        raise ClusterError(Fault(f"host {host.name}", found, "a boot id, to detect a reboot", cure))
+        found = "no boot id (/proc/sys/kernel/random/boot_id)"
+        cure = "check /proc on the host's console"
+        raise ClusterError(
+            Fault(f"host {host.name}", found, "a boot id, by which a reboot is detected", cure)
+        )
     # The connection ends when the system goes down; that is not a failure.
     with contextlib.suppress(LoginFailed):
         async with reached(host, key) as connection:
@@ -168,13 +171,13 @@ async def node_of(client: Client | None, host: Target, key: str) -> Json | None:
             )
         ) from None
     except Unreadable as error:
-        found = f"no response to whether it is a node ({error})"
+        found = f"no answer to the question whether this host is a node ({error})"
         cure = "check which machine responds at that address"
-        raise ClusterError(Fault(f"host {host.name}", found, "one", cure)) from None
+        raise ClusterError(Fault(f"host {host.name}", found, "an answer", cure)) from None
     if is_node:
         cure = "write `pulumi stack output --show-secrets kubeconfig` to a file of KUBECONFIG"
         found = "a node whose cluster has no context on this machine"
-        raise ClusterError(Fault(f"host {host.name}", found, "one, to drain the node", cure))
+        raise ClusterError(Fault(f"host {host.name}", found, "a context, to drain the node", cure))
     return None
 
 

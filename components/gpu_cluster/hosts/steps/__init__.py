@@ -28,7 +28,7 @@ def every() -> Mapping[str, Step]:
         if step.after and (step.after not in steps or steps[step.after].phase != step.phase):
             raise ValueError(
                 f"step {name}: found after={step.after!r}; wanted: a step of its phase; "
-                f"cure: correct it in {name}.py"
+                f"cure: correct `after` in {name}.py"
             )
     before = {name: {step.after} - {""} for name, step in steps.items()}
     return {name: steps[name] for name in TopologicalSorter(before).static_order()}

@@ -28,7 +28,7 @@ apply_cuda() {
         bounded "$GC_PACKAGE_RUN_LIMIT" sh "$runfile" --silent --toolkit --override --no-man-page \
             "--toolkitpath=$root$path" || fail_installer "the CUDA toolkit's installer failed (its own log is /var/log/cuda-installer.log): $(log_end)"
         [ -x "$root$path/bin/cuda-uninstaller" ] ||
-            fail "found no $path/bin/cuda-uninstaller after the installation; wanted CUDA $GC_CUDA_VERSION; correct cuda.version, major and minor of the runfile"
+            fail "found no $path/bin/cuda-uninstaller after the installation; wanted CUDA $GC_CUDA_VERSION; correct cuda.version, which must be the major and minor version of the runfile"
         did "CUDA toolkit $GC_CUDA_VERSION by runfile"
         rm -f -- "$root/var/cache/gpu-cluster/$GC_CUDA_SHA256.run"
     fi

@@ -103,8 +103,8 @@ def _judge_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if driver.in_container:
         if facts.driver and not facts.driver_container and not driver.remove_earlier:
             cure = "declare driver.removeEarlier: true, or driver.source: preinstalled"
-            found = f"driver {facts.driver} on the host, its module already loaded"
-            yield fault(host, found, "none", cure, FaultSeverity.WARNING)
+            found = f"driver {facts.driver} installed and loaded on the host"
+            yield fault(host, found, "no driver of the host", cure, FaultSeverity.WARNING)
     elif driver.source is not DriverSource.PREINSTALLED:
         pass  # The preparation installs the declared driver, so a missing driver is no fault.
     elif facts.driver is None:
@@ -164,7 +164,7 @@ def _secure_boot(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
         built = host.sections.driver.managed_by_operator and not host.sections.driver.precompiled
         severity = FaultSeverity.ERROR if built else FaultSeverity.WARNING
         cure = "turn it off in the firmware, or enrol the key that signs the driver (mokutil)"
-        yield fault(host, "Secure Boot on", "it off, or a driver that is signed", cure, severity)
+        yield fault(host, "Secure Boot on", "Secure Boot off, or a signed driver", cure, severity)
 
 
 STEP = Step(

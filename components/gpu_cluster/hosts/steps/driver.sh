@@ -113,11 +113,11 @@ driver_load() {
             return 0
         done
         bounded 120 modprobe nvidia ||
-            fail "the NVIDIA module can't be loaded (look at dmesg; with Secure Boot its key must be enrolled): $(log_end)"
+            fail "the NVIDIA module can't be loaded: $(log_end); check dmesg, and with Secure Boot enrol the key that signed the module (mokutil --import)"
         did "module nvidia $(driver_loaded)"
     fi
     [ -z "$GC_DRIVER_VERSION" ] || [ "$wanted" = "$GC_DRIVER_VERSION" ] ||
-        fail_act "found driver $wanted installed; wanted $GC_DRIVER_VERSION; look at dkms status and the packages"
+        fail_act "found driver $wanted installed; wanted $GC_DRIVER_VERSION; check dkms status and the installed driver packages"
 }
 
 # A running daemon does not mean that persistence mode is on: Ubuntu's unit starts the daemon with
@@ -141,7 +141,7 @@ ExecStart=$(echo "$line" | sed 's/ --no-persistence-mode//')
     [ -z "$when" ] || return 0
     persistence_off || return 0
     bounded 60 nvidia-smi -pm 1 || fail_act "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end); correct what \`dmesg | grep -i nvrm\` shows of the GPU, then run \`gpu-cluster up\` again"
-    ! persistence_off || fail_act "found the persistence mode off after nvidia-smi -pm 1; wanted it on; look at journalctl -u $persistenced"
+    ! persistence_off || fail_act "found the persistence mode off after nvidia-smi -pm 1; wanted the persistence mode on; check journalctl -u $persistenced"
     did "persistence mode"
 }
 
@@ -174,7 +174,7 @@ driver_services() {
         # nvidia-modprobe fails without a message (NVIDIA/nvidia-modprobe 610.43.03,
         # nvidia-modprobe.c).
         bounded 60 nvidia-modprobe -u -c 0 ||
-            fail_act "/dev/nvidia-uvm can't be made by nvidia-modprobe -u -c 0; look at modprobe nvidia-uvm and dmesg"
+            fail_act "/dev/nvidia-uvm can't be made by nvidia-modprobe -u -c 0; check what modprobe nvidia-uvm and dmesg print"
         did "/dev/nvidia-uvm"
     fi
 }

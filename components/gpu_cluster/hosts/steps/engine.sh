@@ -112,7 +112,7 @@ pending_file() {
 
 restart_if_pending() {
     [ -f "$state/engine-pending" ] || return 0
-    bounded 300 systemctl restart "$1" || fail_act "$1 does not start: $(log_end); look at journalctl -u $1"
+    bounded 300 systemctl restart "$1" || fail_act "$1 does not start: $(log_end); check journalctl -u $1"
     rm -f -- "$state/engine-pending"
     did "unit $1 restarted"
 }
@@ -142,7 +142,7 @@ WantedBy=multi-user.target
     unit_on cri-docker
     restart_if_pending cri-docker
     again 60 0.5 [ -S "$root$adapter_socket" ] ||
-        fail_act "found no socket $adapter_socket 30 s after cri-docker was started; wanted cri-dockerd's; look at journalctl -u cri-docker"
+        fail_act "found no socket $adapter_socket 30 s after cri-docker was started; wanted the socket of cri-dockerd; check journalctl -u cri-docker"
 }
 
 # The checksum of the archive is recorded, because the program does not show which archive it came
@@ -155,7 +155,7 @@ place_adapter() {
     fi
     have_runfile cri-dockerd "$GC_ADAPTER_SHA256" each_adapter_location
     bounded 120 tar -xzf "$runfile" -C "$scratch" cri-dockerd/cri-dockerd ||
-        fail "the archive of cri-dockerd holds no cri-dockerd/cri-dockerd: $(log_end); declare the release's own .tgz"
+        fail "the archive of cri-dockerd contains no file cri-dockerd/cri-dockerd: $(log_end); declare the release's own .tgz"
     chmod 755 "$scratch/cri-dockerd/cri-dockerd"
     ! systemctl is-active --quiet cri-docker || : >"$state/engine-pending"
     place "$adapter" "$scratch/cri-dockerd/cri-dockerd"

@@ -124,7 +124,7 @@ firewalls_off() {
             grep -q '^firewalld ' "$state/firewalls" 2>/dev/null ||
                 record firewalls "firewalld ${active:-inactive} ${enabled:-disabled}"
             timeout 120 systemctl --no-reload disable --now firewalld >/dev/null 2>&1 ||
-                fail_act "firewalld can't be disabled; look at systemctl status firewalld"
+                fail_act "firewalld can't be disabled; check systemctl status firewalld"
             did "firewalld off"
         fi
     fi

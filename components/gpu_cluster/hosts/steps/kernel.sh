@@ -44,7 +44,7 @@ apply_kernel() {
     # shellcheck disable=SC2086 # a list of words, split on purpose
     [ "$GC_KERNEL_HOLD" = false ] || hold_packages $kernel_held
     [ -e "$root/boot/vmlinuz-$GC_KERNEL_RELEASE" ] ||
-        fail "found no /boot/vmlinuz-$GC_KERNEL_RELEASE after the installation of $kernel_words; wanted that kernel; correct kernel.release, which is what uname -r says"
+        fail "found no /boot/vmlinuz-$GC_KERNEL_RELEASE after the installation of $kernel_words; wanted that kernel; correct kernel.release, which must be as uname -r prints it"
     boot_entry
     running=$(uname -r)
     if [ "$running" != "$GC_KERNEL_RELEASE" ]; then
@@ -101,7 +101,7 @@ extra_modules() {
     fi
     case $GC_KERNEL_RELEASE in
         *-generic | *-generic-64k | *-lowlatency)
-            fail "kernel.release $GC_KERNEL_RELEASE: found no package $extra in the repositories; wanted it beside that kernel, which may not reach network and disks without it; declare a repository that has it" ;;
+            fail "kernel.release $GC_KERNEL_RELEASE: found no package $extra in the repositories; wanted this package, without which the kernel may not reach network and disks; declare a repository that has the package" ;;
     esac
 }
 
@@ -133,7 +133,7 @@ boot_entry() {
         write_boot_menu
         entry=$(entry_id)
     fi
-    [ -n "$entry" ] || fail_act "found no boot entry for kernel $GC_KERNEL_RELEASE in $(boot_menu_tool); wanted one; look at /boot"
+    [ -n "$entry" ] || fail_act "found no boot entry for kernel $GC_KERNEL_RELEASE in $(boot_menu_tool); wanted a boot entry for this kernel; check /boot"
     effect boot_menu default
     effect file "$grub_file"
     awk -v entry="$entry" '
@@ -197,14 +197,14 @@ efi_text() {
 }
 
 write_boot_menu() {
-    tool=$(boot_menu_tool) || fail "found no grub-mkconfig or grub2-mkconfig; wanted one; install GRUB's tools"
+    tool=$(boot_menu_tool) || fail "found neither grub-mkconfig nor grub2-mkconfig; wanted one of the two; install GRUB's tools"
     rm -f -- "$root${tool#* }.new"
     bounded 300 "${tool%% *}" -o "$root${tool#* }" ||
         fail_act "the boot menu can't be written by ${tool%% *}: $(log_end); correct the file below /etc/default/grub or /etc/grub.d that it names, then run \`gpu-cluster up\` again"
     # grub-mkconfig leaves a menu with an error as a draft file, and some versions still exit with 0
     # (rhboot/grub2 05a8c872, util/grub-mkconfig.in).
     [ ! -e "$root${tool#* }.new" ] ||
-        fail "found errors in the boot menu that ${tool%% *} makes ($(log_end)); wanted one without; correct $grub_file and /etc/grub.d"
+        fail "found errors in the boot menu that ${tool%% *} makes ($(log_end)); wanted a boot menu without errors; correct $grub_file and /etc/grub.d"
     require_default "${tool#* }"
 }
 
@@ -215,7 +215,7 @@ require_default() {
     default=$(sed -n 's/^[[:space:]]*set default="\(.*\)"[[:space:]]*$/\1/p' "$root$1" |
         grep -v '^[$]{next_entry}$' | tail -n 1)
     [ "$default" = "$entry" ] ||
-        fail_act "found the default '$default' in the boot menu $1; wanted '$entry', which boots $GC_KERNEL_RELEASE; look at what sets GRUB_DEFAULT in $grub_file.d, and at /etc/grub.d"
+        fail_act "found the default '$default' in the boot menu $1; wanted '$entry', which boots $GC_KERNEL_RELEASE; check what sets GRUB_DEFAULT in $grub_file.d and in /etc/grub.d"
 }
 
 # Effects are undone in reverse order. The effect boot_menu is recorded before GRUB's settings file,

@@ -23,7 +23,7 @@ apply_modules() {
         module_there "$module" && continue
         record modules "$module"
         timeout 60 modprobe "$module" ||
-            fail "module $module can't be loaded; install the kernel's module package and look at dmesg"
+            fail "module $module can't be loaded; install the kernel's module package and check dmesg"
         did "module $module"
     done
 }

@@ -18,7 +18,7 @@ apply_proxy() {
     for unit in $GC_PROXY_UNITS; do
         for variable in $(proxy_variables); do
             found_environment "$unit" "$variable" ||
-                fail_act "unit $unit runs without $variable, though its drop-in says so; look at systemctl show -p Environment $unit"
+                fail_act "unit $unit runs without $variable, although this program's drop-in sets it; check systemctl show -p Environment $unit"
             expect environment "$unit" "$variable"
         done
     done

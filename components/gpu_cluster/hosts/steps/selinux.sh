@@ -39,7 +39,7 @@ apply_selinux() {
 
 selinux_set() {
     [ -f "$state/selinux" ] || record selinux "$2"
-    timeout 60 setenforce "$1" || fail_act "setenforce $1 failed; look at ausearch -m avc"
+    timeout 60 setenforce "$1" || fail_act "setenforce $1 failed; check ausearch -m avc"
     did "SELinux: $2 -> $(selinux_mode)"
 }
 

@@ -63,7 +63,7 @@ apply_swap() {
         for name in $swap; do
             record swaps "$name"
         done
-        timeout 300 swapoff -a || fail_act "swapoff -a failed: is there memory for what is swapped out?; end programs until free -m shows as much free memory as used swap, then run \`gpu-cluster up\` again"
+        timeout 300 swapoff -a || fail_act "swapoff -a failed: the memory may be too small for what is swapped out; end programs until free -m shows as much free memory as used swap, then run \`gpu-cluster up\` again"
         did "swap off: $swap"
         ! grep -qs ' resume=[^ ]' "$root/proc/cmdline" ||
             note "the kernel's command line has resume=: this host can't hibernate any more, as that needs swap"

@@ -115,7 +115,7 @@ sysctl_name() {
 sysctl_set() {
     expect sysctl "$1" "$2"
     ! found_sysctl "$1" "$2" || return 0
-    [ -n "$value" ] || fail "sysctl $1 is not there; declare its module in system.modules"
+    [ -n "$value" ] || fail "sysctl $1 does not exist; declare the kernel module that brings it in system.modules"
     old=$(printf '%s\n' "$value" | tr "\t" " ")
     if [ ! -f "$state/sysctl/$1" ]; then
         mkdir -p "$state/sysctl" && printf '%s\n' "$old" >"$state/draft" &&

@@ -228,7 +228,7 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
             yield fault(
                 (*location, "flags", "migStrategy"),
                 f"{flags.mig_strategy}, with gpuOperator.migStrategy {operator.mig_strategy}",
-                "the operator's own, which it sets in the plugin's environment",
+                "the operator's migStrategy, which the operator sets in the plugin's environment",
                 "remove it here, or change gpuOperator.migStrategy",
             )
         cdi = any(level.runtime and level.runtime.cdi for level in sections.gpu_levels)
@@ -236,7 +236,8 @@ def operator_files(sections: ValidSections, operator: GpuOperatorSettings) -> It
             yield fault(
                 (*location, "flags", "plugin", "deviceListStrategy"),
                 ", ".join(flags.plugin.device_list_strategy),
-                "none with runtime.cdi: the operator sets cdi-annotations,cdi-cri by environment",
+                "no deviceListStrategy with runtime.cdi: the operator sets "
+                "cdi-annotations,cdi-cri itself",
                 "remove it here",
             )
 

@@ -124,7 +124,7 @@ def _check_gates(dra: DraSettings, at: Location) -> Iterator[Fault]:
             yield fault(
                 (*at, needed),
                 f"off, with {gate} on: the driver does not start",
-                f"both, since {gate} needs {needed}",
+                f"both gates on, since {gate} needs {needed}",
                 f"write {needed}: true, or {gate}: false",
             )
     for gate, excluded_gate in EXCLUDES:
@@ -132,7 +132,7 @@ def _check_gates(dra: DraSettings, at: Location) -> Iterator[Fault]:
             yield fault(
                 (*at, excluded_gate),
                 f"on, with {gate} on: the driver does not start",
-                "one of them: they exclude each other",
+                "only one of these gates on: they exclude each other",
                 f"write {excluded_gate}: false, or {gate}: false",
             )
 

@@ -73,15 +73,16 @@ def _check_labels(sections: ValidSections) -> Iterator[Fault]:
         if layout is not None and pool.mig:
             yield fault(
                 (*at, MIG_LABEL),
-                f"{show(layout)}, beside mig",
-                "one of the two: mig creates a layout, whose name becomes this label",
+                f"{show(layout)}, in addition to the pool's mig",
+                "only one of the two: from mig, this program makes a layout and sets this label "
+                "to its name",
                 "remove it",
             )
         if layout is not None and not pool.mig and layout not in BUILT_IN_LAYOUTS:
             yield fault(
                 (*at, MIG_LABEL),
                 show(layout),
-                f"one of {', '.join(BUILT_IN_LAYOUTS)}; others by the pool's mig, which is counted",
+                f"one of {', '.join(BUILT_IN_LAYOUTS)}; the pool's mig declares any other layout",
                 'remove it, and write "mig: {1g.5gb: 7}" with the profiles of this layout',
             )
 
@@ -96,7 +97,7 @@ def _check_transient_labels(labels: Mapping[str, str], at: Location) -> Iterator
             yield fault(
                 (*at, key),
                 show(value),
-                "no state of the operator's among the labels: it writes it as it works",
+                "no label by which the operator records its state",
                 "remove it",
             )
         elif key.startswith(OPERAND_LABELS) and value != "false":
@@ -141,7 +142,7 @@ def _check_node_sections(sections: ValidSections, operator: GpuOperatorSettings)
         yield fault(
             (_SECTION, "nri"),
             "true, with runtime.cdi false",
-            "CDI, which the NRI plugin injects devices by",
+            "CDI, by which the NRI plugin injects devices",
             'write "cdi: true" under runtime',
         )
 

@@ -60,7 +60,8 @@ class HamiPlatform(Platform):
     servers = Servers("app.kubernetes.io/component=hami-device-plugin", "hami-device-plugin")
     traits = frozenset({Trait.SHARES_CARDS})
     without_limits = (
-        "none: a LimitRange adds 0 GPUs to each container that requests none, and HAMi's webhook "
+        "no limits: a LimitRange adds 0 GPUs to each container that requests none, and HAMi's "
+        "webhook "
         "then passes its pod to HAMi's scheduler"
     )
 

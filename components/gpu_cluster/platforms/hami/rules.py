@@ -55,7 +55,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
     if registry is not None and registry.mirror and not hami.kube_scheduler_version:
         yield fault(
             (_SECTION, "kubeSchedulerVersion"),
-            "nothing, with registry.mirror",
+            "no version, with registry.mirror",
             "the version of kube-scheduler's image, so that it can be copied to the mirror",
             'write the version of the cluster, such as "kubeSchedulerVersion: v1.36.3"',
         )

@@ -180,7 +180,7 @@ class DriverSettings(Model):
         if self.precompiled and self.digest is not None:
             raise refuse(
                 "precompiled with digest",
-                "one of them: precompiled takes an image for each kernel",
+                "only one of the two: precompiled takes an image for each kernel",
                 "remove digest",
             )
         if self.precompiled and self.kernel_module_type is KernelModule.PROPRIETARY:

@@ -34,7 +34,9 @@ def _refuse_keys(*ours: str) -> AfterValidator:
     def check(value: dict[str, Any]) -> Any:
         for key in ours:
             if key in value:
-                raise refuse(show(key), "keys that no setting has", f"take {key} out")
+                raise refuse(
+                    show(key), "only keys for which this program has no setting", f"take {key} out"
+                )
         return frozen(value)
 
     return AfterValidator(check)
@@ -77,7 +79,9 @@ class Network(Model):
     def _one_of_them(self) -> Network:
         if (self.manifest is None) == (self.chart is None):
             raise refuse(
-                "both" if self.chart else "neither", "manifest or chart", "declare one of them"
+                "both manifest and chart" if self.chart else "neither manifest nor chart",
+                "one of the two",
+                "declare one of the two",
             )
         return self
 

@@ -79,7 +79,7 @@ class KubernetesPackagesSettings(Model):
         if self.init and self.join:
             raise refuse(
                 "init and join",
-                "init for a new cluster, or join for one",
+                "init for a new cluster, or join for an existing cluster",
                 "remove init, or remove join",
             )
         # kubeadm supports the API kubeadm.k8s.io/v1beta4 since 1.31 (kubeadm reference).

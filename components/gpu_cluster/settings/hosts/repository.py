@@ -36,7 +36,11 @@ def _validate_armored_key(text: str) -> str:
 
 def _validate_sha256(text: str) -> str:
     if _SHA256.fullmatch(text) is None:
-        raise refuse(show(text), "64 of 0-9 and a-f", "write what sha256sum prints")
+        raise refuse(
+            show(text),
+            "a SHA-256 digest: 64 characters of 0-9 and a-f",
+            "write what sha256sum prints",
+        )
     return text
 
 

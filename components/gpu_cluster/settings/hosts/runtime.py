@@ -124,7 +124,8 @@ class RuntimeSettings(Model):
         if (engine is Engine.DOCKER) != (adapter is not None):
             raise refuse(
                 f"install with engine {engine.value} {'and' if adapter else 'without'} criDockerd",
-                "criDockerd with engine docker only: kubelet has not spoken to Docker since 1.24",
+                "criDockerd with engine docker only: kubelet 1.24 and later reaches Docker only "
+                "through it",
                 "remove criDockerd" if adapter else "add criDockerd: {locations: […], sha256: …}",
             )
         return self

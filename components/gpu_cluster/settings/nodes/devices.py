@@ -19,7 +19,9 @@ _PROFILE = re.compile(r"[1-9]\d?(c\.[1-9]\d?)?g\.\d{1,3}gb([+-][a-z0-9.]+)*")
 def _validate_mig_profile(text: str) -> str:
     if _PROFILE.fullmatch(text) is None:
         raise refuse(
-            show(text), "a MIG profile such as 1g.5gb", "write one of `nvidia-smi mig -lgip`"
+            show(text),
+            "a MIG profile such as 1g.5gb",
+            "write a profile that `nvidia-smi mig -lgip` prints",
         )
     return text
 
@@ -88,8 +90,8 @@ class UnhealthyDevices(Model):
         if twice or not self.count:
             raise refuse(
                 "a GPU twice" if twice else "neither uuid nor index nor missing",
-                "each GPU that is left out once",
-                "write uuid: [GPU-…], index: [3] for one that is there, or missing: 1 for one that"
-                " is off the bus",
+                "each excluded GPU, named once",
+                "write uuid: [GPU-…] or index: [3] for a GPU on the PCI bus, or missing: 1 for a "
+                "GPU that is off the bus",
             )
         return self

@@ -148,7 +148,7 @@ class Pool(NodeSections):
     @model_validator(mode="after")
     def _devices_are_there(self) -> Pool:
         if self.mig and not self.gpus_per_node:
-            raise refuse("mig in a pool without GPUs", "GPUs that can be divided", "remove mig")
+            raise refuse("mig in a pool without GPUs", "GPUs that can be partitioned", "remove mig")
         for node, devices in self.unhealthy_devices.items():
             if self.nodes is not None and node not in self.node_names:
                 raise refuse(

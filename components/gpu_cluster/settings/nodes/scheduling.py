@@ -100,7 +100,7 @@ class SchedulingSettings(Model):
     """Settings of single nodes, priority classes, and limits of namespaces.
 
     The pods of the GPU software and of the validation tolerate the taints of their pools.
-    `tolerations` adds tolerations for taints that others set, such as a cloud's spot nodes.
+    `tolerations` adds tolerations for taints of other software, such as those of spot nodes.
     """
 
     node_features: NodeFeatures = Field(

@@ -239,7 +239,7 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
                     "join": {"endpoint": "192.0.2.9:6443", "caCertHashes": [HASH]},
                 }
             },
-            "init for a new cluster, or join for one",
+            "init for a new cluster, or join for an existing cluster",
         ),
     ],
 )

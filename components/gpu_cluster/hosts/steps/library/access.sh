@@ -14,14 +14,14 @@ renew_token() {
 main() {
     lock
     token=$(cat "$root/var/lib/gpu-cluster/cluster/token" 2>/dev/null) && [ -f "$root$admin" ] ||
-        fail "found no cluster that this stack has made here; wanted one; run \`pulumi up\` again"
+        fail "found no cluster that this stack has created on this host; wanted that cluster; run \`pulumi up\` again"
     sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail_file "can't write $scratch/token.yaml"
 $GC_TOKEN
 EOF
     # A load balancer may begin to pass requests after the first of the two: then the token is there.
     renew_token || renew_token || fail_kubeadm "kubeadm token create failed: $(kubeadm_said)"
     hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
-    [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
+    [ -n "$hashes" ] || fail "found no CA certificate hash in the output of kubeadm token create; wanted the hash; run \`kubeadm token create --print-join-command\` on this host and correct what it reports"
     printf '%s %s\n' "$token" "$hashes"
     cat -- "$root$admin"
 }

@@ -44,14 +44,14 @@ apt_loads() {
     [ ! -e "$scratch/apt-loads" ] && [ ! -e "$root$1" ] && [ -d "$root/etc/apt" ] || return 0
     bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$root/etc/apt/sources.list" \
         -o "Dir::Etc::sourceparts=$root/etc/apt/sources.list.d" ||
-        fail_act "apt can't read its sources: $(log_end); wanted sources that load; mend the file that apt names"
+        fail_act "apt can't read its sources: $(log_end); wanted sources that apt can read; correct the file that apt names"
     : >"$scratch/apt-loads"
 }
 
 # apt_addresses FILE RESULT: writes the addresses that apt reads because of a file with sources.
 apt_addresses() {
     bounded 60 apt-get update --print-uris -o "Dir::Etc::sourcelist=$1" -o Dir::Etc::sourceparts=- ||
-        fail "apt can't read ${1#"$root"}: $(log_end); wanted sources that load; mend that file"
+        fail "apt can't read ${1#"$root"}: $(log_end); wanted sources that apt can read; correct that file"
     sed -n "s/^'\\([^']*\\)' .*/\\1/p" "$scratch/log" >"$2"
 }
 
@@ -143,7 +143,7 @@ use_entries() {
     entries=$(cat "$scratch/entries")
     if [ -s "$scratch/unverified" ]; then
         read -r file <"$scratch/unverified"
-        fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted a signed one; remove trusted and allow-insecure there"
+        fail "repository $1 ($2): found an entry in ${file#"$root"} that is used unverified; wanted signature checks; remove the options trusted and allow-insecure from this entry"
     fi
     effect lists "$2"
     mark=$state/repository-$1-entry

@@ -117,7 +117,7 @@ attempt() {
 refuse_left() {
     [ -s "$scratch/left" ] || return 0
     left=$(awk '!seen[$0]++ { list = list (list == "" ? "" : ", ") $0 } END { print list }' "$scratch/left")
-    fail "all else is undone; this stays: $left; mend what the errors above name, then run \`gpu-cluster destroy\` (or \`gpu-cluster up\`) again"
+    fail "the undo could not remove: $left (all else is undone); correct what the errors above name, then run \`gpu-cluster destroy\` (or \`gpu-cluster up\`) again"
 }
 
 have() {
@@ -134,7 +134,7 @@ ask() {
 # Allows one run at a time on a host, whatever its phase. The kernel releases the lock when the last
 # process that holds it exits, so the lock is never stale.
 lock() {
-    have flock || fail "found no flock; wanted it for the lock; install the package util-linux"
+    have flock || fail "found no flock; wanted flock, which locks this host for one run; install the package util-linux"
     # Set the umask whatever the login user's umask is, because files in /etc must be readable for
     # all.
     umask 022
@@ -255,7 +255,7 @@ find_settings() {
 # The files were read before the lock, and another run that held the lock may have deleted them.
 require_steps() {
     [ -z "${loaded-}" ] || [ -d "${state%/*}/steps" ] ||
-        fail "found the files of the steps gone, as another run on this host has ended; wanted them for an undo; run \`pulumi up\` again"
+        fail "found this program's scripts removed by another run that ended on this host; wanted the scripts, for the undo; run \`pulumi up\` again"
 }
 
 # Deletes the script files after the last phase is undone, or if the first phase was refused. A

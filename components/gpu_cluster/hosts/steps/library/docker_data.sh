@@ -72,7 +72,7 @@ move_data() {
     printf '%s %s\n' "$1" "$2" >"$state/draft" && mv -- "$state/draft" "$state/moving" ||
         fail_file "can't write $state/moving"
     timeout 300 systemctl stop docker.socket docker >/dev/null 2>&1
-    systemctl is-active --quiet docker && fail "Docker can't be stopped; its data stay in $1"
+    systemctl is-active --quiet docker && fail "Docker can't be stopped, so its data were not moved from $1; stop it (systemctl stop docker.socket docker), then run \`gpu-cluster up\` again"
     [ -d "$root$1" ] && [ ! -f "$state/moved" ] || return 0
     rmdir -- "$root$2" 2>/dev/null
     make_directory "${2%/*}"
@@ -88,7 +88,7 @@ move_data() {
         remove_data "$2"
         rm -f -- "$state/moving"
         systemctl start docker >/dev/null 2>&1 9>&-
-        fail "Docker's data can't be copied to $2; they stay in $1"
+        fail "Docker's data can't be copied to $2, so they were not moved from $1; free space for $2 (df), then run \`gpu-cluster up\` again"
     }
 }
 

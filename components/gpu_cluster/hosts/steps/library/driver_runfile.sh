@@ -57,7 +57,7 @@ driver_unload() {
         others=$(other_holders)
         [ $# -eq 0 ] || bounded 120 modprobe -a "$@"
         users_again
-        fail_act "found driver $(driver_loaded) in use${others:+ by $others}; wanted it unloaded for the installer; drain the node, end what uses GPUs (fuser -v /dev/nvidia*): $reason"
+        fail_act "found driver $(driver_loaded) in use${others:+ by $others} ($reason); wanted no loaded driver, as the installer requires; drain the node and end the programs that use GPUs (fuser -v /dev/nvidia*)"
     }
     did "module nvidia unloaded for the installer"
     unloaded="$unloaded $users"
@@ -85,7 +85,7 @@ users_back() {
 runfile_uninstall() {
     bounded "$GC_PACKAGE_RUN_LIMIT" "$1" --silent || fail_installer "$1 failed: $(log_end)"
     [ ! -e "$1" ] ||
-        fail_act "found $1 still there after it had run ($(log_end)); wanted no driver of a runfile; look at /var/log/nvidia-uninstall.log"
+        fail_act "found $1 still installed after it had run ($(log_end)); wanted no driver of a runfile; check /var/log/nvidia-uninstall.log"
     undid "driver by $1"
 }
 

@@ -57,13 +57,13 @@ fabric_on() {
         fail "fabric manager $version: found neither nvidia-fabricmanager nor nvidia-fabricmanager-$branch nor nvidia-fabric-manager in the repositories; wanted the driver's own version; declare driver.repository or a mirror that has it"
     if fourth_generation; then
         [ "$branch" -ge 570 ] ||
-            fail "found NVSwitches of the fourth generation with driver $version; wanted branch 570 or later; declare driver.version"
+            fail "found NVSwitches of the fourth generation with driver $version; wanted branch 570 or later; declare a driver.version of that branch"
         words="$words nvlsm infiniband-diags $(offered "$version" libnvsdm "libnvsdm-$branch")"
         step_file "$umad_file" "# gpu-cluster
 ib_umad
 "
         [ -d "$root/sys/module/ib_umad" ] || {
-            bounded 60 modprobe ib_umad || fail_act "the module ib_umad can't be loaded, which the subnet manager of NVSwitches needs: $(log_end); install the modules of the running kernel (linux-modules-extra or kernel-modules-extra) or MLNX_OFED for it, then run \`gpu-cluster up\` again"
+            bounded 60 modprobe ib_umad || fail_act "the module ib_umad, which the subnet manager of NVSwitches needs, can't be loaded: $(log_end); install the modules of the running kernel (linux-modules-extra or kernel-modules-extra) or MLNX_OFED for it, then run \`gpu-cluster up\` again"
             did "module ib_umad"
         }
     fi

@@ -58,5 +58,5 @@ is_units_process() {
 require_no_holders() {
     others=$(other_holders)
     [ -z "$others" ] ||
-        fail "found GPUs in use $1: $others; wanted none while driver $(driver_loaded) is replaced; end these: a pod without a request for GPUs or of a DaemonSet by its owner's selector (taint gpu-cluster/rollout), MPS by \`echo quit | nvidia-cuda-mps-control\`, a unit by systemctl stop"
+        fail "found GPUs in use $1: $others; wanted free GPUs while driver $(driver_loaded) is replaced; end these programs: a pod without a request for GPUs or of a DaemonSet by its owner's selector (taint gpu-cluster/rollout), MPS by \`echo quit | nvidia-cuda-mps-control\`, a unit by systemctl stop"
 }

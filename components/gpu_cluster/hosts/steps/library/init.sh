@@ -70,7 +70,7 @@ endpoint_answers() {
 
 initialize() {
     if [ -f "$state/complete" ]; then
-        same_configuration || fail "found a cluster that was made with another configuration; wanted the declared one; undo the change of kubernetesPackages.init, and change the running cluster as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
+        same_configuration || fail "found a cluster that was made with another configuration; wanted the declared configuration; undo the change of kubernetesPackages.init, and change the running cluster as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
         effect initialized cluster
         return 0
     fi
@@ -139,7 +139,7 @@ cni_files() {
 }
 
 undo_initialized() {
-    have kubeadm || fail "found no kubeadm; wanted it to take the control plane down; install it"
+    have kubeadm || fail "found no kubeadm; wanted kubeadm, to remove the control plane; install kubeadm"
     reset_node
     forget_network
     undid "initialized the cluster"

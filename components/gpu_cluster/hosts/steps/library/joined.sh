@@ -23,14 +23,14 @@ kubernetes_join() {
 # v1.34 cmd/kubeadm/app/features/features.go, NodeLocalCRISocket) and the next step labels it.
 wait_registered() {
     again 60 1 bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/kubelet.conf" get node "$GC_NODE" ||
-        fail_act "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted it; look at journalctl -u kubelet"
+        fail_act "found no node $GC_NODE a minute after kubelet was started ($(log_end)); wanted the node in the cluster; check journalctl -u kubelet"
 }
 
 # Removes a host that these scripts joined from its cluster, with the kubelet's identity and static
 # pods.
 undo_joined() {
     [ -f "$root/etc/kubernetes/kubelet.conf" ] || return 0
-    have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
+    have kubeadm || fail "found no kubeadm; wanted kubeadm, to remove this host from its cluster; install kubeadm"
     reset_node
     # These folders are left by kubeadm upgrade node.
     rm -rf -- "$root"/etc/kubernetes/tmp/kubeadm-kubelet-config*

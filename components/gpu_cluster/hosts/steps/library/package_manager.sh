@@ -189,7 +189,7 @@ set_exact() {
         found=$(matching "$name" "$version" "$scratch/plain")
         [ -n "$found" ] || {
             offered=$(awk -v name="$name" '$1 == name { print $2 }' "$scratch/plain" | head -n 5 | paste -s -d ' ' -)
-            fail "package $name${version:+ $version}: found ${offered:-none} in the repositories; wanted it there; declare a repository or mirror that has it, or another version$(epel_cure "$name")"
+            fail "package $name${version:+ $version}: found ${offered:-none} in the repositories; wanted the package; declare a repository or mirror that has it, or another version$(epel_cure "$name")"
         }
         full=$(awk -v name="$name" -v found="$found" '{ plain = $2; sub(/^[0-9]+:/, "", plain) }
             $1 == name && plain == found { print $2; exit }' "$scratch/available")

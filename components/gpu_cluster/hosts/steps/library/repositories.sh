@@ -15,7 +15,7 @@ download() {
     elif [ -x "$root/usr/lib/apt/apt-helper" ]; then
         set -- "$@" "$root/usr/lib/apt/apt-helper" -o Acquire::Retries=3 download-file "$1" "$3.part"
     else
-        fail "found no curl, wget or apt-helper; wanted one to download $1; install curl"
+        fail "found no curl, wget or apt-helper; wanted a program to download $1; install curl"
     fi
     url=$1 sum=$2 file=$3
     shift 3
@@ -27,7 +27,7 @@ download() {
     }
     if ! has_digest "$file.part" "$sum"; then
         rm -f -- "$file.part"
-        fail "$url: found sha256 $digest; wanted $sum; nothing of it was run; correct the sum or find out who changed the file"
+        fail "$url: found sha256 $digest; wanted $sum, so the file was not run; correct the digest in the stack file, or find out who changed the file"
     fi
     mv -f -- "$file.part" "$file"
 }
@@ -65,7 +65,7 @@ fetch_keys() {
     for address in $2; do
         sum=${sums%% *} sums=${sums#* }
         cached=$state/keys/$sum
-        [ -f "$cached" ] || download "$address" "$sum" "$cached" || fail "the key of repository $1 can't be had; correct the repository's key in the stack file"
+        [ -f "$cached" ] || download "$address" "$sum" "$cached" || fail "the key of repository $1 can't be downloaded; correct the repository's key in the stack file"
         key="$key$(cat "$cached")
 "
     done

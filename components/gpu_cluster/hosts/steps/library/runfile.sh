@@ -29,7 +29,7 @@ first_location() {
             (umask 077 && cp -- "$root$3" "$runfile.part") || fail_file "can't write $runfile.part"
             has_digest "$runfile.part" "$2" || {
                 rm -f -- "$runfile.part"
-                fail "$3: found sha256 $digest; wanted $2; it was not run; correct the sum or the file"
+                fail "$3: found sha256 $digest; wanted $2, so the file was not run; correct the digest or the file's address in the stack file"
             }
             mv -- "$runfile.part" "$runfile" || fail_file "can't write $runfile"
             ;;

@@ -249,12 +249,12 @@ service_on() {
         return 0
     fi
     [ -d "$state/previous" ] ||
-        fail_act "$unit does not start: $(why); look at journalctl -u $unit"
+        fail_act "$unit does not start: $(why); check journalctl -u $unit"
     put_back
     reason=$(why)
-    restart_unit || fail_act "$unit starts neither with the new configuration nor with the old one, which is back: $reason; look at journalctl -u $unit"
+    restart_unit || fail_act "$unit starts neither with the new configuration nor with the old one, which was restored: $reason; check journalctl -u $unit"
     rm -rf -- "$state/pending" "$state/previous"
-    fail_act "$unit did not start with the new configuration, so the old one is back: $reason; look at journalctl -u $unit"
+    fail_act "$unit did not start with the new configuration, so the old one was restored: $reason; check journalctl -u $unit"
 }
 
 service_settled() {
@@ -297,5 +297,5 @@ service_back() {
 check_gpus() {
     [ -n "$GC_CHECK_IMAGE" ] && [ -r "$root/proc/driver/nvidia/version" ] || return 0
     smi_in_container "$GC_CHECK_IMAGE" && grep -q '^GPU 0' "$scratch/smi" ||
-        fail "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); look at nvidia-smi on the host and at $files"
+        fail "nvidia-smi in a container of $GC_CHECK_IMAGE shows no GPU: $(tail -n 1 "$scratch/smi"); check nvidia-smi on the host, and $files"
 }

@@ -11,7 +11,7 @@ fetch_packages() {
     set_exact $missing
     # shellcheck disable=SC2086 # a list of words, split on purpose
     transaction download $exact ||
-        fail "packages can't be had ($exact); nothing was removed: $(log_end)$(grep -q 'provides dkms' "$scratch/log" && epel_cure dkms)$(pin_cure "$@")"
+        fail "packages can't be downloaded ($exact), so nothing was removed: $(log_end); declare a repository that has them$(grep -q 'provides dkms' "$scratch/log" && epel_cure dkms)$(pin_cure "$@")"
 }
 
 install_exact() {

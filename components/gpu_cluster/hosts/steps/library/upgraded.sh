@@ -77,7 +77,7 @@ restore_manifests() {
 
 await_api_server() {
     again 150 2 bounded 20 kubectl --kubeconfig "$root/etc/kubernetes/admin.conf" get --raw /readyz ||
-        fail_act "found no API server that is ready for 5 minutes ($(log_end)); wanted one to upgrade; look at crictl ps -a and at /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
+        fail_act "found no ready API server for 5 minutes ($(log_end)); wanted a ready API server before the upgrade; check crictl ps -a and /etc/kubernetes/tmp, where kubeadm keeps the manifests that it replaced"
 }
 
 # Updates the kubelet's configuration to the cluster's version, before the kubelet's package is
@@ -114,7 +114,7 @@ restart_kubelet() {
 # has ended.
 await_kubelet() {
     again 60 2 kubelet_is_new ||
-        fail_act "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted it; look at journalctl -u kubelet"
+        fail_act "found no kubelet v$upgrade_version on node $GC_NODE two minutes after its restart ($(log_end)); wanted that version; check journalctl -u kubelet"
 }
 
 kubelet_is_new() {
