@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import posixpath
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -13,6 +13,8 @@ from .unknown import at, mapping, sequence, text
 
 _DRIVERS: Final = (("csi", "volumeAttributes"), ("flexVolume", "options"))
 """Fields with the texts that a volume gives its driver; a path of the node may be one of them."""
+_WITH_PATH: Final = "^([^/]*:)?/"
+"""Pattern of a text that is a path, or a path after a scheme or a server, as in `file:///dev`."""
 
 
 def host_paths(pod: Pod) -> Iterator[tuple[int, str]]:
@@ -34,27 +36,28 @@ def mounted(pod: Pod) -> Iterator[tuple[int, str, bool]]:
 def driver_paths(volume: object) -> Iterator[tuple[str, str]]:
     """Yield the field and the cleaned path of each path that a volume gives its driver."""
     for source, field in _DRIVERS:
-        for key, value in mapping(at(volume, source, field)).items():
-            if text(value).startswith("/"):
-                yield f"{source}.{field}[{key}]", plain_path(text(value))
+        for key, raw in mapping(at(volume, source, field)).items():
+            value = text(raw)
+            if re.search(_WITH_PATH, value):
+                yield f"{source}.{field}[{key}]", plain_path(value[value.index("/") :])
 
 
 def driver_paths_cel(volume: str) -> str:
     """Return CEL for the paths that a volume gives its driver, as a list."""
     maps = (f"{volume}.?{source}.?{field}{cel.OR_MAP}" for source, field in _DRIVERS)
     paths = (
-        f'{pairs}.filter(k, {pairs}[k].startsWith("/")).map(k, {plain_path_cel(f"{pairs}[k]")})'
+        f"{pairs}.filter(k, {pairs}[k].matches({cel.text(_WITH_PATH)}))"
+        f'.map(k, {pairs}[k].substring({pairs}[k].indexOf("/"))).map(p, {plain_path_cel("p")})'
         for pairs in maps
     )
     return f"({' + '.join(paths)})"
 
 
 def plain_path(path: str) -> str:
-    """Return a path without `.` and `//`."""
-    # The prefix has three slashes, because normpath keeps two leading slashes.
-    return posixpath.normpath(f"///{path}")
+    """Return a path without `.` and `//`; `..` stays, since it leads out of where a link leads."""
+    return "/" + "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def plain_path_cel(path: str) -> str:
-    """Return CEL for a path without `.` and `//`; the API server refuses `..` in host paths."""
+    """Return CEL for a path without `.` and `//` (`plain_path` as CEL)."""
     return f'"/" + {path}.split("/").filter(s, s != "" && s != ".").join("/")'

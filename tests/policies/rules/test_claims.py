@@ -30,7 +30,7 @@ NAMES_A_RESOURCE = {
     "GPU013": "about the quota's key of a resource",
     "GPU015": "about what a platform offers",
     "GPU018": "about vcuda",
-    "GPU020": "about vcuda",
+    "GPU020": "about annotations, not requests",
     "GPU021": "about two device plugins",
     "GPU027": "about the name of a resource",
     "GPU028": "its cap for one container counts resources; GPU065 caps claims",

@@ -296,6 +296,73 @@ def test_the_variable_by_reference(kind: str, fields: dict[str, Any], wanted: li
     assert paths("GPU035", resource(kind, **fields)) == wanted
 
 
+@pytest.mark.parametrize(
+    "name", ["NVIDIA_VISIBLE_DEVICES", "NVIDIA_IMEX_CHANNELS", "NVIDIA_NVSWITCH"]
+)
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({"env": [{"name": "{}", "value": "all"}]}, ["env[0]"]),
+        ({"env": [{"name": "{}", "valueFrom": {}}]}, ["env[0]"]),
+        ({"env": [{"name": "{}", "value": "none"}]}, []),
+        ({"env": [{"name": "{}", "value": UNKNOWN}]}, []),
+        ({"env": [{"name": "A{}", "value": "all"}]}, []),
+        ({"envFrom": [{"prefix": "NVIDIA_"}]}, ["envFrom[0].prefix"]),
+        ({"envFrom": [{"prefix": "{}"}]}, ["envFrom[0].prefix"]),
+        ({"envFrom": [{"prefix": "A_"}, {"prefix": ""}]}, []),
+    ],
+)
+def test_a_variable_that_selects_devices(
+    name: str, fields: dict[str, list[dict[str, Any]]], wanted: list[str]
+) -> None:
+    named = {
+        field: [
+            {k: v.format(name) if isinstance(v, str) else v for k, v in one.items()}
+            for one in listed
+        ]
+        for field, listed in fields.items()
+    }
+    at = [f"spec.containers[0].{place}" for place in wanted]
+    assert paths("GPU017", pod(container(**named))) == at
+    assert paths("GPU035", resource("ConfigMap", data={name: "all"})) == [f"data[{name}]"]
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("cdi.k8s.io/train", True),
+        ("tencent.com/predicate-time", True),
+        ("tencent.com/gpu-assigned", True),
+        ("tencent.com/gpu-assigned-0", True),
+        ("hami.io/vgpu-node", True),
+        ("hami.io/vgpu-time", True),
+        ("hami.io/bind-time", True),
+        ("hami.io/bind-phase", True),
+        ("hami.io/vgpu-devices-to-allocate", True),
+        ("hami.io/vgpu-devices-allocated", True),
+        ("hami.io/vgpu-mig-allocations", True),
+        ("hami.io/amd-devices-to-allocate", True),
+        ("hami.io/kunlun-allocated", True),
+        ("hami.io/gpu-scheduler-policy", False),
+        ("hami.io/node-scheduler-policy", False),
+        ("nvidia.com/use-gpuuuid", False),
+        ("tencent.com/predicate", False),
+        ("example.com/tencent.com/gpu-assigned", False),
+        ("xcdi.k8s.io/train", False),
+    ],
+)
+def test_an_annotation_that_assigns_gpus(key: str, refused: bool) -> None:
+    manifest = resource("Pod", annotations={"a": "b", key: "1"}, spec={"containers": []})
+    assert paths("GPU020", manifest) == ([f"metadata.annotations[{key}]"] if refused else [])
+    assert paths("GPU020", resource("Service", annotations={key: "1"})) == []
+    assert (
+        paths(
+            "GPU020", {**manifest, "metadata": {**manifest["metadata"], "namespace": "kube-system"}}
+        )
+        == []
+    )
+
+
 NODE_NAMESPACES: list[tuple[str, Any, list[str]]] = [
     ("with a GPU", pod(gpus(), hostPID=True), ["spec.hostPID"]),
     ("the network", pod(gpus(), hostNetwork=True), ["spec.hostNetwork"]),

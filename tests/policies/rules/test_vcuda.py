@@ -19,7 +19,6 @@ from tests.policies.rules.cases import (
     gpus,
     paths,
     pod,
-    resource,
     workload,
 )
 from tests.policies.rules.messages import judge
@@ -189,19 +188,3 @@ def test_what_a_platform_advertises(platform: Any, limits: Any, known: Any, refu
     context = replace(CONTEXT, platform=platform, resource_names=frozenset(known))
     wanted = ["spec.containers[1].resources"] if refused else []
     assert paths("GPU015", pod(container(), container(limits)), context) == wanted
-
-
-@pytest.mark.parametrize(
-    ("key", "refused"),
-    [
-        ("tencent.com/predicate-time", True),
-        ("tencent.com/gpu-assigned", True),
-        ("tencent.com/gpu-assigned-0", True),
-        ("tencent.com/predicate", False),
-        ("example.com/tencent.com/gpu-assigned", False),
-    ],
-)
-def test_annotations_of_another_pod(key: str, refused: bool) -> None:
-    manifest = resource("Pod", annotations={"a": "b", key: "1"}, spec={"containers": []})
-    assert paths("GPU020", manifest) == ([f"metadata.annotations[{key}]"] if refused else [])
-    assert paths("GPU020", resource("Service", annotations={key: "1"})) == []

@@ -103,6 +103,15 @@ CAPABILITIES: Final = (
 )
 """Capabilities beyond the Pod Security Standard baseline, and unusual spellings."""
 
+ANNOTATIONS: Final = (
+    *("cdi.k8s.io/gpu", "cdi.k8s.io/nvidia.com_gpu", "cdi.k8s.io/a.b-c"),
+    *("hami.io/vgpu-devices-to-allocate", "hami.io/bind-phase", "hami.io/amd-devices-allocated"),
+    *("tencent.com/gpu-assigned", "tencent.com/predicate-gpu-idx-0"),
+)
+"""Annotations by which devices come to a pod, past its requests."""
+VARIABLES: Final = ("NVIDIA_VISIBLE_DEVICES", "NVIDIA_IMEX_CHANNELS", "NVIDIA_NVSWITCH")
+"""Environment variables by which devices come to a container."""
+
 HOST: Final = "/dev/nvidia0"
 
 
@@ -144,6 +153,22 @@ VOLUMES: Final[dict[str, tuple[Json, Json]]] = {
         {"csi": {"driver": "a.example.com", "volumeAttributes": {"a": "//run/docker.sock"}}},
         _mount(),
     ),
+    **{
+        f"a CSI volume of {path}": (
+            {"csi": {"driver": "a.example.com", "volumeAttributes": {"source": path}}},
+            _mount(),
+        )
+        for path in (
+            *("/data/../dev/nvidia0", "/data/..", "/../dev/nvidia0", "//data//../dev/nvidia0"),
+            *(
+                "file:///dev/nvidia0",
+                "file:/dev/nvidia0",
+                "bind:/proc/1/root",
+                "localhost:/dev/kfd",
+            ),
+            "unix:///run/containerd/containerd.sock",
+        )
+    },
     "a Flexvolume of a device": (
         {"flexVolume": {"driver": "example.com/bind", "options": {"path": HOST}}},
         _mount(),
@@ -233,11 +258,20 @@ def aliases() -> Iterator[tuple[str, Json, str]]:
     yield "a CSI PersistentVolume", persistent_volume("csi", {"csi": csi}), "GPU066"
     flex = {"driver": "example.com/bind", "options": {"path": HOST}}
     yield "a Flexvolume", persistent_volume("flex", {"flexVolume": flex}), "GPU066"
+    back = {**csi, "volumeAttributes": {"path": "/data/../dev/nvidia0"}}
+    yield "a CSI PersistentVolume with ..", persistent_volume("back", {"csi": back}), "GPU066"
     for number, (what, (volume, mount)) in enumerate(VOLUMES.items()):
         yield what, pod(f"v{number}", volume, mount), "GPU036"
     for number, name in enumerate(CAPABILITIES):
         added = {"capabilities": {"add": [name]}}
         yield f"capability {name}", pod(f"c{number}", *empty, securityContext=added), "GPU022"
+    for number, name in enumerate(ANNOTATIONS):
+        made = pod(f"m{number}", *empty)
+        made["metadata"]["annotations"] = {name: "nvidia.com/gpu=all"}
+        yield f"annotation {name}", made, "GPU020"
+    for number, name in enumerate(VARIABLES):
+        value = [{"name": name, "value": "all"}]
+        yield f"variable {name}", pod(f"e{number}", *empty, env=value), "GPU017"
     for number, name in enumerate(("hostPID", "hostIPC", "hostNetwork")):
         made = pod(f"n{number}", *empty)
         made["spec"][name] = True

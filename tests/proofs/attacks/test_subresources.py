@@ -240,6 +240,107 @@ def test_annotations_of_a_pod_are_judged_by_its_status_too(lodging: httpx.Client
     assert edit(lodging, marked, run, subresource="/status", user=TENANT).text.strip() == ""
 
 
+WRITER = "system:serviceaccount:hami-system:hami"
+"""A scheduler and device plugin that writes annotations of pods in all namespaces."""
+
+
+@pytest.fixture
+def written(lodging: httpx.Client) -> Iterator[Json]:
+    """Create a pod with the annotations that its scheduler and device plugin have written."""
+    role = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "test-hami"},
+        "rules": [
+            {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "patch", "update"]},
+        ],
+    }
+    account = {"kind": "ServiceAccount", "name": "hami", "namespace": "hami-system"}
+    binding = _bound("ClusterRoleBinding", "hami", "test-hami")
+    apply(lodging, role)
+    apply(lodging, {**binding, "subjects": [account]})
+    made = pod("assigned", **{GPU: "1"})
+    assert create(lodging, made, dry=False, user=TENANT).taken
+
+    def assign(live: Json) -> None:
+        live["metadata"]["annotations"] = {"hami.io/vgpu-devices-allocated": "GPU-1", "a": "b"}
+
+    await_true("assigned", lambda: edit(lodging, made, assign, user=WRITER).taken)
+    yield made
+    delete(lodging, made)
+
+
+def _annotated(**changes: str | None) -> Change:
+    def change(live: Json) -> None:
+        given = {**live["metadata"]["annotations"], **changes}
+        live["metadata"]["annotations"] = {k: v for k, v in given.items() if v is not None}
+
+    return change
+
+
+ASSIGNMENTS: dict[str, Change] = {
+    "forged": _annotated(**{"hami.io/vgpu-devices-to-allocate": "GPU-2,NVIDIA,80000,100:;"}),
+    "redirected": _annotated(**{"hami.io/vgpu-devices-allocated": "GPU-2"}),
+    "removed": _annotated(**{"hami.io/vgpu-devices-allocated": None}),
+    "read by the container runtime": _annotated(**{"cdi.k8s.io/a": "nvidia.com/gpu=all"}),
+    "of gpu-manager": _annotated(**{"tencent.com/gpu-assigned": "true"}),
+}
+
+
+@pytest.mark.promise(
+    "Only who may change pods in all namespaces, as schedulers may, writes the annotations by "
+    "which a pod gets GPUs."
+)
+@pytest.mark.parametrize("subresource", ["", "/status"])
+@pytest.mark.parametrize("assignment", ASSIGNMENTS)
+def test_a_tenant_assigns_no_gpus_to_a_pod_by_annotations(
+    lodging: httpx.Client, written: Json, assignment: str, subresource: str
+) -> None:
+    said = edit(lodging, written, ASSIGNMENTS[assignment], subresource=subresource, user=TENANT)
+    assert said.status == 403, said.text
+    assert "only a scheduler may" in said.text
+    note = _annotated(a="c")
+    assert edit(lodging, written, note, subresource=subresource, user=TENANT).taken
+
+
+STATUSES: dict[str, Json] = {
+    "a claim of the spec": {
+        "resourceClaimStatuses": [{"name": "it", "resourceClaimName": "of-another"}]
+    },
+    "extended resources": {
+        "extendedResourceClaimStatus": {
+            "resourceClaimName": "of-another",
+            "requestMappings": [
+                {"containerName": "a", "resourceName": GPU, "requestName": "container-0-request-0"}
+            ],
+        }
+    },
+}
+
+
+@pytest.mark.promise("Only schedulers give claims to pods where the guardrails enforce.")
+@pytest.mark.parametrize("claimed", STATUSES)
+def test_a_tenant_gives_his_pod_no_claim_by_its_status(lodging: httpx.Client, claimed: str) -> None:
+    made = pod(f"claiming-{claimed.split()[0]}", **{GPU: "1"})
+    made["spec"]["resourceClaims"] = [{"name": "it", "resourceClaimTemplateName": "gpus"}]
+    assert create(lodging, made, dry=False, user=TENANT).taken
+
+    def give(live: Json) -> None:
+        live["status"].update(copy.deepcopy(STATUSES[claimed]))
+
+    said = edit(lodging, made, give, subresource="/status", user=TENANT)
+    assert said.status == 403, said.text
+    assert "only a scheduler may" in said.text
+    given = edit(lodging, made, give, subresource="/status", user=SCHEDULER)
+    assert given.taken, given.text
+    assert STATUSES[claimed].keys() <= read(lodging, made)["status"].keys()
+
+    def run(live: Json) -> None:
+        live["status"]["phase"] = "Running"
+
+    assert edit(lodging, made, run, subresource="/status", user=TENANT).taken
+
+
 def test_a_resize_is_judged(lodging: httpx.Client) -> None:
     sized = pod("sized", **{GPU: "1"})
     assert create(lodging, sized, dry=False).taken

@@ -1,4 +1,4 @@
-"""Rule GPU017: a pod must not set NVIDIA_VISIBLE_DEVICES, which the device plugin sets."""
+"""Rule GPU017: a pod must not set the variables by which the NVIDIA runtime selects devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN, at, mapping, sequence, text
-from .variable import NO_DEVICES, VARIABLE
+from .variable import NO_DEVICES, VARIABLES
 
 
 def _devices_not_forced(container: Container, _: Context) -> Iterator[Finding]:
@@ -29,51 +29,54 @@ def _devices_not_forced(container: Container, _: Context) -> Iterator[Finding]:
 
 
 def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
-    """Yield each field by which a container may set NVIDIA_VISIBLE_DEVICES, and what was found.
+    """Yield each field by which a container may set one of `VARIABLES`, and what was found.
 
-    A prefix in envFrom can make a ConfigMap's key with another name into this variable.
+    A prefix in envFrom can make a ConfigMap's key with another name into such a variable.
     """
     for index, raw in enumerate(sequence(container.spec.get("env"))):
         env = mapping(raw)
-        value = env.get("value")
-        if env.get("name") != VARIABLE or value is UNKNOWN:
+        name, value = text(env.get("name")), env.get("value")
+        if name not in VARIABLES or value is UNKNOWN:
             continue
         if env.get("valueFrom") is not None or (value or "") not in NO_DEVICES:
-            yield f"env[{index}]", f"{VARIABLE} set by the pod"
+            yield f"env[{index}]", f"{name} set by the pod"
     for index, source in enumerate(sequence(container.spec.get("envFrom"))):
         prefix = text(at(source, "prefix"))
-        if prefix and VARIABLE.startswith(prefix):
-            yield f"envFrom[{index}].prefix", f"{prefix}, with which a key can become {VARIABLE}"
+        named = [name for name in VARIABLES if prefix and name.startswith(prefix)]
+        if named:
+            yield f"envFrom[{index}].prefix", f"{prefix}, with which a key can become {named[-1]}"
 
 
 RULE = Rule(
     id="GPU017",
-    title="Only the device plugin sets NVIDIA_VISIBLE_DEVICES",
+    title="Only the device plugin selects devices by variables such as NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
     check=each_container(_devices_not_forced, when=Subject.is_workload),
-    why="The NVIDIA runtime gives a container the GPUs that this variable names, even if the "
-    "scheduler does not count them. The value in the pod overrides the value of the device "
-    "plugin. With a prefix in envFrom, a key of a ConfigMap with another name can become "
-    "this variable.",
-    source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go; nvidia-container-toolkit "
-    "api/config/v1/toml.go accept-nvidia-visible-devices-envvar-when-unprivileged",
+    why="The NVIDIA runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names, even if "
+    "the scheduler does not count them. The value in the pod overrides the value of the device "
+    "plugin. NVIDIA_IMEX_CHANNELS gives channels to the memory of GPUs on other nodes, and "
+    "NVIDIA_NVSWITCH the switches between all GPUs. With a prefix in envFrom, a key of a ConfigMap "
+    "with another name can become such a variable.",
+    source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go; nvidia-container-toolkit v1.20.2 "
+    "api/config/v1/toml.go accept-nvidia-visible-devices-envvar-when-unprivileged, "
+    "internal/config/image/cuda_image.go, internal/modifier/cdi.go",
 )
 
 PREFIXED: Final = (
     f'c.?envFrom{cel.OR_LIST}.exists(e, e.?prefix.orValue("") != "" && '
-    f'"{VARIABLE}".startsWith(e.prefix))'
+    f"{cel.texts(VARIABLES)}.exists(v, v.startsWith(e.prefix)))"
 )
 
 _SIGN = Sign(
-    f"c.?env{cel.OR_LIST}.exists(e, e.name == {cel.text(VARIABLE)}) || {PREFIXED}", On.CONTAINER
+    f"c.?env{cel.OR_LIST}.exists(e, e.name in {cel.texts(VARIABLES)}) || {PREFIXED}", On.CONTAINER
 )
 
 TWIN = pods(
     cel.in_workloads(
         cel.each_container(
-            f'c.?env{cel.OR_LIST}.exists(e, e.name == "{VARIABLE}" && (has(e.valueFrom) || '
-            f'!(e.?value.orValue("") in {cel.texts(NO_DEVICES)}))) || {PREFIXED}',
-            f'"{VARIABLE} set by the pod"',
+            f"c.?env{cel.OR_LIST}.exists(e, e.name in {cel.texts(VARIABLES)} && (has(e.valueFrom) "
+            f'|| !(e.?value.orValue("") in {cel.texts(NO_DEVICES)}))) || {PREFIXED}',
+            '"a variable that selects devices, set by the pod"',
             "variables.judged",
         )
     ),

@@ -1,4 +1,4 @@
-"""Rule GPU035: a ConfigMap or Secret must not contain NVIDIA_VISIBLE_DEVICES."""
+"""Rule GPU035: a ConfigMap or Secret must not contain a variable that selects devices."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from ..example import Example
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 from ..unknown import UNKNOWN, at, mapping, text
-from .variable import NO_DEVICES, VARIABLE
+from .variable import NO_DEVICES, VARIABLES
 
 
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
-    reference_path, value = _by_reference(subject) if subject.is_workload(context) else ("", None)
-    if reference_path and value is not UNKNOWN and value not in NO_DEVICES:
-        yield Finding(
-            path=f"{reference_path}[{VARIABLE}]",
-            found=f"{VARIABLE} in an object that containers can take their environment from",
-            wanted="no such key",
-            cure=f"Remove it; containers request {GPU} in limits.",
-        )
+    if not subject.is_workload(context):
+        return
+    for name in VARIABLES:
+        reference_path, value = _by_reference(subject, name)
+        if reference_path and value is not UNKNOWN and value not in NO_DEVICES:
+            yield Finding(
+                path=f"{reference_path}[{name}]",
+                found=f"{name} in an object that containers can take their environment from",
+                wanted="no such key",
+                cure=f"Remove it; containers request {GPU} in limits.",
+            )
 
 
-def _by_reference(subject: Subject) -> tuple[str, object]:
-    """Return the field that sets NVIDIA_VISIBLE_DEVICES, and its value.
+def _by_reference(subject: Subject, name: str) -> tuple[str, object]:
+    """Return the field that sets a variable, and its value.
 
     Without such a field, return an empty string and None. Values in a Secret's `data`
     are base64, and `stringData` overrides them (kubernetes v1.34.4
@@ -37,12 +40,12 @@ def _by_reference(subject: Subject) -> tuple[str, object]:
     """
     if subject.kind == "Secret":
         plain = at(subject.manifest, "stringData")
-        if plain is UNKNOWN or VARIABLE in mapping(plain):
-            return "stringData", at(plain, VARIABLE)
+        if plain is UNKNOWN or name in mapping(plain):
+            return "stringData", at(plain, name)
     data = mapping(at(subject.manifest, "data"))
-    if VARIABLE not in data:
+    if name not in data:
         return "", None
-    value = data[VARIABLE]
+    value = data[name]
     return "data", _decode_secret(value) if subject.kind == "Secret" else value
 
 
@@ -58,11 +61,11 @@ def _decode_secret(value: object) -> object:
 
 RULE = Rule(
     id="GPU035",
-    title="No ConfigMap or Secret sets NVIDIA_VISIBLE_DEVICES",
+    title="No ConfigMap or Secret selects devices by variables such as NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
     check=each_object(_not_by_reference, "ConfigMap", "Secret"),
-    why="A container that takes its environment from such an object (envFrom) gets the GPUs "
-    "that the variable names, and the manifest of the container does not show it.",
+    why="A container that takes its environment from such an object (envFrom) gets the devices "
+    "that the variable names (GPU017), and the manifest of the container does not show it.",
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",
 )
 
@@ -74,10 +77,8 @@ _NONE = f'(dyn(object).kind == "Secret" ? {_ENCODED} : {cel.texts(NO_DEVICES)})'
 
 TWIN = Twin(
     cel.in_workloads(
-        cel.unless_empty(
-            f'"{VARIABLE}" in {_VALUES} && !({_VALUES}["{VARIABLE}"] in {_NONE})',
-            f'"found {VARIABLE}"',
-        )
+        f"{cel.texts(VARIABLES)}.filter(v, v in {_VALUES} && !({_VALUES}[v] in {_NONE}))"
+        '.map(v, "found " + v)'
     ),
     scopes=frozenset({Scope.VALUES}),
 )

@@ -41,9 +41,10 @@ DIRECT = (
 )
 """Host paths in `GIVES_GPUS` that are device files."""
 
-PROCESS_FILES = "^/proc/[^/]+/(task/[^/]+/)?(root|cwd|fd|map_files)(/|$)"
-"""Pattern of the root, working directory and open files of a process in /proc, and of a thread;
-those of process 1 are the host's.
+ELSEWHERE = "^/proc/[^/]+/(task/[^/]+/)?(root|cwd|fd|map_files)(/|$)|/[.][.](/|$)"
+"""Pattern of the root, working directory and open files of a process in /proc, and of a thread, of
+which those of process 1 are the host's, and of a path with `..`. The API server refuses `..` in
+host paths, but not in what a volume gives its driver.
 """
 
 SOCKETS = frozenset(
@@ -76,7 +77,7 @@ def gives_gpus(path: str) -> bool:
     Args:
         path: Path without `.` and `//`.
     """
-    through = re.match(PROCESS_FILES, path) is not None
+    through = re.search(ELSEWHERE, path) is not None
     return path.startswith(GIVES_GPUS) or path in SOCKETS or through
 
 
@@ -88,7 +89,7 @@ def direct_cel(path: str) -> str:
 def gives_gpus_cel(path: str) -> str:
     """Return CEL that is true if a host path gives access to GPUs (`gives_gpus` as CEL)."""
     starts = " || ".join(f"{path}.startsWith({cel.text(prefix)})" for prefix in GIVES_GPUS)
-    through = f"{path}.matches({cel.text(PROCESS_FILES)})"
+    through = f"{path}.matches({cel.text(ELSEWHERE)})"
     return f"({starts} || {path} in {cel.texts(SOCKETS)} || {through})"
 
 

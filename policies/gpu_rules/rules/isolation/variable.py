@@ -1,9 +1,15 @@
-"""The environment variable by which the NVIDIA runtime selects the devices of a container."""
+"""The environment variables by which the NVIDIA runtime selects the devices of a container."""
 
 from __future__ import annotations
 
-VARIABLE = "NVIDIA_VISIBLE_DEVICES"
+from typing import Final
 
-# The NVIDIA runtime treats an empty NVIDIA_VISIBLE_DEVICES as the value `void`:
+VARIABLE: Final = "NVIDIA_VISIBLE_DEVICES"
+VARIABLES: Final = ("NVIDIA_IMEX_CHANNELS", "NVIDIA_NVSWITCH", VARIABLE)
+"""GPUs, channels to the memory of other nodes, and the switches between GPUs:
+nvidia-container-toolkit v1.20.2 internal/config/image/cuda_image.go and internal/modifier/cdi.go.
+"""
+
+# The NVIDIA runtime treats an empty variable as the value `void`:
 # nvidia-container-toolkit internal/config/image.
-NO_DEVICES = ("", "none", "void")
+NO_DEVICES: Final = ("", "none", "void")
