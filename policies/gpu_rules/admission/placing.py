@@ -21,7 +21,7 @@ from .objects import bound_policy, resource_rule
 
 NAME: Final = "gpu-rules-placing"
 _CLAIM = 'request.resource.resource == "resourceclaims"'
-_POD = 'request.resource.resource == "pods" && request.subResource != "binding"'
+_POD = 'request.resource.resource == "pods" && request.?subResource.orValue("") != "binding"'
 _ALLOCATION = "?status.?allocation"
 _NEW, _OLD = (f"dyn({root}).metadata.?annotations{OR_MAP}" for root in ("object", "oldObject"))
 _ASSIGNS = f"k.matches({text(ASSIGNING)})"

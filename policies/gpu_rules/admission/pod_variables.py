@@ -56,10 +56,10 @@ _TERMS = (
 
 
 def _bound_cel(comparison: str) -> str:
-    number = "l.substring(size(e.key) + 1)"
+    number, integer = "l.substring(size(e.key) + 1)", '.matches("^[+-]?[0-9]{1,18}$")'
     return (
         f'{_LABELS}.exists(l, l.startsWith(e.key + "=") && '
-        f'{number}.matches("^-?[0-9]{{1,18}}$") && '
+        f"{number}{integer} && e.values[0]{integer} && "
         f"int({number}) {comparison} int(e.values[0]))"
     )
 

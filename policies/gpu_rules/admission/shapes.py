@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..rules.cel import OR_LIST, OR_MAP, TRUSTED, changed, parameter, texts
+from ..rules.cel import CAP, OR_LIST, OR_MAP, TRUSTED, changed, parameter, texts
 from ..rules.twin import Scope, Twin
 from . import exemptions
 from .objects import Json
@@ -122,9 +122,10 @@ _TEMPLATE = {
         for name, field in (("maxSurge", "maxSurge"), ("maxUnavailable", "maxUnavailable"))
     },
     **{
+        # The API server accepts a percentage of any length, which may be too large for an integer.
         name: f'variables.{given}.endsWith("%") ? '
-        f'(int(variables.{given}.replace("%", "")) * variables.replicas + {up}) / 100 : '
-        f"int(variables.{given})"
+        f'(int(size(variables.{given}) > 10 ? "{CAP}" : variables.{given}.replace("%", "")) * '
+        f"variables.replicas + {up}) / 100 : int(variables.{given})"
         for name, given, up in (("surge", "maxSurge", 99), ("unavailable", "maxUnavailable", 0))
     },
     # Whether a Deployment starts new pods before it stops old ones. As in ResolveFenceposts of

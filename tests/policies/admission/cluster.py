@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
 from gpu_rules.admission import Enforcement, grants, manifests
+from gpu_rules.admission.objects import bound_policy, resource_rule
 from gpu_rules.kube.gpu_resources import BY_CLASS, HAMI_MEMORY, VCUDA_CORE
 from gpu_rules.rules import (
     RULES,
@@ -22,7 +24,6 @@ from gpu_rules.rules import (
     PoolFacts,
     Severity,
     Sharing,
-    evaluate,
 )
 from gpu_rules.rules import TWINS as RULE_TWINS
 from gpu_rules.rules.exemptions import GRANT
@@ -286,56 +287,27 @@ def install(client: httpx.Client, namespace: str, context: Context, how: Enforce
     apply(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     for manifest in only(namespace, context, how, {LABEL: namespace}):
         apply(client, manifest)
-    for probe in _probes(namespace):
-        what = f"{probe['kind']} judged in {namespace}"
-        await_true(what, lambda p=probe: judged(client, p, context))
+    _await_policies(client, namespace)
 
 
-def judged(client: httpx.Client, probe: Mapping[str, Any], context: Context) -> bool:
-    """Return whether all policies are in force and report the rules that a manifest breaks.
+def _await_policies(client: httpx.Client, namespace: str) -> None:
+    """Wait until all policies and bindings that were applied so far are in force.
 
-    Mandatory and advisory rules have separate policies, and the API server starts to apply new
-    policies one by one. If a request is denied, its warnings are missing, so the denial alone is
-    enough.
+    An API server gets policies, and bindings, in the order of their changes, and takes all that it
+    has into force together (k8s.io/apiserver v0.36.3 pkg/admission/plugin/policy/generic
+    policy_source.go). So a last policy, which refuses one ConfigMap, is in force after the others.
     """
-    said = create(client, probe)
-    heard = {RULES[rule].severity for rule in said.rules}
-    broken = {violation.rule for violation in evaluate(probe, context)}
-    wanted = {rule.severity for rule in broken if isinstance(RULE_TWINS[rule.id], Twin)}
-    whole = said.taken and probe["kind"] == "Pod"
-    return bool(heard) and (not whole or wanted <= heard)
-
-
-def _probes(namespace: str) -> list[Json]:
-    """Return manifests of several kinds; each breaks rules, so that policies must report it."""
-    privileged: Json = {
-        "name": "a",
-        "image": "a",
-        "resources": {"limits": {GPU: 1, "tencent.com/vcuda-core": 150}},
-        "securityContext": {"privileged": True},
+    name = f"last-{uuid4().hex}"
+    rule = {**resource_rule("", ["CREATE"], "configmaps"), "resourceNames": [name]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "false"}],
     }
-    metadata = {"name": "probe", "namespace": namespace}
-    labels = {"app": "a"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [privileged]}}
-    limit = {"type": "Container", "max": {GPU: 1}}
-    return [
-        {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]},
-        {
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": metadata,
-            "spec": {"selector": {"matchLabels": labels}, "template": template},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "LimitRange",
-            "metadata": metadata,
-            "spec": {"limits": [limit]},
-        },
-        {
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": metadata,
-            "spec": {"hard": {GPU: 1}},
-        },
-    ]
+    last = bound_policy(name, {}, spec, ["Deny"])
+    for manifest in last:
+        apply(client, manifest)
+    probe = {"apiVersion": "v1", "kind": "ConfigMap"}
+    probe["metadata"] = {"name": name, "namespace": namespace}
+    await_true(f"policies of {namespace} in force", lambda: create(client, probe).status == 422)
+    for manifest in reversed(last):
+        delete(client, manifest)

@@ -33,6 +33,11 @@ SPACE = "plugin"
 FAILED = re.compile(r"fails? to evaluate|resulted in error|failed to|no such|expected iterable")
 """Pattern of the API server's words for CEL that could not be evaluated."""
 EMPTY: Mapping[str, Any] = {"null": None, "no list": [], "no map": {}}
+EXTREMES: Mapping[type, tuple[Any, ...]] = {
+    str: ("", "9" * 18, "9" * 25, f"{'9' * 25}%", "-9", "1e999", "..", "=:,"),
+    int: (2**63 - 1, -(2**63), 2**31 - 1, 0),
+}
+"""Values that stand in place of a text or a number."""
 
 
 def _metadata(**fields: Any) -> Json:
@@ -65,7 +70,10 @@ CONTAINER: Json = {
     },
 }
 TERM: Json = {
-    "matchExpressions": [{"key": "gpu", "operator": "In", "values": ["a100"]}],
+    "matchExpressions": [
+        {"key": "gpu", "operator": "In", "values": ["a100"]},
+        {"key": "size", "operator": "Gt", "values": ["4"]},
+    ],
     "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["gpu-1"]}],
 }
 SPEC: Json = {
@@ -121,6 +129,16 @@ OBJECTS: list[Json] = [
         _object(kind, "apps/v1", spec={"selector": SELECTOR, "template": TEMPLATE})
         for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
     ),
+    _object(
+        "Deployment",
+        "apps/v1",
+        spec={
+            "selector": SELECTOR,
+            "template": TEMPLATE,
+            "strategy": {"rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+            "replicas": 2**31 - 1,
+        },
+    ),
     _object("Job", "batch/v1", spec={"template": ONCE}),
     _object(
         "CronJob",
@@ -157,6 +175,15 @@ def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
             yield from places(inner, (*above, key))
 
 
+def leaves(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Yield the path and the value of each text and number in a value."""
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(inner, dict | list):
+            yield from leaves(inner, (*above, key))
+        else:
+            yield (*above, key), inner
+
+
 def replaced(manifest: Json, place: tuple[Any, ...], value: Any) -> Json:
     made = copy.deepcopy(manifest)
     owner: Any = made
@@ -191,6 +218,21 @@ def test_whatever_is_null_is_judged(api: httpx.Client, manifest: Json) -> None:
             said = create(api, replaced(manifest, place, value))
             assert not FAILED.search(said.text), (place, name, said.text)
             tried += said.taken
+    assert tried
+
+
+@pytest.mark.slow
+@pytest.mark.promise("No object ends in an evaluation error of the policies, whatever is huge.")
+@pytest.mark.parametrize("manifest", OBJECTS, ids=lambda manifest: manifest["kind"])
+def test_whatever_is_huge_is_judged(api: httpx.Client, manifest: Json) -> None:
+    tried = 0
+    for place, value in leaves(manifest):
+        if place in (("apiVersion",), ("kind",), ("metadata", "namespace"), ("metadata", "name")):
+            continue
+        for extreme in EXTREMES.get(type(value), ()):
+            said = create(api, replaced(manifest, place, extreme))
+            assert not FAILED.search(said.text), (place, extreme, said.text)
+            tried += 1
     assert tried
 
 

@@ -17,7 +17,6 @@ import pytest
 
 from gpu_rules.admission import Enforcement
 from gpu_rules.rules import RULES, Context, Severity, evaluate
-from lab.benchmarks.api_server import await_true
 from tests.policies.admission.cluster import EVERYTHING, apply, create, delete, edit, install
 from tests.proofs.attacks.between import CAP, CAPPED, FAULTS, KINDS, LISTED, SPACE, Case, cases
 
@@ -68,10 +67,6 @@ def guarded(api: httpx.Client) -> httpx.Client:
     for name in ("nvidia", "nvidia-cdi", "nvidia-legacy", "kata"):
         made = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "handler": "runc"}
         apply(api, {**made, "metadata": {"name": name}})
-    # `install` waits for the policies of pods; those of claims come into force later.
-    claims = {case.bad["kind"]: case.bad for case in cases(SEED, 100) if case.how == "create"}
-    for kind in ("ResourceClaim", "ResourceClaimTemplate"):
-        await_true(f"{kind} judged", lambda bad=claims[kind]: bool(create(api, bad).rules))
     return api
 
 

@@ -322,7 +322,7 @@ STATUSES: dict[str, Json] = {
 @pytest.mark.parametrize("claimed", STATUSES)
 def test_a_tenant_gives_his_pod_no_claim_by_its_status(lodging: httpx.Client, claimed: str) -> None:
     made = pod(f"claiming-{claimed.split()[0]}", **{GPU: "1"})
-    made["spec"]["resourceClaims"] = [{"name": "it", "resourceClaimTemplateName": "gpus"}]
+    made["spec"]["resourceClaims"] = [{"name": "it", "resourceClaimTemplateName": "nic"}]
     assert create(lodging, made, dry=False, user=TENANT).taken
 
     def give(live: Json) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...context import Context, Severity
+from ..cel import CAP
 from ..claims import (
     CHOICES,
     LEAST_CAP,
@@ -45,7 +46,9 @@ RULE = Rule(
     needs=frozenset({Need.CAPS}),
 )
 
-_COUNT = f'(x.?allocationMode.orValue("") == "All" ? {MOST} : int(x.?count.orValue(1)))'
+_COUNT = (
+    f'(x.?allocationMode.orValue("") == "All" ? {MOST} : [int(x.?count.orValue(1)), {CAP}].min())'
+)
 _MOST = f"([0] + {CHOICES}.filter(x, {MAY_BE_OF_GPUS}).map(x, {_COUNT})).max()"
 _TOTAL = f"variables.requests.map(r, {_MOST}).sum()"
 
