@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.house.tree import Tree
-from tests.proofs import PROOFS
+from tests.proofs import PROOFS, arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 MIRRORED = {"gpu_cluster.commands": "commands", "gpu_cluster": "components"}
@@ -101,6 +101,24 @@ def test_each_proof_has_its_files_and_its_target() -> None:
         assert f"\ntest-{name}: " in makefile
         assert f"$(call proof,{name}," in makefile
         assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", PROOFS)
+def test_the_files_of_a_proof_run_in_their_order(name: str) -> None:
+    given = [ROOT / path for path in arguments(name)]
+    # pytest would run a file together with a folder above it.
+    assert not [path for path in given if set(path.parents) & set(given)]
+    assert len(given) == len(set(given))
+    first = [ROOT / path for path in PROOFS[name]]
+    assert {file for path in first for file in _files(path)} == {
+        file for path in given for file in _files(path)
+    }
+    listed = [path for path in first if path in given]
+    assert [path for path in given if path in listed] == listed
+
+
+def _files(path: Path) -> list[Path]:
+    return list(path.rglob("test_*.py")) if path.is_dir() else [path]
 
 
 @pytest.mark.parametrize(

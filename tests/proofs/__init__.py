@@ -6,11 +6,13 @@ its topic, because its summary line counts them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 from tests.proofs.documents.lines import files
 
+ROOT = Path(__file__).parents[2]
 PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         # This proof selects from these files the tests with the pytest marker `advice`.
@@ -108,8 +110,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/real/test_cluster_upgrade.py",
         ),
         "install": ("tests/proofs/install", "tests/commands/test_init.py"),
-        # What needs an API server comes first: pytest runs a file that stands in a listed folder
-        # with the folder.
+        # What needs an API server comes first.
         "rules": (
             "tests/policies/admission",
             "tests/proofs/rules",
@@ -135,4 +136,17 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "versions": ("tests",),
     }
 )
-"""Files and folders of each proof, in the order in which pytest gets them."""
+"""Files and folders of each proof, in the order in which they run."""
+
+
+def arguments(name: str) -> Iterator[str]:
+    """Yield the files and folders of a proof as pytest needs them to keep their order.
+
+    pytest runs a file together with a listed folder above it. So the files of such a folder are
+    yielded one by one.
+    """
+    paths = [ROOT / path for path in PROOFS[name]]
+    for path in paths:
+        below = [other for other in paths if path in other.parents]
+        files = sorted(found for found in path.rglob("test_*.py") if found not in below)
+        yield from (str(found.relative_to(ROOT)) for found in (files if below else [path]))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from tests.proofs import PROOFS
+from tests.proofs import PROOFS, arguments
 
 
 def main() -> None:
     if len(sys.argv) != 2 or sys.argv[1] not in PROOFS:
         sys.exit(f"Name one proof of {', '.join(PROOFS)}: python -m tests.proofs NAME")
-    print(*PROOFS[sys.argv[1]])
+    print(*arguments(sys.argv[1]))
 
 
 if __name__ == "__main__":

@@ -61,8 +61,10 @@ LARGER = 3
 """How often all inputs are doubled again after ratios between `MOST` and `CERTAIN`."""
 LEAST_SECONDS = 0.04
 """Processor time of the first call that is compared; shorter calls are noise."""
-TIMES = 5
-"""Measurements of each call, if the first ones exceed `MOST`: other processes disturb some."""
+TIMES = 9
+"""Measurements of each call, if the first ones exceed `MOST`: other processes disturb some, and on
+a busy machine most of them.
+"""
 LARGEST = 50_000
 """Largest number of repeated parts; a call that is still short needs no bound."""
 
