@@ -15,21 +15,22 @@ from ..rule import Finding, Rule, Subject
 from ..signs import On, Sign
 from ..twin import pods
 from ..unknown import UNKNOWN, at, mapping, sequence, text
-from .variable import NO_DEVICES, VARIABLES
+from .variable import CHANNELS, NO_DEVICES, VARIABLES
 
 
 def _devices_not_forced(container: Container, _: Context) -> Iterator[Finding]:
-    for place, value in _named_devices(container):
+    for place, name, value in _named_devices(container):
         yield Finding(
             path=f"{container.path}.{place}",
             found=value,
             wanted="none or void, or no such variable",
             cure=f"Remove it and request {GPU} in limits: the device plugin sets the variable.",
+            is_opinion=name == CHANNELS,
         )
 
 
-def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
-    """Yield each field by which a container may set one of `VARIABLES`, and what was found.
+def _named_devices(container: Container) -> Iterator[tuple[str, str, str]]:
+    """Yield each field by which a container may set one of `VARIABLES`: place, variable, text.
 
     A prefix in envFrom can make a ConfigMap's key with another name into such a variable.
     """
@@ -39,12 +40,13 @@ def _named_devices(container: Container) -> Iterator[tuple[str, str]]:
         if name not in VARIABLES or value is UNKNOWN:
             continue
         if env.get("valueFrom") is not None or (value or "") not in NO_DEVICES:
-            yield f"env[{index}]", f"{name} set by the pod"
+            yield f"env[{index}]", name, f"{name} set by the pod"
     for index, source in enumerate(sequence(container.spec.get("envFrom"))):
         prefix = text(at(source, "prefix"))
         named = [name for name in VARIABLES if prefix and name.startswith(prefix)]
         if named:
-            yield f"envFrom[{index}].prefix", f"{prefix}, with which a key can become {named[-1]}"
+            found = f"{prefix}, with which a key can become {named[-1]}"
+            yield f"envFrom[{index}].prefix", named[-1], found
 
 
 RULE = Rule(
@@ -52,6 +54,7 @@ RULE = Rule(
     title="Only the device plugin selects devices by variables such as NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
     check=each_container(_devices_not_forced, when=Subject.is_workload),
+    opinions=f"{CHANNELS}, which public jobs across nodes set",
     why="The NVIDIA runtime gives a container the GPUs that NVIDIA_VISIBLE_DEVICES names, even if "
     "the scheduler does not count them. The value in the pod overrides the value of the device "
     "plugin. NVIDIA_IMEX_CHANNELS gives channels to the memory of GPUs on other nodes, and "

@@ -14,7 +14,7 @@ from ..example import Example
 from ..rule import Finding, Rule, Subject
 from ..twin import Scope, Twin
 from ..unknown import UNKNOWN, at, mapping, text
-from .variable import NO_DEVICES, VARIABLES
+from .variable import CHANNELS, NO_DEVICES, VARIABLES
 
 
 def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
@@ -28,6 +28,7 @@ def _not_by_reference(subject: Subject, context: Context) -> Iterator[Finding]:
                 found=f"{name} in an object that containers can take their environment from",
                 wanted="no such key",
                 cure=f"Remove it; containers request {GPU} in limits.",
+                is_opinion=name == CHANNELS,
             )
 
 
@@ -64,6 +65,7 @@ RULE = Rule(
     title="No ConfigMap or Secret selects devices by variables such as NVIDIA_VISIBLE_DEVICES",
     severity=Severity.MANDATORY,
     check=each_object(_not_by_reference, "ConfigMap", "Secret"),
+    opinions=CHANNELS,
     why="A container that takes its environment from such an object (envFrom) gets the devices "
     "that the variable names (GPU017), and the manifest of the container does not show it.",
     source="kubernetes v1.34.4 pkg/kubelet/kubelet_pods.go makeEnvironmentVariables",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 VARIABLE: Final = "NVIDIA_VISIBLE_DEVICES"
-VARIABLES: Final = ("NVIDIA_IMEX_CHANNELS", "NVIDIA_NVSWITCH", VARIABLE)
+CHANNELS: Final = "NVIDIA_IMEX_CHANNELS"
+VARIABLES: Final = (CHANNELS, "NVIDIA_NVSWITCH", VARIABLE)
 """GPUs, channels to the memory of other nodes, and the switches between GPUs:
 nvidia-container-toolkit v1.20.2 internal/config/image/cuda_image.go and internal/modifier/cdi.go.
 """
