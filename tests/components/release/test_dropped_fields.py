@@ -57,7 +57,8 @@ def outdated(cluster: Cluster) -> list[str]:
 @pytest.mark.clusters("stale", "old definition")
 def test_an_old_definition_in_the_cluster_is_a_fault_before_the_change() -> None:
     (text,) = outdated(Cluster(old_definition()))
-    assert text.startswith(f"CustomResourceDefinition {POLICY}: found a definition without v1 spec.sandbox")
+    place = f"CustomResourceDefinition {POLICY}"
+    assert text.startswith(f"{place}: found a definition without v1 spec.sandbox")
     assert "kubectl apply --server-side" in text
     assert outdated(Cluster(dict(CHART.definitions[POLICY]))) == []
 

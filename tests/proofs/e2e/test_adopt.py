@@ -375,9 +375,8 @@ def test_the_marks_that_a_refusal_names_are_all_that_go(
     assert refused.returncode != 0, refused.stdout
     for owner in HANDOVERS:
         name = owner.lower().replace(" ", "-")
-        assert (
-            f"kube-system/{name}: found software that {owner.partition(' by ')[0]} (" in refused.stdout
-        )
+        manager = owner.partition(" by ")[0]
+        assert f"kube-system/{name}: found software that {manager} (" in refused.stdout
     unmark(foreign, refused.stdout)
     adopt(foreign)
     assert figures(foreign.up())[:2] == (24, 24)
