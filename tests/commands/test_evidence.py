@@ -17,6 +17,7 @@ from gpu_cluster.commands.evidence import collect, envelope
 from gpu_cluster.commands.evidence.__main__ import require_clean, validity
 from gpu_cluster.commands.evidence.envelope import MAKE_KEY, MAKE_PUBLIC
 from gpu_cluster.commands.evidence.statement import EvidenceError, Predicate
+from gpu_rules.faults import FaultError
 from tests.commands.evidence.forged import declared, write_keys
 from tests.commands.evidence.nodes import node
 
@@ -91,9 +92,9 @@ def verify(*, public: str = "evidence.pub", simulated: bool = False) -> None:
 def refused(capsys: pytest.CaptureFixture[str], public: str = "evidence.pub") -> str:
     """Return why `gpu-cluster verify-evidence` exits with an error."""
     capsys.readouterr()
-    with pytest.raises(SystemExit) as ended:
+    with pytest.raises(FaultError) as ended:
         verify(public=public)
-    return str(ended.value.code)
+    return str(ended.value)
 
 
 def test_an_edited_stack_file_ends_the_evidence(
@@ -126,7 +127,7 @@ def test_missing_files_are_named_with_their_cure(
     evidence.main(key="evidence.key")
     assert "--public: found none, No such file" in refused(capsys, "none")
     assert "found no public key" in refused(capsys, "evidence.key")
-    with pytest.raises(SystemExit, match="--key: found nothing"):
+    with pytest.raises(FaultError, match="--key: found nothing"):
         evidence.main()
 
 

@@ -160,7 +160,7 @@ def test_each_action_of_a_site_has_the_pin_that_this_repository_has(
 
 def test_no_existing_file_is_changed(folder: Path, constraints: str) -> None:
     (folder / "renovate.json").write_text("{}")
-    with pytest.raises(SystemExit, match=r"found renovate\.json"):
+    with pytest.raises(FaultError, match=r"found renovate\.json"):
         init.main(constraints=constraints)
     assert files_of(folder) == {"renovate.json": "{}"}
 
@@ -176,7 +176,7 @@ def test_no_existing_file_is_changed(folder: Path, constraints: str) -> None:
 def test_bad_options_are_refused_before_a_file_is_written(
     options: dict[str, str], text: str, folder: Path, constraints: str
 ) -> None:
-    with pytest.raises(SystemExit, match=text):
+    with pytest.raises(FaultError, match=text):
         init.main(**options, constraints=constraints)
     assert files_of(folder) == {}
 

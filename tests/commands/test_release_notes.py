@@ -16,6 +16,7 @@ from gpu_cluster.commands.forges.comment_markdown import is_silent, rendered
 from gpu_cluster.commands.release_notes import entries, sections, upgrade_of
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.upgrade_check import recorded_version
+from gpu_rules.faults import FaultError
 from gpu_rules.version import VERSION
 
 TEXT = """# Changelog
@@ -169,7 +170,7 @@ def test_an_unknown_version_is_asked_for(
     file.write_text(STACK)
     monkeypatch.setattr(Stack, "file", property(lambda stack: file))
     monkeypatch.setenv("PULUMI_BACKEND_URL", "s3://bucket")
-    with pytest.raises(SystemExit, match="name it with --since"):
+    with pytest.raises(FaultError, match="name it with --since"):
         upgrade_check.main()
     upgrade_check.main(since=VERSION)
     assert "nothing to upgrade" in capsys.readouterr().out

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from gpu_rules.faults import FaultError
+
 
 def assert_refused(folder: Path, name: str, run: Callable[..., Any]) -> None:
     """Check that a verb refuses paths where no file can be written.
@@ -21,7 +23,7 @@ def assert_refused(folder: Path, name: str, run: Callable[..., Any]) -> None:
         (folder, "a folder"),
         (folder / "none" / name, "a path whose folder does not exist"),
     ):
-        with pytest.raises(SystemExit, match=f"--file: found .*, {problem}; wanted"):
+        with pytest.raises(FaultError, match=f"--file: found .*, {problem}; wanted"):
             run(file=str(path))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from gpu_cluster_lab.simulator.hardware import (
     load_hardware,
     write_hardware,
 )
-from gpu_rules.faults import ConfigError
+from gpu_rules.faults import ConfigError, Fault, FaultError
 
 
 @dataclass(frozen=True)
@@ -102,24 +101,19 @@ class EmbeddedCluster:
     def start(self) -> None:
         """Start the embedded cluster and its simulated hosts; parts that run are left alone.
 
-        Exit with 1 if a part can't be started.
+        Raises:
+            ConfigError: The hardware file has faults; the error lists all of them.
+            OSError: A file can't be written, or a program of the system is missing.
+            HostError: A simulated host can't be started.
+            SimulatorError: The cluster can't be started.
         """
-        try:
-            hardware = self.hardware()
-            if not self.stack.is_fake:
-                _, public_key = simulated_hosts.client_key(self.stack.name)
-                settings = hardware.host_settings()
-                machines = hardware.machines()
-                simulated_hosts.up(self.stack.name, machines, public_key, settings, progress=print)
-            started = simulator.start(self.stack.name, hardware)
-        except (
-            ConfigError,
-            OSError,
-            simulated_hosts.HostError,
-            simulator.SimulatorError,
-        ) as error:
-            print(error, file=sys.stderr)
-            sys.exit(1)
+        hardware = self.hardware()
+        if not self.stack.is_fake:
+            _, public_key = simulated_hosts.client_key(self.stack.name)
+            settings = hardware.host_settings()
+            machines = hardware.machines()
+            simulated_hosts.up(self.stack.name, machines, public_key, settings, progress=print)
+        started = simulator.start(self.stack.name, hardware)
         if self.stack.is_fake:
             text = started.kubeconfig.read_text()
             content = yaml.safe_load(text)
@@ -129,18 +123,21 @@ class EmbeddedCluster:
             self.stack.kubeconfig.write_text(yaml.safe_dump(content))
 
     def require_running(self) -> None:
-        """Exit with 1 if the embedded cluster does not run; this method starts nothing."""
+        """Raise a FaultError if the embedded cluster does not run; this method starts nothing."""
         status = simulator.status(self.stack.name)
         if status.ready and self.stack.kubeconfig.exists():
             return
         more = " --embedded" if self.stack.is_fake else ""
-        missing = f" ({', '.join(status.missing)} not running)" if status.running else ""
-        print(
-            f"The embedded cluster of stack {self.stack.name} does not run{missing}, and a preview "
-            f"starts nothing. Run `gpu-cluster start --stack {self.stack.name}{more}` first.",
-            file=sys.stderr,
+        missing = f"{', '.join(status.missing)} not running" if status.running else "no process"
+        start = f"gpu-cluster start --stack {self.stack.name}{more}"
+        raise FaultError(
+            Fault(
+                f"embedded cluster of stack {self.stack.name}",
+                missing,
+                "one that runs: a preview starts nothing",
+                f"run `{start}`",
+            )
         )
-        sys.exit(1)
 
     @property
     def _identity(self) -> str:

@@ -261,6 +261,6 @@ def _of_ours(kind: type[BaseException], error: BaseException) -> list[str]:
     lines = [printable(line) for line in str(error).splitlines() if line.strip()]
     is_ours = kind.__module__.partition(".")[0] in ("gpu_cluster", "gpu_cluster_lab", "gpu_rules")
     if lines and (is_ours or issubclass(kind, OSError)):
-        return lines[:MOST]
+        return lines
     text = f"{kind.__name__}: {lines[0]}" if lines else kind.__name__
     return [f"{text}; cure: --verbose shows where, for a report"]

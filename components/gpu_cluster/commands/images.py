@@ -19,7 +19,6 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 from rich.table import Table
 
-from gpu_cluster.charts.images import UnknownImages
 from gpu_cluster.commands.output import Answer, answering
 from gpu_cluster.commands.package_versions import listing
 from gpu_cluster.commands.stack import Stack
@@ -27,7 +26,6 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.platforms.needed import Chart, Image, charts
 from gpu_cluster.platforms.needed import images as needed
 from gpu_rules.facts.floors import of_images
-from gpu_rules.faults import ConfigError
 from gpu_rules.printable import printable
 
 
@@ -170,10 +168,7 @@ def main(*, packages: str = "") -> int:
 
 def _list_packages(stack: Stack, pattern: str, json_output: Answer) -> int:
     """Print a line for each package and repository; return 1 if a repository can't be read."""
-    try:
-        listed = list(listing(stack.cluster, pattern))
-    except ConfigError as error:
-        sys.exit(str(error))
+    listed = list(listing(stack.cluster, pattern))
     json_output["packages"] = [asdict(each) for each in listed]
     for each in listed:
         if each.note:
@@ -188,13 +183,10 @@ def _list_packages(stack: Stack, pattern: str, json_output: Answer) -> int:
 
 
 def _list_images(stack: Stack, json_output: Answer) -> int:
-    try:
-        cluster = stack.cluster
-        platform = resolve(cluster, stack.name).platform
-        other_sections = (cluster.validation, cluster.installer, cluster.monitoring)
-        images, releases = needed(platform, *other_sections), charts(platform, cluster.charts)
-    except (ConfigError, UnknownImages) as error:
-        sys.exit(str(error))
+    cluster = stack.cluster
+    platform = resolve(cluster, stack.name).platform
+    other_sections = (cluster.validation, cluster.installer, cluster.monitoring)
+    images, releases = needed(platform, *other_sections), charts(platform, cluster.charts)
     json_output["images"] = [asdict(image) for image in images]
     json_output["charts"] = [asdict(chart) for chart in releases]
     signatures = checks(images, shutil.which("cosign"))

@@ -61,19 +61,16 @@ def main(
         forge = forge or input("github or gitlab (github): ").strip()
         stacks = stacks or input("names of the stacks of real clusters, with commas: ").strip()
         owners = owners or input("who must review changes, such as @org/gpu: ").strip()
-    try:
-        names = tuple(filter(None, (name.strip() for name in stacks.split(","))))
-        values = values_of(names, owners)
-        files = site_files(forge or FORGES[0], values)
-        files |= {f"Pulumi.{name}.yaml": begun_text(name) for name in names if name != _TRIAL}
-        require_absent(Path.cwd(), [*files, REQUIREMENTS])
-        with refusals():
-            if template:
-                files[PROJECT_FILE] += TEMPLATE
-            files[REQUIREMENTS] = requirements(Path(constraints) if constraints else None)
-            write_files(Path.cwd(), files)
-    except FaultError as error:
-        sys.exit(f"init: {error}")
+    names = tuple(filter(None, (name.strip() for name in stacks.split(","))))
+    values = values_of(names, owners)
+    files = site_files(forge or FORGES[0], values)
+    files |= {f"Pulumi.{name}.yaml": begun_text(name) for name in names if name != _TRIAL}
+    require_absent(Path.cwd(), [*files, REQUIREMENTS])
+    with refusals():
+        if template:
+            files[PROJECT_FILE] += TEMPLATE
+        files[REQUIREMENTS] = requirements(Path(constraints) if constraints else None)
+        write_files(Path.cwd(), files)
     if template:
         print(f"init: {len(files)} files. A site is made of them by: pulumi new {Path.cwd()}")
         return

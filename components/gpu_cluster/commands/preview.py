@@ -53,7 +53,7 @@ from gpu_cluster.commands.upgrade_check import deployed_resources, recorded_vers
 from gpu_cluster.commands.watched import Failed, watched
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.guardrails.component import GuardrailsArgs
-from gpu_rules.faults import ConfigError, FaultError
+from gpu_rules.faults import ConfigError
 from gpu_rules.version import VERSION
 
 
@@ -212,11 +212,8 @@ def main(*, file: str = "") -> None:
     """
     stack = Stack.named()
     with apart() as output:
-        try:
-            file_name = file or os.environ.get(VARIABLE, "")
-            path = new_file("--file" if file else VARIABLE, file_name) if file_name else None
-        except FaultError as error:
-            sys.exit(f"preview: {error}")
+        file_name = file or os.environ.get(VARIABLE, "")
+        path = new_file("--file" if file else VARIABLE, file_name) if file_name else None
         document = previewed(stack)
         if path:
             replace_text(path, document.write())

@@ -20,7 +20,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -278,10 +277,7 @@ def run(stack: Stack) -> dict[str, str]:
 def main() -> None:
     """Copy the state of the stack that `STACK` names for previews; exit with 1 if that fails."""
     stack = Stack.current()
-    try:
-        with stack.unsalted():
-            secrets = run(stack)
-    except FaultError as error:
-        sys.exit(str(error))
+    with stack.unsalted():
+        secrets = run(stack)
     names = ", ".join(f"{name} as {placeholder(name)!r}" for name in sorted(secrets))
     print(f"preview-state: {len(secrets)} secrets replaced ({names or 'the stack has none'})")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from gpu_cluster.commands.project import ROOT
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster.settings.cluster import Cluster
-from gpu_rules.faults import ConfigError
 
 
 @dataclass(frozen=True)
@@ -37,13 +35,13 @@ class Stack:
 
     @classmethod
     def current(cls) -> Stack:
-        """Return the stack that ``STACK`` names (``dev`` by default); exit with 1 on a bad file."""
+        """Return the stack that ``STACK`` names (``dev`` by default).
+
+        Raises:
+            ConfigError: Its file has faults; the error lists all of them.
+        """
         stack = cls.named()
-        try:
-            _ = stack.cluster
-        except ConfigError as error:
-            print(error, file=sys.stderr)
-            sys.exit(1)
+        _ = stack.cluster
         return stack
 
     @cached_property

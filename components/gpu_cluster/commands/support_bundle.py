@@ -429,10 +429,7 @@ def main(*, file: str = "", only_list: bool = False) -> None:
     """
     stack = Stack.named()
     file_name = file or FILE.format(stack=stack.name)
-    try:
-        path = Path(file_name) if only_list else new_file("--file", file_name)
-    except FaultError as error:
-        sys.exit(str(error))
+    path = Path(file_name) if only_list else new_file("--file", file_name)
     with apart() as output:
         bundled = list(collected(parts(stack), own_secrets(os.environ)))
         contents = Contents(

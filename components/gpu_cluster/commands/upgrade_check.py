@@ -99,9 +99,6 @@ def main(*, since: str = "") -> None:
     """
     stack = Stack.named()
     with answering("upgrade-check") as json_output:
-        try:
-            loads = run(stack, since, json_output)
-        except FaultError as error:
-            sys.exit(f"upgrade-check: {error}")
+        loads = run(stack, since, json_output)
         if not loads:
             sys.exit(f"upgrade-check: {stack.file.name} must be edited for gpu-cluster {VERSION}")

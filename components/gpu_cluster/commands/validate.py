@@ -7,11 +7,12 @@ are validated.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+
+from pydantic_core import PydanticCustomError
 
 from gpu_cluster.change.file import replace_text
 from gpu_cluster.commands import up
@@ -23,7 +24,7 @@ from gpu_cluster.commands.validation_reports import Case, cases, failed
 from gpu_cluster.settings.nodes.node_range import expand
 from gpu_cluster.settings.nodes.pool import Pool, gpu_pools
 from gpu_cluster.validation.selection import ALL, ASKED, TESTS
-from gpu_rules.faults import FaultError
+from gpu_rules.faults import Fault, FaultError, PartError
 
 REPORTS = {"--junit": reports.junit, "--ctrf": reports.ctrf}
 """The forms of reports, by the option that names the report's file."""
@@ -39,24 +40,26 @@ def chosen(text: str, pools: Sequence[Pool], maintenance: Collection[str]) -> st
         maintenance: Names of the nodes in maintenance.
 
     Raises:
-        ValueError: A name belongs to a node in maintenance, or to no pool with GPUs. The second is
+        PartError: A range of names is malformed.
+        FaultError: A name belongs to a node in maintenance, or to no pool with GPUs. The second is
             not checked if a pool selects its nodes by labels.
     """
     if not text.strip():
         return ALL
-    names = [name for pattern in text.split(",") for name in expand(pattern.strip())]
+    try:
+        names = [name for pattern in text.split(",") for name in expand(pattern.strip())]
+    except PydanticCustomError as error:
+        raise PartError(f"--nodes: {error}") from error
     known_names = {name for pool in pools for name in pool.node_names}
     if resting := [name for name in names if name in maintenance]:
-        raise ValueError(
-            f"--nodes: found {', '.join(resting[:5])}, in maintenance; wanted: nodes in use; "
-            "cure: remove them from `maintenance` of the stack, or from --nodes"
-        )
+        found = f"{', '.join(resting[:5])}, in maintenance"
+        cure = "remove them from `maintenance` of the stack, or from --nodes"
+        raise FaultError(Fault("--nodes", found, "nodes in use", cure))
     strange = [name for name in names if name not in known_names]
     if strange and all(pool.nodes is not None for pool in pools):
-        raise ValueError(
-            f"--nodes: found {', '.join(strange[:5])}; wanted: nodes of the stack's pools with "
-            "GPUs, such as gpu-1,gpu-[3-4]; cure: correct the names, or leave --nodes out for all"
-        )
+        wanted = "nodes of the stack's pools with GPUs, such as gpu-1,gpu-[3-4]"
+        cure = "correct the names, or leave --nodes out for all"
+        raise FaultError(Fault("--nodes", ", ".join(strange[:5]), wanted, cure))
     return ",".join(names)
 
 
@@ -68,15 +71,13 @@ def chosen_tests(text: str, tests: Collection[str]) -> str:
         tests: Names of all tests of the stack.
 
     Raises:
-        ValueError: The stack has no test with one of the names.
+        FaultError: The stack has no test with one of the names.
     """
     names = [name for item in text.split(",") if (name := item.strip())]
     if strange := [name for name in names if name not in tests]:
         known = f"of {', '.join(tests)}" if tests else "tests below `validation.tests`"
-        raise ValueError(
-            f"--tests: found {', '.join(strange[:5])}; wanted: {known}; cure: correct the names, "
-            "or declare the test in the stack file"
-        )
+        cure = "correct the names, or declare the test in the stack file"
+        raise FaultError(Fault("--tests", ", ".join(strange[:5]), known, cure))
     return ",".join(names)
 
 
@@ -99,10 +100,10 @@ def reported(stack: str, json_output: Answer, files: Mapping[str, Path]) -> Iter
     """
     try:
         yield
-    except SystemExit as error:
+    except (Exception, SystemExit) as error:
         messages = json_output.get("messages", ())
         errors = [message["text"] for message in messages if message["severity"] == "error"]
-        _write_reports(stack, files, failed(str(error.code), errors))
+        _write_reports(stack, files, failed(str(error), errors))
         raise
     _write_reports(
         stack, files, cases(json_output["outputs"]["nodes"], json_output["outputs"]["tests"])
@@ -125,15 +126,10 @@ def main(*, nodes: str = "", tests: str = "", junit: str = "", ctrf: str = "") -
     """
     stack = Stack.current()
     cluster = stack.cluster
-    try:
-        files = report_files({"--junit": junit, "--ctrf": ctrf})
-        os.environ[TESTS] = chosen_tests(tests, cluster.validation.tests)
-        pools_and_maintenance = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
-        os.environ[ASKED] = (
-            chosen(nodes, *pools_and_maintenance) if nodes.strip() or not tests else ""
-        )
-    except (FaultError, ValueError) as error:
-        sys.exit(str(error))
+    files = report_files({"--junit": junit, "--ctrf": ctrf})
+    os.environ[TESTS] = chosen_tests(tests, cluster.validation.tests)
+    pools_and_maintenance = gpu_pools(cluster.pools), cluster.nodes_in_maintenance
+    os.environ[ASKED] = chosen(nodes, *pools_and_maintenance) if nodes.strip() or not tests else ""
     with (
         answering("validate") as json_output,
         stack.held("gpu-cluster validate"),

@@ -6,7 +6,6 @@ It needs the evidence, the public key of whoever made it, and the stack file in 
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -17,7 +16,7 @@ from gpu_cluster.commands.evidence.statement import LARGEST, EvidenceError, Stat
 from gpu_cluster.commands.output import answering, say
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.desired.resolve import resolve
-from gpu_rules.faults import Fault, FaultError
+from gpu_rules.faults import Fault
 
 
 def require_computed(counts: Mapping[str, int]) -> None:
@@ -68,16 +67,13 @@ def main(*, file: str = "", public: str = "", simulated: bool = False) -> None:
     """
     stack = Stack.current()
     with answering("verify-evidence") as json_output:
-        try:
-            statement = verified(
-                named_file("--file", file, LARGEST + 1, "gpu-cluster evidence"),
-                named_file("--public", public, envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
-                stack,
-                datetime.now(UTC),
-                simulated=simulated,
-            )
-        except FaultError as error:
-            sys.exit(str(error))
+        statement = verified(
+            named_file("--file", file, LARGEST + 1, "gpu-cluster evidence"),
+            named_file("--public", public, envelope.KEY_LIMIT, envelope.MAKE_PUBLIC),
+            stack,
+            datetime.now(UTC),
+            simulated=simulated,
+        )
         predicate = statement.predicate
         json_output["evidence"] = statement.model_dump(mode="json", by_alias=True)
         say(

@@ -28,7 +28,6 @@ from gpu_cluster.desired.pool import DesiredScheduling
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.validation import DesiredValidation
 from gpu_cluster.kubernetes.api import Client, connect
-from gpu_rules.faults import FaultError
 from gpu_rules.printable import printable
 
 MOST = 60
@@ -301,14 +300,11 @@ def main() -> None:
     """Print who holds the GPUs; exit with 1 if the cluster can't be read."""
     stack = Stack.current()
     with apart() as output:
-        try:
-            reading(stack)
-            desired = resolve(stack.cluster, stack.name)
-            stack_usage = asyncio.run(
-                observed(desired.context, stack.name, desired.scheduling, desired.validation)
-            )
-        except FaultError as error:
-            sys.exit(f"who: {error}")
+        reading(stack)
+        desired = resolve(stack.cluster, stack.name)
+        stack_usage = asyncio.run(
+            observed(desired.context, stack.name, desired.scheduling, desired.validation)
+        )
         if output:
             output.write(stack_usage.model_dump_json(by_alias=True, indent=2) + "\n")
         else:

@@ -8,7 +8,6 @@ previews is enough; the logs of containers are read if the role of the user allo
 from __future__ import annotations
 
 import asyncio
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -203,8 +202,5 @@ def main(*, pod: str) -> None:
     """
     stack = Stack.current()
     with answering("why") as answer:
-        try:
-            # A name without a slash is that of a node: a pod has a namespace.
-            (run_node if is_dns_subdomain(pod) else run)(stack, pod, answer)
-        except FaultError as error:
-            sys.exit(f"why: {error}")
+        # A name without a slash is that of a node: a pod has a namespace.
+        (run_node if is_dns_subdomain(pod) else run)(stack, pod, answer)

@@ -170,8 +170,9 @@ def test_a_preview_without_its_cluster_names_the_command_that_starts_it(tmp_path
     done = made.command("preview")
     assert done.returncode == 1, done.stdout
     assert done.stdout.splitlines() == [
-        f"The embedded cluster of stack {made.stack} does not run, and a preview starts nothing. "
-        f"Run `gpu-cluster start --stack {made.stack}` first."
+        f"preview: failed: embedded cluster of stack {made.stack}: found no process; wanted: "
+        "one that runs: a preview starts nothing; cure: run "
+        f"`gpu-cluster start --stack {made.stack}`"
     ]
     assert not list((toolchain.cache_dir() / "embedded").glob(f"{made.stack}*"))
     assert not list(made.state.iterdir())

@@ -7,7 +7,6 @@ file that it writes is checked by `gpu-cluster verify-evidence`.
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from importlib import metadata
@@ -37,7 +36,7 @@ from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.observed_cluster import gpu_nodes
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.platforms.base import Platform
-from gpu_rules.faults import Fault, FaultError
+from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
 
 FILE = "evidence-{stack}.json"
@@ -177,20 +176,15 @@ def main(*, key: str = "", days: str = "", file: str = "") -> None:
     """
     stack = Stack.current()
     with answering("evidence") as json_output:
-        try:
-            valid = validity(days)
-            signer = envelope.signer(
-                named_file("--key", key, envelope.KEY_LIMIT, envelope.MAKE_KEY)
-            )
-            path = new_file("--file", file or FILE.format(stack=stack.name))
-            digest = stack.digest()
-            predicate = made(stack, datetime.now(UTC), valid)
-            if stack.digest() != digest:
-                cure = "make the evidence again while nobody changes the file"
-                fault_text = "a file that changed while this command ran"
-                raise EvidenceError(Fault(stack.file.name, fault_text, "an unchanged file", cure))
-        except FaultError as error:
-            sys.exit(str(error))
+        valid = validity(days)
+        signer = envelope.signer(named_file("--key", key, envelope.KEY_LIMIT, envelope.MAKE_KEY))
+        path = new_file("--file", file or FILE.format(stack=stack.name))
+        digest = stack.digest()
+        predicate = made(stack, datetime.now(UTC), valid)
+        if stack.digest() != digest:
+            cure = "make the evidence again while nobody changes the file"
+            fault_text = "a file that changed while this command ran"
+            raise EvidenceError(Fault(stack.file.name, fault_text, "an unchanged file", cure))
         signed = statement(predicate, stack.file.name, digest)
         replace_text(path, envelope.sign(signed.text(), signer))
         counts = totals(predicate.nodes)

@@ -31,7 +31,7 @@ from gpu_cluster.inspection.observed_cluster import gpu_nodes
 from gpu_cluster.kubernetes.api import ClusterError, Json
 from gpu_cluster.validation.measurement import Outcome
 from gpu_cluster.validation.tests import KEPT
-from gpu_rules.faults import Fault, FaultError, PartError
+from gpu_rules.faults import Fault, PartError
 from gpu_rules.printable import printable
 
 FILE = "report-{stack}.html"
@@ -114,10 +114,7 @@ def main(*, file: str = "", change: str = "") -> None:
         change: File of a change document, in place of a preview.
     """
     stack = Stack.current()
-    try:
-        path = new_file("--file", file or FILE.format(stack=stack.name))
-    except FaultError as error:
-        sys.exit(str(error))
+    path = new_file("--file", file or FILE.format(stack=stack.name))
     with answering("report") as answer, redirect_stdout(sys.stderr):
         try:
             text = page(made(stack, _document(stack, change), date.today()))
