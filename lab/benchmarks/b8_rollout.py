@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpu_cluster.desired.host import Target
+from gpu_cluster.desired.host import Target, Upgrade
 from gpu_cluster.desired.rollout import (
     DesiredRollout,
     Operands,
@@ -112,7 +112,9 @@ def host(name: str) -> RolledHost:
         ssh=SshLimits(),
     )
     prepare = Phase(name="prepare", script="", lines={})
-    return RolledHost(target=target, prepare=prepare, runtime=None, has_gpus=True, upgrades=False)
+    return RolledHost(
+        target=target, prepare=prepare, runtime=None, has_gpus=True, upgrade=Upgrade.NODE
+    )
 
 
 def request(context: str, names: list[str]) -> RolloutRequest:

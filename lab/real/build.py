@@ -147,9 +147,9 @@ def build_crio() -> Path:
     return _build_part(CRI_O)["crio"]
 
 
-def build_etcdctl() -> Path:
-    """Build etcd's client; return its path."""
-    return _build_part(ETCDCTL)["etcdctl"]
+def build_etcd_tools() -> dict[str, Path]:
+    """Build etcd's client and its tool for files; return their paths by program name."""
+    return _build_part(ETCDCTL)
 
 
 def build_kubernetes(version: str) -> dict[str, Path]:

@@ -161,8 +161,8 @@ ARITHMETIC = RealPart("arithmetic", "0.36.3", (".",))
 """Kubernetes' own functions for quantities, requests, names, taints and node selectors."""
 HAMI = "2.10.0"
 """Release of HAMi that the simulator plays."""
-ETCDCTL = RealPart("etcdctl", "3.6.8", ("go.etcd.io/etcd/etcdctl/v3",))
-"""etcd's client, which the official image of etcd has, too; the version is that of `etcd`."""
+ETCDCTL = RealPart("etcdctl", "3.6.8", ("go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdutl/v3"))
+"""etcd's client and its tool for files, as in the image of etcd; the version is that of `etcd`."""
 #: Only tests of hosts build CRI-O. The tags leave out signatures by gpgme and the storage driver
 #: btrfs, which need C libraries.
 CRI_O = RealPart(

@@ -15,13 +15,25 @@ from gpu_cluster.settings.hosts.ssh import Bastion, SshLimits
 class Upgrade(StrEnum):
     """Subcommand of `kubeadm upgrade` that a host runs when the version of its kubeadm changes.
 
-    `apply` upgrades the control plane, and `node` upgrades the other nodes afterwards. `none` means
-    that kubeadm upgrades nothing on the host.
+    `apply` upgrades the cluster and the first control plane. Afterwards `kubeadm upgrade node`
+    upgrades the other control planes (`member`), then the workers (`node`). `none` means that
+    kubeadm upgrades nothing on the host.
     """
 
     APPLY = "apply"
+    MEMBER = "member"
     NODE = "node"
     NONE = ""
+
+    @property
+    def is_first(self) -> bool:
+        """Return whether the host upgrades the cluster, before all other hosts."""
+        return self is Upgrade.APPLY
+
+    @property
+    def is_control_plane(self) -> bool:
+        """Return whether kubeadm upgrades a control plane on the host."""
+        return self in (Upgrade.APPLY, Upgrade.MEMBER)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -306,9 +306,6 @@ class _Resolver:
         cluster, pool = self.cluster, self.pool_of.get(host.node)
         delivery = self.platform.delivery
         left_to_us = not self.platform.engines.configured
-        joins = cluster.kubernetes_packages.join is not None and not host.role.is_control_plane
-        follows = self.first is not None or joins
-        upgrade = Upgrade.APPLY if host == self.first else Upgrade.NODE if follows else Upgrade.NONE
         left_out = pool.unhealthy_devices.get(host.node) if pool else None
         return DesiredHost(
             name=host.name,
@@ -327,8 +324,8 @@ class _Resolver:
                 **dict(host.sections),
             ),
             in_maintenance=cluster.in_maintenance(host),
-            joins=joins,
-            upgrade=upgrade,
+            joins=self.joins(host),
+            upgrade=self.upgrade_of(host),
             takes_a_job=self.takes_a_job,
             excluded_gpus=tuple(sorted(left_out.uuid)) if left_out else (),
             pool=pool.name if pool else "",
@@ -344,6 +341,18 @@ class _Resolver:
             runs_imex=self.platform.runs_imex,
             validation_image=cluster.validation.image,
         )
+
+    def joins(self, host: Host) -> bool:
+        """Return whether the preparation joins a host to an existing cluster."""
+        return self.cluster.kubernetes_packages.join is not None and not host.role.is_control_plane
+
+    def upgrade_of(self, host: Host) -> Upgrade:
+        """Return the subcommand of `kubeadm upgrade` that a host runs."""
+        if self.first is None:
+            return Upgrade.NODE if self.joins(host) else Upgrade.NONE
+        if not host.role.is_control_plane:
+            return Upgrade.NODE
+        return Upgrade.APPLY if host == self.first else Upgrade.MEMBER
 
     @cached_property
     def takes_a_job(self) -> bool:

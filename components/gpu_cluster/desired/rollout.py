@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpu_cluster.desired.host import Target
+from gpu_cluster.desired.host import Target, Upgrade
 from gpu_cluster.desired.pool import Members
 from gpu_cluster.desired.validation import PoolValidation
 
@@ -128,7 +128,7 @@ class RolledHost:
         runtime: Script that configures the container runtime; None if nothing is configured.
         undoes_runtime: True if `runtime` is undone, because the host no longer declares it.
         has_gpus: True if the node has GPUs, so that its GPU pods must end before the change.
-        upgrades: True if kubeadm upgrades the control plane on the host.
+        upgrade: Subcommand of `kubeadm upgrade` that the host runs.
         refused: Reason why the host must not be changed; empty if the host may be changed.
         pool: Name of the node's pool in `RolloutRequest.pools`; empty if the node has no pool.
         layouts: MIG layouts that the node may have during its validation; empty for any layout.
@@ -138,7 +138,7 @@ class RolledHost:
     prepare: Phase
     runtime: Phase | None
     has_gpus: bool
-    upgrades: bool
+    upgrade: Upgrade
     undoes_runtime: bool = False
     refused: str = ""
     pool: str = ""

@@ -466,7 +466,10 @@ class ChangeCollector:
         if control_plane:
             server = difference.rollout.server.removeprefix("v")
             yield _version_change(
-                "Kubernetes control plane", (control_plane.host,), server, control_plane.version
+                "Kubernetes control plane",
+                tuple(control_plane.hosts.values()),
+                server,
+                control_plane.version,
             )
         pairs: dict[tuple[str, str, str], list[str]] = {}
         for node, was, now in self._drivers():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from gpu_cluster.desired.host import DesiredHost, Upgrade
+from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.rollout import DesiredRollout
 from gpu_cluster.findings import Finding
 from gpu_cluster.host_facts import HostFacts
@@ -47,17 +47,21 @@ def planned_rollout(
         rollout.boots,
         nodes_seen.server,
         _control_plane(hosts),
+        nodes_seen.static_pods,
     )
     return rollout_plan, printable_lines(nodes_seen.unreachable)
 
 
 def _control_plane(hosts: Sequence[DesiredHost]) -> ControlPlane | None:
     """Return the control plane that kubeadm upgrades; None if no upgrade is declared."""
-    members = sum(host.role.is_control_plane for host in hosts)
-    for host in hosts:
-        if host.upgrade is Upgrade.APPLY and host.sections.kubernetes_packages.version:
-            return ControlPlane(host.name, host.sections.kubernetes_packages.version, members)
-    return None
+    members = sorted(
+        (host for host in hosts if host.upgrade.is_control_plane),
+        key=lambda host: not host.upgrade.is_first,
+    )
+    version = members[0].sections.kubernetes_packages.version if members else None
+    if version is None:
+        return None
+    return ControlPlane({host.node: host.name for host in members}, version)
 
 
 def planned_mig_layouts(

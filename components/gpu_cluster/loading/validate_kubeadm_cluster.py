@@ -41,14 +41,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         )
     elif len(members) > 1:
         yield from _check_endpoint(packages.init, members)
-    for host in members:
-        if not {host.name, host.node}.isdisjoint(written_out(sections.maintenance)):
-            yield fault(
-                ("maintenance",),
-                f"{show(host.name)}, on which the control plane is",
-                "hosts that the cluster can run without",
-                f"take {host.name} out of it",
-            )
+    yield from _check_maintenance(sections, members)
     yield from _check_addresses(packages.init)
     if packages.init.has_dns:
         yield from _check_dns_taints(sections)
@@ -108,6 +101,27 @@ def _family(address: str) -> int | None:
         return ipaddress.ip_address(address).version
     except ValueError:
         return None
+
+
+def _check_maintenance(sections: ValidSections, members: Sequence[Host]) -> Iterator[Fault]:
+    """Yield faults for control planes in maintenance, without which the cluster can't run.
+
+    Of three, one may be in maintenance, but not the first one, which hands out tokens.
+    """
+    out = written_out(sections.maintenance)
+    absent = [host for host in members if not {host.name, host.node}.isdisjoint(out)]
+    for host in absent:
+        cure = f"take {host.name} out of it"
+        if len(members) > len(absent) == 1:
+            if host != members[0]:
+                continue
+            cure += f", or write {host.name} after the other control-plane hosts"
+        yield fault(
+            ("maintenance",),
+            f"{show(host.name)}, on which the control plane is",
+            "hosts that the cluster can run without",
+            cure,
+        )
 
 
 def _check_endpoint(init: Init, members: Sequence[Host]) -> Iterator[Fault]:

@@ -9,36 +9,50 @@ cmd/kubeadm/app/util/staticpod/utils.go, ReadinessProbe).
 from __future__ import annotations
 
 import contextlib
+import re
 
-from gpu_cluster.kubernetes.api import Client, ClusterError
+from gpu_cluster.kubernetes.api import Client, ClusterError, Json
 from gpu_cluster.nodes import drain
+from gpu_cluster.nodes.static_pods import StaticPods
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
 
 PODS = "namespaces/kube-system/pods"
 SELECTOR = "tier=control-plane,component in (etcd,kube-apiserver)"
+_TAG = re.compile(r":v(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-@]|$)")
+
+
+async def observe_static_pods(client: Client) -> StaticPods:
+    """Return what the static pods of the control plane show."""
+    pods = await client.list(PODS, labelSelector=SELECTOR)
+    by_component: dict[str, dict[str, Json]] = {"etcd": {}, "kube-apiserver": {}}
+    for pod in pods:
+        component = pod["metadata"]["labels"].get("component")
+        by_component.get(component, {})[str(pod["spec"].get("nodeName", ""))] = pod
+    servers = {node: _version(pod) for node, pod in by_component["kube-apiserver"].items()}
+    down = {
+        str(pod["metadata"]["name"]): str(pod["spec"].get("nodeName", ""))
+        for pod in pods
+        if not drain.ready(pod)
+    }
+    return StaticPods(servers, down if len(by_component["etcd"]) > 1 else {})
+
+
+def _version(pod: Json) -> str:
+    """Return the version in the tag of a static pod's image (kubeadm v1.34 GetKubernetesImage)."""
+    containers = pod["spec"].get("containers") or [{}]
+    tag = _TAG.search(str(containers[0].get("image", "")))
+    return tag[1] if tag else ""
 
 
 async def members_down(client: Client, without: str = "") -> tuple[str, ...]:
-    """Return the pods of etcd and API servers that aren't ready, sorted by name.
-
-    The result is empty if etcd has fewer than two members in pods: a single member may be changed,
-    and members outside of pods are somebody else's to watch.
+    """Return the names of the pods of etcd and API servers that aren't ready, sorted.
 
     Args:
         without: Name of a node whose pods don't count.
     """
-    pods = await client.list(PODS, labelSelector=SELECTOR)
-    members = [pod for pod in pods if pod["metadata"]["labels"].get("component") == "etcd"]
-    if len(members) < 2:
-        return ()
-    return tuple(
-        sorted(
-            pod["metadata"]["name"]
-            for pod in pods
-            if pod["spec"].get("nodeName") != without and not drain.ready(pod)
-        )
-    )
+    pods = await observe_static_pods(client)
+    return tuple(sorted(pod for pod, node in pods.down.items() if node != without))
 
 
 async def require_members(client: Client, node: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pulumi
 
-from gpu_cluster.desired.host import DesiredHost, Upgrade
+from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.rollout import (
     DesiredMigLayouts,
     DesiredRollout,
@@ -104,7 +104,7 @@ def rollout_request(args: RolloutArgs, private_key: str) -> RolloutRequest:
             RolledHost(
                 target=host.target,
                 has_gpus=host.role.has_gpus,
-                upgrades=host.upgrade is Upgrade.APPLY,
+                upgrade=host.upgrade,
                 undoes_runtime=host.name in undone,
                 refused=refused[host.name],
                 pool=pool_of[host.node].pool if host.node in pool_of else "",

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.resources import AT_REST, UPGRADE
-from gpu_cluster.nodes import drain
+from gpu_cluster.nodes import control_planes, drain
 from gpu_cluster.nodes.pods import pod_on_node
+from gpu_cluster.nodes.static_pods import StaticPods
 from gpu_cluster.rollout.operands import is_gpu_daemon
 from gpu_cluster.rollout.plan import View
 from gpu_rules.printable import printable
@@ -133,11 +134,13 @@ class NodesSeen:
         views: Inspected nodes that are in the cluster, by name.
         server: Version of the API server. Empty if it could not be read.
         unreachable: Why the cluster could not be inspected. Empty if it was inspected.
+        static_pods: Static pods of the control plane.
     """
 
     views: Mapping[str, View] = field(default_factory=dict)
     server: str = ""
     unreachable: str = ""
+    static_pods: StaticPods = field(default_factory=StaticPods)
 
 
 async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) -> NodesSeen:
@@ -151,6 +154,7 @@ async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) 
         async with connect(context) as client:
             version = await client.request("GET", "", base="/version", version="")
             node_views = await views(client, names, consent)
-        return NodesSeen(node_views, str(version["gitVersion"]))
+            static_pods = await control_planes.observe_static_pods(client)
+        return NodesSeen(node_views, str(version["gitVersion"]), static_pods=static_pods)
     except ClusterError as error:
         return NodesSeen(unreachable=str(error))

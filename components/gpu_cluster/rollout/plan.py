@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
-from gpu_cluster.rollout.skew import ControlPlane, kubelet_refusal
+from gpu_cluster.nodes.static_pods import StaticPods
+from gpu_cluster.rollout.skew import ControlPlane, kubelet_refusal, oldest
 from gpu_rules.printable import printable
 
 if TYPE_CHECKING:
@@ -109,8 +110,9 @@ class Plan:
         views: Inspection results of nodes, by name. A node that is not in the cluster has none.
         at_once: Maximum number of nodes that may be out of use at the same time.
         may_boot: Whether hosts may be rebooted.
-        server: Version of the API server. Empty if it could not be read.
+        server: Version of the oldest API server. Empty if it could not be read.
         made: Control plane that the stack created. None: it created none.
+        static_pods: Static pods of the control plane.
     """
 
     changes: tuple[Change, ...] = ()
@@ -120,19 +122,43 @@ class Plan:
     may_boot: bool = True
     server: str = ""
     made: ControlPlane | None = None
+    static_pods: StaticPods = field(default_factory=StaticPods)
+
+    @property
+    def behind(self) -> ControlPlane | None:
+        """Return the part of the stack's control plane that is older than declared, or None."""
+        behind = self.made and self.made.behind(self.static_pods.servers, self.server)
+        return behind if behind and behind.hosts else None
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Return the hosts whose control plane is older than declared, and that don't change."""
+        rolled = {change.host.name for change in self.changes}
+        behind = self.behind.hosts.values() if self.behind else ()
+        return tuple(name for name in behind if name not in rolled)
 
     @property
     def upgraded(self) -> ControlPlane | None:
-        """Return the control plane that this rollout upgrades, or None."""
-        control_plane = self.made
-        rolled = control_plane and control_plane.host in (
-            change.host.name for change in self.changes
-        )
-        return (
-            control_plane
-            if control_plane and rolled and control_plane.is_newer(self.server)
-            else None
-        )
+        """Return the part of the control plane that this rollout upgrades, or None."""
+        return None if self.waiting else self.behind
+
+    @property
+    def down(self) -> tuple[str, ...]:
+        """Return the pods of the control plane that must be ready before one of its hosts changes.
+
+        The pods of one host may be down if a change of that host was killed: the rollout goes on
+        with it. An upgrade that was killed has upgraded the hosts before that one.
+        """
+        nodes = set(self.static_pods.down.values())
+        changing = [change.host for change in self.changes if change.host.role.is_control_plane]
+        mended = {host.node for host in changing if host.upgrade.is_first or not self._is_unbegun}
+        may_start = not changing or (len(nodes) <= 1 and nodes <= mended)
+        return () if may_start else tuple(sorted(self.static_pods.down))
+
+    @property
+    def _is_unbegun(self) -> bool:
+        """Return whether all API servers of the stack's control plane wait for an upgrade."""
+        return self.made is not None and self.behind == self.made
 
     def refusal(self, change: Change) -> str:
         """Return the reasons why a host's change must not be started; empty if it may start."""
@@ -142,14 +168,22 @@ class Plan:
                 "declare reboot.when: required"
             )
         upgraded = self.upgraded
-        if upgraded and change.host.name == upgraded.host and upgraded.refusal(self.server):
-            return upgraded.refusal(self.server)
+        if upgraded and change.host.name in upgraded.hosts.values():
+            refused = upgraded.refusal(self.server)
+            if refused:
+                return refused if change.host.upgrade.is_first else ""
         if change.kubelet is None:
             return ""
         server = f"v{upgraded.version}" if upgraded else self.server
         cure = "run kubeadm upgrade on it first"
-        if self.made:
-            cure = f"run `up` when host {self.made.host}, which upgrades it, can be changed, too"
+        if self.waiting:
+            names = ", ".join(self.waiting)
+            cure = f"run `up` when host {names}, which upgrades it, can be changed, too"
+            if change.host.upgrade.is_control_plane:
+                return (
+                    f"found a control plane {printable(self.server)} on {names}, which this run "
+                    f"does not change; wanted all control planes of one run; {cure}"
+                )
         return kubelet_refusal(*change.kubelet, server, cure)
 
     @property
@@ -183,6 +217,7 @@ def plan(
     may_boot: bool = True,
     server: str = "",
     control_plane: ControlPlane | None = None,
+    static_pods: StaticPods | None = None,
 ) -> Plan:
     """Return the rollout plan: control plane first, then interrupted changes, then all others.
 
@@ -199,18 +234,20 @@ def plan(
         else:
             rolled.append(change)
 
-    def order(change: Change) -> tuple[bool, bool]:
-        view = views.get(change.host.node, View())
-        return not change.host.role.is_control_plane, not view.begun
+    def order(change: Change) -> tuple[bool, bool, bool]:
+        view, host = views.get(change.host.node, View()), change.host
+        return not host.role.is_control_plane, not host.upgrade.is_first, not view.begun
 
+    pods = static_pods or StaticPods()
     return Plan(
         tuple(sorted(rolled, key=order)),
         left_alone,
         views,
         at_once,
         may_boot,
-        server,
+        oldest((server, *pods.servers.values())),
         control_plane,
+        pods,
     )
 
 
@@ -242,9 +279,15 @@ def words(rollout: Plan) -> Iterable[str]:
     )
     yield from wave_words(waves(rollout), rollout.at_once)
     if upgraded := rollout.upgraded:
+        names = tuple(upgraded.hosts.values())
+        where = (
+            f"host {names[0]}, before its node is drained"
+            if len(names) == 1
+            else f"hosts {', '.join(names)}, one after the other, before any node is drained"
+        )
         yield (
             f"control plane {printable(rollout.server.removeprefix('v'))} → {upgraded.version} "
-            f"by kubeadm upgrade on host {upgraded.host}, before its node is drained"
+            f"by kubeadm upgrade on {where}"
         )
     for change in nodes:
         name = change.host.node
@@ -274,6 +317,13 @@ def node_words(name: str, change: str, view: View) -> Iterable[str]:
 
 def blockers(rollout: Plan) -> Iterable[str]:
     """Yield the reasons why the rollout can't start."""
+    if rollout.down:
+        yield (
+            "rollout: control plane: found pods that aren't ready: "
+            f"{printable(', '.join(rollout.down))}; wanted each member of etcd and each API "
+            "server ready, before a host with a control plane is changed; mend the control plane "
+            "that is down first, then run `up` again"
+        )
     for change in rollout.changes:
         view = rollout.views.get(change.host.node)
         if view:

@@ -12,7 +12,7 @@ Input: `gpu_cluster.desired.rollout.RolloutRequest`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from gpu_cluster.desired.rollout import Phase, RolledHost, RolloutRequest
 from gpu_cluster.desired.validation import PoolValidation
@@ -237,20 +237,50 @@ class RolloutRun:
             )
             raise ClusterError(Fault(f"node {name}", found, "Ready", cure))
 
-    async def roll(self, host: RolledHost) -> None:
-        """Run all steps of one host: upgrade, cordon, drain, change, validate, uncordon."""
+    async def upgrade(self, host: RolledHost) -> None:
+        """Upgrade the control plane on a host, while its pods run.
+
+        The upgrade is not retried: kubeadm has rolled back a failed upgrade, and a person should
+        see why.
+        """
         await self.require_members(host)
-        if host.upgrades:
-            # The upgrade is not retried: kubeadm has rolled back a failed upgrade, and a person
-            # should see why.
-            await self.script(host, host.prepare, "upgrade")
-            await self.api_back(host)
-            self.tell(host, "has a control plane that is not older than declared")
+        await self.script(host, host.prepare, "upgrade")
+        await self.api_back(host)
+        self.tell(host, "has a control plane that is not older than declared")
+
+    async def roll(self, host: RolledHost) -> None:
+        """Run all other steps of one host: cordon, drain, change, validate, uncordon."""
+        await self.require_members(host)
         await self.empty(host)
         await self.change(host)
         await self.release(host)
         self.rolled.append(host.target.name)
         self.tell(host, f"done, {len(self.rolled)} of {len(self.request.hosts)}")
+
+    async def roll_nodes(self, hosts: Sequence[RolledHost]) -> None:
+        """Upgrade all control planes, then change the hosts of nodes in waves."""
+        workers = [host for host in hosts if not host.target.role.is_control_plane]
+        alone = await self.mending_first([host for host in hosts if host not in workers])
+        # No kubelet may be newer than an API server that it may reach through the endpoint.
+        upgraded = [host for host in alone if host.upgrade.is_control_plane]
+        await in_waves(upgraded, [], 1, self.upgrade, name_of, workers)
+        at_once = self.request.rollout.max_unavailable
+        await in_waves(alone, workers, at_once, self.roll, name_of)
+
+    async def mending_first(self, hosts: Sequence[RolledHost]) -> list[RolledHost]:
+        """Return control-plane hosts in the order of their change: one that is down comes first.
+
+        A change that was killed may have left it down, and no other may change until it is mended.
+        """
+        if not hosts:
+            return []
+        down = (await control_planes.observe_static_pods(self.client)).down.values()
+        return sorted(hosts, key=lambda host: host.target.node not in down)
+
+
+def name_of(host: RolledHost) -> str:
+    """Return the name of a host."""
+    return host.target.name
 
 
 async def roll(request: RolloutRequest) -> Json:
@@ -268,10 +298,7 @@ async def roll(request: RolloutRequest) -> Json:
         joined = [host for host in hosts if host.target.node in node_views]
         # Hosts whose nodes are not in the cluster run no pods, so they are changed in parallel.
         await gather(rollout.roll, [host for host in hosts if host not in joined])
-        alone = [host for host in joined if host.target.role.is_control_plane]
-        workers = [host for host in joined if not host.target.role.is_control_plane]
-        at_once = bounds.max_unavailable
-        await in_waves(alone, workers, at_once, rollout.roll, lambda host: host.target.name)
+        await rollout.roll_nodes(joined)
     return {"rolled": rollout.rolled}
 
 

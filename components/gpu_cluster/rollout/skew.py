@@ -7,7 +7,8 @@ server) and "Upgrading kubeadm clusters" (no minor version is skipped).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 
 from gpu_rules.facts.transitions import Verdict, judge
 from gpu_rules.printable import printable
@@ -20,14 +21,13 @@ class ControlPlane:
     """Control plane that the stack created, which a rollout upgrades with `kubeadm upgrade`.
 
     Attributes:
-        host: Name of the host that runs `kubeadm upgrade`.
+        hosts: Name of the host by name of its node, in the order of the upgrade: the first host
+            runs `kubeadm upgrade apply`.
         version: Declared version.
-        members: Number of hosts with a control plane.
     """
 
-    host: str
+    hosts: Mapping[str, str]
     version: str
-    members: int = 1
 
     def is_newer(self, server: str) -> bool:
         """Return whether the declared version is newer than the API server's.
@@ -36,14 +36,22 @@ class ControlPlane:
         """
         return bool(numbers(server)) and numbers(server) < numbers(self.version)
 
+    def behind(self, servers: Mapping[str, str], server: str) -> ControlPlane:
+        """Return the part of the control plane whose API servers are older than declared.
+
+        Args:
+            servers: Version of the API server on each control-plane node.
+            server: Version of the API server that answered, for a node that `servers` lacks.
+        """
+        hosts = {
+            node: host
+            for node, host in self.hosts.items()
+            if self.is_newer(servers.get(node) or server)
+        }
+        return replace(self, hosts=hosts)
+
     def refusal(self, server: str) -> str:
         """Return why the API server can't be upgraded to the declared version; empty if it can."""
-        if self.members > 1:
-            return (
-                f"found an upgrade of {self.members} control planes from {printable(server)} to "
-                f"{self.version}; wanted one control plane: this program can't upgrade several "
-                f"yet; declare version {numbers_text(server)} again"
-            )
         return (
             ""
             if _is_next_minor(server, self.version)
@@ -57,9 +65,9 @@ def numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, match.groups())) if match else ()
 
 
-def numbers_text(version: str) -> str:
-    """Return a Kubernetes version without the letter v and build information."""
-    return ".".join(map(str, numbers(version)))
+def oldest(versions: Iterable[str]) -> str:
+    """Return the oldest of Kubernetes versions; empty if none of the texts is a version."""
+    return min(filter(numbers, versions), key=numbers, default="")
 
 
 def kubelet_refusal(old: str, new: str, server: str, cure: str) -> str:

@@ -22,6 +22,7 @@ async def in_waves(
     at_once: int,
     change: Callable[[T], Awaitable[None]],
     name: Callable[[T], str],
+    later: Sequence[T] = (),
 ) -> None:
     """Change all items in waves; after the first failure no other item is started.
 
@@ -33,6 +34,7 @@ async def in_waves(
         at_once: Maximum number of items of `items` that are changed at the same time.
         change: Changes one item.
         name: Returns an item's name for errors.
+        later: Items that somebody else changes after these, for errors.
 
     Raises:
         ClusterError: An item failed; the error also names the items that were not started. Items in
@@ -52,7 +54,7 @@ async def in_waves(
     await work(until=max(0, len(items) - 1))
     await asyncio.gather(*(work(until=0) for _ in range(min(at_once, len(waiting)))))
     if faults:
-        raise ClusterError(*faults, *not_begun([name(item) for item in waiting]))
+        raise ClusterError(*faults, *not_begun([name(item) for item in [*waiting, *later]]))
 
 
 def not_begun(names: Sequence[str]) -> list[Fault]:

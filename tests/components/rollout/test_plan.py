@@ -14,6 +14,7 @@ from gpu_cluster.hosts.disruption import StepChange
 from gpu_cluster.hosts.phases import preparation_disrupts as of_preparation
 from gpu_cluster.hosts.phases import prepare_script, runtime_script
 from gpu_cluster.hosts.phases import runtime_disrupts as of_runtime
+from gpu_cluster.nodes.static_pods import StaticPods
 from gpu_cluster.rollout.component import RolloutArgs, rollout_request
 from gpu_cluster.rollout.pending import changes
 from gpu_cluster.rollout.plan import Change, Plan, View, blockers, plan, waves, words
@@ -23,6 +24,11 @@ from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY, cluster
 
 DRIVER = {"source": "package"}
+MEMBERS = ("cp-1", "cp-2", "cp-3")
+INIT = {
+    "version": "1.34.4",
+    "init": {"endpoint": "192.0.2.100:6443", "network": {"manifest": "cni.yaml"}},
+}
 
 
 def made(**more: Any) -> Cluster:
@@ -176,7 +182,8 @@ def kubelet_change(old: str, new: str) -> StepChange:
 
 def rolled(views: dict[str, View], *, first: bool = False, **more: Any) -> Plan:
     found = [
-        Change(host, (StepChange("driver", ("a",), ("b",)),), first) for host in made(**more).hosts
+        Change(host, (StepChange("driver", ("a",), ("b",)),), first)
+        for host in resolve(made(**more), "dev").hosts
     ]
     return plan(found, views, 2)
 
@@ -293,7 +300,7 @@ def test_a_driver_change_that_needs_no_boot_is_not_refused() -> None:
 def test_kubelet_goes_one_minor_version_at_a_time_and_after_the_api_server(
     old: str, new: str, server: str, told: str
 ) -> None:
-    (host, *_) = made().hosts
+    (host, *_) = resolve(made(), "dev").hosts
     change = Change(host, (kubelet_change(old, new),))
     refusal = Plan((change,), server=server).refusal(change)
     assert told in refusal
@@ -305,20 +312,23 @@ def upgrading(
     step: StepChange | None = None,
     left: str = "",
     version: str = "1.34.4",
+    members: tuple[str, ...] = ("cp-1",),
+    static_pods: StaticPods | None = None,
 ) -> Plan:
-    """Return the plan for a control plane that the stack created, and a worker."""
+    """Return the plan for control planes that the stack created, and a worker."""
     hosts = [
-        {"name": "gpu-1", "address": "192.0.2.1", "hostKey": HOST_KEY},
-        {
-            "name": "cp-1", "role": "control-plane", "address": "192.0.2.2", "hostKey": HOST_KEY
-        },
-    ]  # fmt: skip
+        {"name": name, "role": role, "address": f"192.0.2.{number}", "hostKey": HOST_KEY}
+        for number, (name, role) in enumerate(
+            {"gpu-1": "gpu-worker", **dict.fromkeys(members, "control-plane")}.items(), 1
+        )
+    ]
     found = [
         Change(each, (step or kubelet_change("1.33.5", "1.34.4"),))
-        for each in made(hosts=hosts).hosts
+        for each in resolve(made(hosts=hosts, kubernetesPackages=INIT), "dev").hosts
     ]
-    views = {"cp-1": view(left=left), "gpu-1": view()}
-    return plan(found, views, server=server, control_plane=ControlPlane("cp-1", version))
+    views = {name: view(left=left if name == "cp-1" else "") for name in ("gpu-1", *members)}
+    plane = ControlPlane({name: name for name in members}, version)
+    return plan(found, views, server=server, control_plane=plane, static_pods=static_pods)
 
 
 def test_a_control_plane_that_the_stack_made_is_upgraded_before_its_workers() -> None:
@@ -338,11 +348,58 @@ def test_a_control_plane_that_is_new_enough_or_unseen_is_not_named(server: str) 
     assert not [line for line in words(result) if "kubeadm" in line]
 
 
-def test_an_upgrade_of_several_control_planes_is_refused_by_name() -> None:
-    plane = ControlPlane("cp-1", "1.34.4", members=3)
-    (text,) = blockers(replace(upgrading("v1.33.5"), made=plane))
-    assert "host cp-1: found an upgrade of 3 control planes from v1.33.5 to 1.34.4" in text
-    assert "declare version 1.33.5 again" in text
+def test_control_planes_of_one_cluster_are_upgraded_one_after_the_other() -> None:
+    result = upgrading("v1.33.5", members=MEMBERS)
+    assert list(blockers(result)) == []
+    assert list(words(result))[5] == (
+        "control plane 1.33.5 → 1.34.4 by kubeadm upgrade on hosts cp-1, cp-2, cp-3, one after "
+        "the other, before any node is drained"
+    )
+
+
+def test_an_upgrade_that_was_interrupted_between_two_control_planes_goes_on() -> None:
+    """Whichever API server answers, the other ones count, too."""
+    servers = {"cp-1": "1.34.4", "cp-2": "1.33.5", "cp-3": "1.33.5"}
+    result = upgrading("v1.34.4", members=MEMBERS, static_pods=StaticPods(servers))
+    result = replace(result, changes=result.changes[1:])
+    assert [change.host.name for change in result.changes] == ["cp-2", "cp-3", "gpu-1"]
+    assert list(blockers(result)) == []
+    assert "by kubeadm upgrade on hosts cp-2, cp-3, one after" in "\n".join(words(result))
+
+
+@pytest.mark.parametrize("version", ["1.34.4", "1.33.9"])
+def test_no_control_plane_is_upgraded_without_all_others_that_are_older(version: str) -> None:
+    result = upgrading(
+        "v1.33.5", kubelet_change("1.33.5", version), "cordoned", version, members=MEMBERS
+    )
+    second, third, *_ = blockers(result)
+    assert "host cp-2: found a control plane v1.33.5 on cp-1, which this run" in second
+    assert "host cp-3: " in third
+    assert "run `up` when host cp-1, which upgrades it, can be changed, too" in third
+
+
+@pytest.mark.parametrize(
+    ("down", "first", "refused"),
+    [
+        ({}, "1.33.5", False),
+        ({"etcd-cp-2": "cp-2"}, "1.33.5", True),
+        # A change that was killed may have left its host's pods down; the run mends them first.
+        ({"etcd-cp-1": "cp-1"}, "1.33.5", False),
+        ({"etcd-cp-2": "cp-2", "kube-apiserver-cp-2": "cp-2"}, "1.34.4", False),
+        ({"etcd-cp-2": "cp-2", "kube-apiserver-cp-3": "cp-3"}, "1.34.4", True),
+        ({"etcd-cp-4": "cp-4"}, "1.34.4", True),
+    ],
+)
+def test_no_upgrade_begins_while_a_control_plane_is_down(
+    down: dict[str, str], first: str, refused: bool
+) -> None:
+    pods = StaticPods({"cp-1": first, "cp-2": "1.33.5", "cp-3": "1.33.5"}, down)
+    found = list(blockers(upgrading("v1.33.5", members=MEMBERS, static_pods=pods)))
+    assert bool(found) is refused
+    assert not refused or all(name in found[0] for name in down)
+    workers = upgrading("v1.34.4", members=MEMBERS, static_pods=pods)
+    workers = replace(workers, changes=workers.changes[3:])
+    assert not any("control plane:" in text for text in blockers(workers))
 
 
 def test_workers_wait_for_a_control_plane_whose_host_is_left_alone() -> None:

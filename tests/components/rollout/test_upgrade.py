@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -12,14 +13,17 @@ from gpu_cluster.desired.rollout import Phase, RolledHost, RolloutRequest
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.rollout.rollout import RolloutRun
 from gpu_cluster.rollout.target import fault
-from gpu_cluster.rollout.waves import in_waves
-from tests.fixtures.clusters import cluster
+from tests.fixtures.clusters import HOST_KEY, cluster
+
+ONE = {"cp-1": "control-plane", "gpu-1": "gpu-worker"}
+THREE = {**dict.fromkeys(("cp-1", "cp-2", "cp-3"), "control-plane"), "gpu-1": "gpu-worker"}
 
 
 class Steps(RolloutRun):
     """A rollout that only records its steps; the step named by `fails` raises an error."""
 
-    def __init__(self, fails: str = "") -> None:
+    def __init__(self, fails: str = "", down: str = "") -> None:
+        self.client = Server(0, down)  # type: ignore[assignment]
         self.request = request()
         self.rolled, self.told, self.fails = [], [], fails
 
@@ -48,22 +52,27 @@ class Steps(RolloutRun):
         await self.step(target, "release")
 
 
-def request(boot_timeout_seconds: float = 1) -> RolloutRequest:
+def request(boot_timeout_seconds: float = 1, roles: Mapping[str, str] = ONE) -> RolloutRequest:
     """Return a rollout of a control plane that the stack created, and of a worker."""
-    desired = resolve(cluster(), "test")
-    hosts = {host.name: host.target for host in desired.hosts}
+    declared = [
+        {"name": name, "role": role, "address": f"192.0.2.{number}", "hostKey": HOST_KEY}
+        for number, (name, role) in enumerate(roles.items(), 1)
+    ]
+    init = {"endpoint": "192.0.2.100:6443", "network": {"manifest": "cni.yaml"}}
+    packages = {"version": "1.34.4", "init": init}
+    desired = resolve(cluster(hosts=declared, kubernetesPackages=packages), "test")
     prepare = Phase(name="prepare", script="", lines={})
     return RolloutRequest(
         rollout=replace(desired.rollout, boot_timeout_seconds=boot_timeout_seconds),
         hosts=tuple(
             RolledHost(
-                target=hosts[name],
+                target=host.target,
                 prepare=prepare,
                 runtime=None,
                 has_gpus=False,
-                upgrades=name == "cp-1",
+                upgrade=host.upgrade,
             )
-            for name in ("cp-1", "gpu-1")
+            for host in desired.hosts
         ),
         operands=desired.operands,
         pools={},
@@ -71,34 +80,66 @@ def request(boot_timeout_seconds: float = 1) -> RolloutRequest:
     )
 
 
-def roll(steps: Steps) -> None:
-    first, worker = request().hosts
-    asyncio.run(in_waves([first], [worker], 1, steps.roll, lambda host: host.target.name))
+def roll(steps: Steps, roles: Mapping[str, str] = ONE) -> None:
+    asyncio.run(steps.roll_nodes(request(roles=roles).hosts))
+
+
+UPGRADED = ("members up", "prepare upgrade", "API server ready")
+CHANGED = ("drain", "change", "release")
 
 
 def test_the_control_plane_is_upgraded_before_its_node_is_drained() -> None:
     roll(steps := Steps())
     assert steps.told == [
-        "cp-1 members up",
-        "cp-1 prepare upgrade",
-        "cp-1 API server ready",
-        *(f"cp-1 {step}" for step in ("drain", "change", "release")),
-        *(f"gpu-1 {step}" for step in ("drain", "change", "release")),
+        *(f"cp-1 {step}" for step in (*UPGRADED, "members up", *CHANGED)),
+        *(f"gpu-1 {step}" for step in CHANGED),
     ]
 
 
-class Server:
-    """Fake API server that becomes ready after `starts` requests."""
+def test_no_kubelet_changes_before_all_control_planes_are_upgraded() -> None:
+    roll(steps := Steps(), THREE)
+    members = ("cp-1", "cp-2", "cp-3")
+    assert steps.told == [
+        *(f"{name} {step}" for name in members for step in UPGRADED),
+        *(f"{name} {step}" for name in members for step in ("members up", *CHANGED)),
+        *(f"gpu-1 {step}" for step in CHANGED),
+    ]
 
-    def __init__(self, starts: int) -> None:
-        self.starts = starts
+
+def test_a_control_plane_that_is_down_is_mended_before_another_changes() -> None:
+    roll(steps := Steps(down="cp-2"), THREE)
+    assert steps.told[:4] == [*(f"cp-2 {step}" for step in UPGRADED), "cp-1 members up"]
+
+
+def test_an_upgrade_that_fails_leaves_the_other_control_planes_as_before() -> None:
+    steps = Steps(fails="prepare upgrade")
+    with pytest.raises(ClusterError, match="cp-2, cp-3, gpu-1: found not started"):
+        roll(steps, THREE)
+    assert steps.told == ["cp-1 members up", "cp-1 prepare upgrade"]
+
+
+class Server:
+    """Fake API server that becomes ready after `starts` requests.
+
+    It lists the pods of etcd of three nodes; the one of the node `down` isn't ready.
+    """
+
+    def __init__(self, starts: int, down: str = "") -> None:
+        self.starts, self.down = starts, down
 
     async def is_ready(self) -> bool:
         self.starts -= 1
         return self.starts < 0
 
     async def list(self, _: str, **__: str) -> list[object]:
-        return []
+        return [
+            {
+                "metadata": {"name": f"etcd-{node}", "labels": {"component": "etcd"}},
+                "spec": {"nodeName": node},
+                "status": {"conditions": [{"type": "Ready", "status": str(node != self.down)}]},
+            }
+            for node in ("cp-1", "cp-2", "cp-3")
+        ]
 
 
 def test_an_api_server_of_a_changed_host_is_waited_for() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lab.real import parts
 from lab.real.bare.machine import Machine
 from lab.real.bare.site import DESK
 from lab.real.node import RealError
@@ -46,6 +47,8 @@ ETCDCTL = (
     "--key /etc/kubernetes/pki/etcd/server.key"
 )
 HEALTHY = f"{ETCDCTL} endpoint health --cluster"
+STARTED = ("started", False)
+"""Status of a member of etcd that runs, and that it has a vote."""
 BACK = 300
 """Seconds in which a control plane must be back."""
 KILL = """pid=$(pidof kubeadm) || exit 1
@@ -107,22 +110,48 @@ class Ha:
         rows = (line.split(", ") for line in listed.splitlines())
         return {row[2]: (row[1], row[5] == "true") for row in rows}
 
-    def kill_join(self, host: str, path: str) -> int:
-        """Run `up` and kill the host's join as soon as a file exists; return the exit status.
+    def kill_kubeadm(self, host: str, pattern: str) -> int:
+        """Run `up` and kill the host's kubeadm as soon as a file exists; return the exit status.
+
+        Args:
+            host: Name of the host.
+            pattern: Pattern of the file's path, in which `*` stands for parts of a name.
 
         Raises:
             RealError: The file did not appear while `up` ran.
         """
-        found = self.root(host) / path
-        assert not found.exists(), f"{host} has {path} before its join"
+        root = self.root(host)
+        assert not any(root.glob(pattern)), f"{host} has {pattern} before kubeadm ran"
         with ThreadPoolExecutor(1) as pool:
             running = pool.submit(self.stack.project.command, "up")
-            while not found.exists():
+            while not any(root.glob(pattern)):
                 if running.done():
-                    raise RealError(f"{host} never had {path}: {running.result().stdout}")
+                    raise RealError(f"{host} never had {pattern}: {running.result().stdout}")
                 time.sleep(0.005)
             self.machine(host).run(KILL)
             return running.result().returncode
+
+    def versions(self) -> dict[str, str]:
+        """Return the version of each kubelet and API server, by name of the node or pod."""
+        nodes = self.stack.kubectl("get nodes")["items"]
+        kubelets = {
+            node["metadata"]["name"]: node["status"]["nodeInfo"]["kubeletVersion"] for node in nodes
+        }
+        pods = self.stack.kubectl("get pods -n kube-system -l component=kube-apiserver")["items"]
+        servers = {
+            pod["metadata"]["name"]: pod["spec"]["containers"][0]["image"].rpartition(":")[2]
+            for pod in pods
+        }
+        return {**kubelets, **servers}
+
+    def wait_down(self, host: str) -> None:
+        """Wait until the cluster counts the pods of a killed control plane as not ready."""
+        line = f"-n kube-system wait --for=condition=Ready=false --timeout={BACK}s pod/etcd-{host}"
+        self.stack.run_kubectl(line)
+
+    def snapshots(self, host: str) -> list[Path]:
+        """Return the snapshots of etcd that a host keeps, the oldest first."""
+        return sorted((self.root(host) / "var/lib/gpu-cluster/snapshots").glob("*"))
 
     def kill_member(self, host: str) -> None:
         """Stop the kubelet of a control plane, and kill its programs."""
@@ -173,13 +202,17 @@ class Ha:
 
 
 @contextlib.contextmanager
-def three(folder: Path) -> Iterator[Ha]:
+def three(folder: Path, version: str = parts.KUBELET) -> Iterator[Ha]:
     """Start three bare hosts for control planes, a worker and the balancer.
 
     Args:
         folder: Folder of the project.
+        version: Kubernetes version that the project declares.
     """
-    with standing(folder, roles=ROLES, endpoint=ENDPOINT) as stack, balancer(stack, folder):
+    with (
+        standing(folder, version, roles=ROLES, endpoint=ENDPOINT) as stack,
+        balancer(stack, folder),
+    ):
         yield Ha(stack)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.proofs.ha.site import MEMBERS, ROLES, Ha, three
+from tests.proofs.ha.site import MEMBERS, ROLES, STARTED, Ha, three
 from tests.proofs.real.bare import MARKS
 
 pytestmark = [
@@ -29,8 +29,6 @@ KILLED = ("cp-1",)
 """Members that are killed while a client writes; the first made the cluster."""
 WRITES = 20
 """Confirmed writes before a member is killed, while it is down, and after it is back."""
-STARTED = ("started", False)
-"""Status of a member of etcd that runs, and that it has a vote."""
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +40,7 @@ def ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha]:
 @pytest.mark.parametrize(("host", "path"), POINTS)
 @pytest.mark.ha("kill")
 def test_a_join_that_is_killed_fails_the_run(ha: Ha, host: str, path: str) -> None:
-    assert ha.kill_join(host, path) != 0
+    assert ha.kill_kubeadm(host, path) != 0
     assert not (ha.root(host) / "var/lib/gpu-cluster/cluster/complete").exists()
 
 

@@ -41,9 +41,17 @@ class Member:
         first = {"name": "first", "address": "192.0.2.1", "role": "control-plane"}
         here = {"name": "gpu-1", "address": "127.0.0.1", "role": self.role}
         hosts = [here] if self.role == "control-plane" else [here, first]
-        network = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
+        if self.role == "member":
+            here = {**here, "role": "control-plane"}
+            third = {"name": "third", "address": "192.0.2.3", "role": "control-plane"}
+            hosts = [first, here, third]
+        network = {"endpoint": "192.0.2.9:6443", "network": {"manifest": "cni.yaml"}}
         packages = {"version": version, "repository": self.repository, "init": network | init}
-        pool = {"name": "a", "nodes": ["gpu-1" if len(hosts) > 1 else "other"], "gpusPerNode": 8}
+        pool = {
+            "name": "a",
+            "nodes": ["gpu-1" if self.role == "gpu-worker" else "other"],
+            "gpusPerNode": 8,
+        }
         return load(
             {
                 "version": "v1",
@@ -69,11 +77,12 @@ class Member:
 
     def script(self, version: str, **init: Any) -> Declaration:
         cluster = self.cluster(version, **init)
-        return prepare_script(desired_host(cluster, cluster.hosts[0]))
+        here = next(host for host in cluster.hosts if host.name == "gpu-1")
+        return prepare_script(desired_host(cluster, here))
 
     def run(self, action: str, version: str, **init: Any) -> Result:
         """Run an action of the host script in the same way as a rollout does."""
-        script = f"GC_ROLLOUT=1\n{self.script(version, **init)}"
+        script = f"GC_ROLLOUT=1\nGC_ETCD_TRIES=1\n{self.script(version, **init)}"
         return self.host.run(f"sh -s -- {action}", script)
 
     def roll(self, version: str) -> None:
@@ -103,6 +112,10 @@ class Member:
     def running(self) -> str:
         """Return the version of the running kubelet."""
         return self.host.read("/run/simulated-kubelet").strip()
+
+    def snapshots(self) -> list[str]:
+        """Return the names of the kept snapshots, in order."""
+        return self.host.run("ls /var/lib/gpu-cluster/snapshots").output.split()
 
 
 def every(version: str) -> set[str]:
@@ -146,8 +159,80 @@ def test_the_control_plane_is_upgraded_by_the_new_kubeadm_before_its_kubelet(
     assert member.packages() == every("1.35.1")
     assert member.running() == "v1.35.1"
     assert member.host.apply(member.script("1.35.1")).output == "changed=0\n"
-    assert member.run("upgrade", "1.35.1").output == "changed=0\n"
+    # The rollout of something else.
+    assert "+ kept a snapshot of etcd" in member.run("upgrade", "1.35.1").output
     assert member.commands() == []
+
+
+def as_member(host: Member, at: str) -> None:
+    """Make the host one of three control planes, the first of which is upgraded to a version."""
+    host.role = "member"
+    host.host.run(f"echo {at} >/etc/kubernetes/pki/cluster-version")
+
+
+def test_another_control_plane_follows_the_first_one(joined: Member) -> None:
+    as_member(joined, "1.35.1")
+    joined.roll("1.35.1")
+    assert joined.commands() == ["node kubeadm=1.35.1 v1.34.4"]
+    assert joined.serving() == "v1.35.1"
+    assert joined.packages() == every("1.35.1")
+    assert joined.running() == "v1.35.1"
+
+
+def test_a_control_plane_is_not_upgraded_before_the_first_one(joined: Member) -> None:
+    as_member(joined, "1.34.4")
+    done = joined.run("upgrade", "1.35.1")
+    assert done.status == 1
+    assert "found a cluster at v1.34.4; wanted v1.35.1, by kubeadm upgrade apply" in done.errors
+    assert joined.commands() == []
+    assert joined.serving() == "v1.34.4"
+
+
+LEARNER = "2, started, cp-2, https://192.0.2.2:2380, https://192.0.2.2:2379, true"
+ANNOUNCED = "3, unstarted, , https://192.0.2.3:2380, , true"
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (f"touch {SEEN}/alarm", "Active Alarm(s)"),
+        (f"echo '{LEARNER}' >{SEEN}/members", "cp-2 has no vote"),
+        (f"echo '{ANNOUNCED}' >{SEEN}/members", "a member that never started has no vote"),
+    ],
+    ids=["alarm", "learner", "never started"],
+)
+def test_no_control_plane_is_upgraded_while_etcd_is_not_well(
+    joined: Member, command: str, says: str
+) -> None:
+    joined.host.run(f"mkdir -p {SEEN}; {command}")
+    done = joined.run("upgrade", "1.35.1")
+    assert done.status == 1
+    assert says in done.errors
+    assert joined.commands() == []
+    assert joined.serving() == "v1.34.4"
+
+
+def test_a_declared_number_of_snapshots_is_kept(joined: Member) -> None:
+    for day in range(1, 6):
+        folder = "/var/lib/gpu-cluster/snapshots"
+        joined.host.run(f"mkdir -m 700 -p {folder}; touch {folder}/2026010{day}T000000Z.db")
+    done = joined.run("upgrade", "1.35.1", snapshots=2)
+    assert (done.status, done.errors) == (0, "")
+    oldest, newest = joined.snapshots()
+    assert oldest == "20260105T000000Z.db"
+    assert "simulated" in joined.host.read(f"/var/lib/gpu-cluster/snapshots/{newest}")
+    mode = joined.host.run("stat -c %a /var/lib/gpu-cluster/snapshots")
+    assert mode.output == "700\n"
+
+
+def test_an_upgrade_that_goes_on_keeps_the_snapshot_from_before_it(joined: Member) -> None:
+    joined.mark("refuse-upgrade")
+    assert joined.run("upgrade", "1.35.1", snapshots=1).status == 1
+    before = joined.snapshots()
+    assert joined.run("upgrade", "1.35.1", snapshots=1).status == 1
+    joined.host.run(f"rm {SEEN}/refuse-upgrade")
+    assert joined.run("upgrade", "1.35.1", snapshots=1).status == 0
+    assert joined.snapshots() == before
 
 
 @worker

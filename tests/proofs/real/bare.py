@@ -133,7 +133,7 @@ def standing(
         if reason := namespaced.reason_against(name):
             pytest.skip(f"hosts in namespaces: {reason}")
         programs = build.build("mock", "plugin", "toolkit") | build.build_node()
-        programs["etcdctl"] = build.build_etcdctl()
+        programs |= build.build_etcd_tools()
         ours = {
             tool: found.path
             for tool, found in toolchain.ensure(*image_registry.STATIC_PODS).items()

@@ -8,12 +8,13 @@ members at a time, and leave in the reverse order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pulumi
+import pulumi_command as command
 import pulumi_kubernetes as k8s
 import yaml
 from pulumi_command import local
@@ -34,6 +35,7 @@ from gpu_cluster.hosts.kubeadm.scripts import (
     member_script,
     member_seconds,
 )
+from gpu_cluster.hosts.script import Declaration
 from gpu_cluster.manifest import Manifest
 from gpu_cluster.operation import run_program
 from gpu_cluster.provider import kubernetes_provider
@@ -74,10 +76,10 @@ class KubeadmCluster(pulumi.ComponentResource):
         cluster, hosts = args.cluster, args.hosts
         first, init = cluster.first, cluster.init
         nodes = [host.node for host in cluster.workers]
-        initialized = host_commands(
-            self, f"{name}-init", (first,), hosts, init_script, member_seconds,
-            more=pulumi.ResourceOptions(protect=init.protect),
-        )  # fmt: skip
+        lending = Lending(name, cluster, hosts.private_key)
+        initialized = self._control_plane(
+            name, first, hosts, init_script, lending, init.protect, []
+        )
         access = host_commands(
             self, f"{name}-access", (first,),
             replace(hosts, after=initialized, findings=_waiting_hosts(cluster, hosts.findings)),
@@ -105,16 +107,11 @@ class KubeadmCluster(pulumi.ComponentResource):
                 lambda access_data: join_script(host, access_data.token, access_data.hashes)
             )
 
-        lending = Lending(name, cluster, hosts.private_key)
         members: dict[str, pulumi.Resource] = {}
         for host in cluster.members:
-            options = pulumi.ResourceOptions(
-                protect=init.protect,
-                depends_on=[*initialized.values(), *network, *members.values()],
-                hooks=lending.around(host),
-            )
-            members |= host_commands(
-                self, f"{name}-join", (host,), hosts, member_script, member_seconds, more=options
+            after = [*initialized.values(), *network, *members.values()]
+            members |= self._control_plane(
+                name, host, hosts, member_script, lending, init.protect, after
             )
         joined = host_commands(
             self, f"{name}-join", cluster.workers, hosts, join, member_seconds,
@@ -124,6 +121,30 @@ class KubeadmCluster(pulumi.ComponentResource):
         )  # fmt: skip
         self.nodes = {**initialized, **members, **joined}
         self.register_outputs({})
+
+    def _control_plane(
+        self,
+        name: str,
+        host: DesiredHost,
+        hosts: HostsArgs,
+        script: Callable[[DesiredHost], Declaration],
+        lending: Lending,
+        protect: bool,
+        after: Sequence[pulumi.Resource],
+    ) -> dict[str, command.remote.Command]:
+        """Declare a host's control plane.
+
+        The name is the same whether the host is the first of the list or not, so that another
+        order takes no member out of the cluster.
+        """
+        options = pulumi.ResourceOptions(
+            protect=protect,
+            depends_on=after,
+            hooks=lending.around(host),
+        )
+        return host_commands(
+            self, f"{name}-member", (host,), hosts, script, member_seconds, more=options
+        )
 
     def _context(
         self, name: str, context: str, cluster_access: pulumi.Output[Access], is_present: bool

@@ -173,6 +173,17 @@ def lent_configuration(version: str, init: Init, host: DesiredHost) -> str:
     return _join_documents(initialize, cluster)
 
 
+def etcd_settings(init: Init) -> dict[str, str]:
+    """Return the settings of `library/etcd.sh`: the cluster's own paths, and kept snapshots."""
+    cluster = plain(init.cluster_configuration)
+    local = (cluster.get("etcd") or {}).get("local") or {}
+    return {
+        "GC_CERTIFICATES": str(cluster.get("certificatesDir", "")),
+        "GC_ETCD_DATA": str(local.get("dataDir", "")),
+        "GC_SNAPSHOTS": str(init.snapshots),
+    }
+
+
 def _port(init: Init) -> int:
     return int(init.endpoint.rpartition(":")[2])
 

@@ -25,7 +25,7 @@ from gpu_cluster.ssh.client import reached, run, shell
 from gpu_cluster.ssh.login import LoginFailed
 
 T = TypeVar("T")
-LIMIT = 300
+LIMIT = 480
 """Seconds for kubeadm, kubectl and etcdctl on the lending host, whose own limits end before."""
 SHORT_LIMIT = 30
 """Seconds for a script that reads or writes a file."""
@@ -106,14 +106,23 @@ class Lending:
         if await self._ask(host, ASK, MEMBERSHIP) != "none":
             return
         lent = await self._lent(host)
+        if lent is None:
+            return
         version = host.sections.kubernetes_packages.version or ""
         document = member_configuration(
             version, self._init, host, lent.token, lent.hashes, lent.key
         )
         await self._ask(host, f"{TAKE}{document}=== end\n", NOTHING)
 
-    async def _lent(self, host: DesiredHost) -> Lent:
-        """Return what the first control-plane host that answers lends to a joining host."""
+    async def _lent(self, host: DesiredHost) -> Lent | None:
+        """Return what the first control-plane host that answers lends to a joining host.
+
+        The result is None for the first host of a new cluster: all others answer that they are no
+        members.
+
+        Raises:
+            RunError: No host lends anything, and perhaps one of them is a member.
+        """
         failures = []
         nodes = [member.node for member in self._members]
         for member in working(self._members):
@@ -128,6 +137,8 @@ class Lending:
             if lent is not None:
                 self._lenders[host.name] = member
                 return lent
+        if host == self._members[0] and not failures:
+            return None
         nothing = f"host {host.name}: found no control-plane host that lets it join"
         raise pulumi.RunError("\n".join([*failures, nothing]))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.hosts.kubeadm.configuration import (
     SOCKETS,
+    etcd_settings,
     init_configuration,
     join_configuration,
     lent_configuration,
@@ -30,7 +30,10 @@ RESET_LIMIT = 300
 
 
 def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
-    """Return the script that runs `kubeadm init` on the single control-plane host.
+    """Return the script that runs `kubeadm init` on the first control-plane host.
+
+    The host joins the control plane instead if `gpu_cluster.hosts.kubeadm.lending` found another
+    member: then it takes the place of a lost host.
 
     Args:
         host: The control-plane host.
@@ -39,10 +42,10 @@ def init_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
     init, runtime = _init_settings(host), host.sections.runtime
     version = host.sections.kubernetes_packages.version or ""
     settings = {
-        **_script_settings(host, "init"),
+        **_control_plane_settings(host, "init"),
         "GC_INIT": init_configuration(version, init, host, runtime),
     }
-    return assemble(settings, {}, (LIBRARY, MEMBER), inline=inline)
+    return assemble(settings, {}, (LIBRARY, MEMBER, CONTROL_PLANE), inline=inline)
 
 
 def join_script(host: DesiredHost, token: str, hashes: tuple[str, ...]) -> Declaration:
@@ -74,10 +77,7 @@ def member_script(host: DesiredHost, *, inline: bool = False) -> Declaration:
         host: The host that joins.
         inline: Whether the script contains the text of its files, as in `assemble`.
     """
-    settings = {
-        **_member_settings(host),
-        "GC_MAY_LOSE_ETCD": "" if _init_settings(host).protect else "true",
-    }
+    settings = _control_plane_settings(host, "member")
     return assemble(settings, {}, (LIBRARY, MEMBER, CONTROL_PLANE), inline=inline)
 
 
@@ -92,7 +92,8 @@ def lend_script(host: DesiredHost, joining: str, members: Iterable[str]) -> Decl
     """
     version, init = host.sections.kubernetes_packages.version or "", _init_settings(host)
     settings = {
-        **_member_settings(host),
+        **_script_settings(host, "member"),
+        **etcd_settings(init),
         "GC_TOKEN": lent_configuration(version, init, host),
         "GC_JOINING": joining,
         "GC_MEMBERS": " ".join(members),
@@ -136,9 +137,13 @@ def _init_settings(host: DesiredHost) -> Init:
     return init
 
 
-def _member_settings(host: DesiredHost) -> dict[str, str]:
-    folder = plain(_init_settings(host).cluster_configuration).get("certificatesDir", "")
-    return {**_script_settings(host, "member"), "GC_CERTIFICATES": str(folder)}
+def _control_plane_settings(host: DesiredHost, member: str) -> dict[str, str]:
+    init = _init_settings(host)
+    return {
+        **_script_settings(host, member),
+        **etcd_settings(init),
+        "GC_MAY_LOSE_ETCD": "" if init.protect else "true",
+    }
 
 
 def _script_settings(host: DesiredHost, member: str) -> dict[str, str]:

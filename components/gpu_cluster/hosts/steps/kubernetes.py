@@ -8,7 +8,7 @@ from gpu_cluster.base.compatibility import version
 from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.desired.host import DesiredHost, Upgrade
 from gpu_cluster.host_facts import HostFacts
-from gpu_cluster.hosts.kubeadm.configuration import SOCKETS, join_configuration
+from gpu_cluster.hosts.kubeadm.configuration import SOCKETS, etcd_settings, join_configuration
 from gpu_cluster.hosts.step import Given, Step, at_version, fault, repositories, said
 from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
@@ -17,7 +17,12 @@ from gpu_rules.faults import Fault, FaultSeverity
 NAMES = ("kubelet", "kubeadm", "kubectl")
 APPLY_LIMIT, NODE_LIMIT = 3600, 300
 """Seconds for `kubeadm upgrade apply` and `kubeadm upgrade node`, as in `library/upgraded.sh`."""
-SECONDS = {Upgrade.APPLY: APPLY_LIMIT, Upgrade.NODE: NODE_LIMIT, Upgrade.NONE: 0}
+SECONDS = {
+    Upgrade.APPLY: APPLY_LIMIT,
+    Upgrade.MEMBER: APPLY_LIMIT,
+    Upgrade.NODE: NODE_LIMIT,
+    Upgrade.NONE: 0,
+}
 JOB = "CreateJob"
 """Name of kubeadm's check that a node can run a pod.
 
@@ -88,7 +93,8 @@ def upgrade_settings(host: DesiredHost) -> dict[str, str]:
         "GC_UPGRADE": kind.value,
         "GC_NODE": host.node,
         "GC_UPGRADE_IGNORED": ",".join(_ignored_checks(init, host.takes_a_job)) if init else "",
-        "GC_UPGRADE_SKIPPED": skipped if kind is Upgrade.APPLY else "",
+        "GC_UPGRADE_SKIPPED": skipped if kind.is_control_plane else "",
+        **(etcd_settings(init) if init and kind.is_control_plane else {}),
     }
 
 
@@ -151,7 +157,7 @@ STEP = Step(
     does="installs Kubernetes' packages",
     given=_kubernetes_inputs,
     after="engine",
-    files=("kubernetes", "library/joined", "library/upgraded"),
+    files=("kubernetes", "library/joined", "library/etcd", "library/upgraded"),
     disrupts=("GC_KUBERNETES_PACKAGES",),
     judge=_judge_kubernetes,
 )

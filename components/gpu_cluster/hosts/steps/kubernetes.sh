@@ -22,7 +22,7 @@ fetch_kubernetes() {
 
 apply_kubernetes() {
     each_repository step_repository
-    upgrade_control_plane
+    ! upgrades_control_plane || upgrade_control_plane
     upgrade_node
     # shellcheck disable=SC2086 # a list of words, split on purpose
     install_packages $GC_KUBERNETES_PACKAGES

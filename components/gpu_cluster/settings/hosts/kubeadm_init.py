@@ -153,6 +153,13 @@ class Init(Model):
         description="a whole number from 60 to 3600, seconds",
         examples=[600],
     )
+    snapshots: StrictInt = Field(
+        default=3,
+        ge=1,
+        le=50,
+        description="a whole number from 1 to 50: snapshots of etcd that a host keeps",
+        examples=[3],
+    )
     protect: StrictBool = Field(
         default=True,
         description="true or false: false is your consent that destroying the stack deletes etcd",

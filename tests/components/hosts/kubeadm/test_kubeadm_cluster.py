@@ -106,7 +106,7 @@ def test_the_parts_come_in_their_order_and_only_once(
     ]
     order = [
         "gpu-cluster-host-preparation-cp-1",
-        "gpu-cluster-kubeadm-cluster-init-cp-1",
+        "gpu-cluster-kubeadm-cluster-member-cp-1",
         "gpu-cluster-kubeadm-cluster-access-cp-1",
         "gpu-cluster-kubeadm-cluster-kubeconfig",
         "gpu-cluster-kubeadm-cluster-kubernetes",
@@ -134,17 +134,26 @@ def test_control_planes_join_one_after_the_other_and_workers_after_them(tmp_path
         GpuCluster("gpu-cluster", args)
 
     recorder = declare(program, preview=False, recorder=Answers())
-    joins = [one.name for one in recorder.resources if "-join-" in one.name]
+    words = ("-cluster-member-", "-cluster-join-")
+    joins = [one.name for one in recorder.resources if any(word in one.name for word in words)]
     assert joins == [
-        f"gpu-cluster-kubeadm-cluster-join-{name}" for name in ("cp-2", "cp-3", "gpu-1")
+        f"gpu-cluster-kubeadm-cluster-{name}"
+        for name in ("member-cp-1", "member-cp-2", "member-cp-3", "join-gpu-1")
     ]
     by_name = {one.name: one for one in recorder.resources}
-    for name in joins[:2]:
+    for name in joins[:3]:
         # What these Commands would have in the state: nothing that lets a host join.
         script = str(by_name[name].inputs["stdin"])
         assert "certificateKey" not in script
         assert "caCertHashes" not in script
-    assert "caCertHashes" in str(by_name[joins[2]].inputs["stdin"])
+    assert "caCertHashes" in str(by_name[joins[3]].inputs["stdin"])
+
+
+def test_one_of_three_control_planes_may_be_in_maintenance() -> None:
+    declared = cluster(kubernetesPackages=packages(), **{**THREE, "maintenance": ["cp-3"]})
+    kubeadm = resolve(declared, "dev").kubeadm
+    assert kubeadm is not None
+    assert [host.name for host in kubeadm.members if host.in_maintenance] == ["cp-3"]
 
 
 def test_each_control_plane_joins_without_taints_only_if_it_takes_gpu_pods() -> None:
@@ -228,7 +237,8 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
             },
             "etcd.external, with 3 control-plane hosts",
         ),
-        ({**THREE, "maintenance": ["cp-3"]}, '"cp-3", on which the control plane is'),
+        ({**THREE, "maintenance": ["cp-1"]}, "write cp-1 after the other control-plane hosts"),
+        ({**THREE, "maintenance": ["cp-2", "cp-3"]}, '"cp-3", on which the control plane is'),
         ({"maintenance": ["cp-1"]}, "on which the control plane is"),
         (ALL_WITH_GPUS, "taints on each node of the cluster that init creates"),
         ({"runtime": {"engine": "k3s"}}, "an engine that kubeadm is used with"),

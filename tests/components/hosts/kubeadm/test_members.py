@@ -134,7 +134,8 @@ esac
 def test_a_load_balancer_that_begins_to_answer_meanwhile_spoils_no_token(host: Host) -> None:
     host.write("programs/kubeadm", BALANCED_KUBEADM)
     host.write("token-is-there")
-    host.write("var/lib/gpu-cluster/cluster/token", "abcdef.0123456789abcdef")
+    host.write("var/lib/gpu-cluster/cluster/complete")
+    host.write("var/lib/gpu-cluster/cluster/token", "abcdef.0123456789abcdef\n")
     status, output, errors = host.run(access_script(desired_host(declared()), (), inline=True))
     assert (status, errors) == (0, "")
     assert output.startswith("abcdef.0123456789abcdef sha256:")
@@ -284,6 +285,52 @@ def test_a_join_without_what_it_is_lent_changes_nothing(host: Host) -> None:
     assert status == 1
     assert "found no token and no certificate key" in errors
     assert "kubeadm" not in host.read("calls")
+
+
+@needs_root
+def test_a_host_in_the_place_of_the_first_one_joins_the_others(host: Host) -> None:
+    (host.root / "etc/kubernetes/admin.conf").unlink()
+    host.write("answers")
+    host.write("run/gpu-cluster-lent/join.yaml")
+    first = init_script(desired_host(declared()), inline=True)
+    status, _, errors = host.run(first)
+    assert status == 0, errors
+    assert "kubeadm join" in host.read("calls")
+    assert "kubeadm init" not in host.read("calls")
+    assert not (host.root / "run/gpu-cluster-lent/join.yaml").exists()
+    host.write("etc/kubernetes/admin.conf", "kubeconfig\n")
+    status, output, errors = host.run(access_script(desired_host(declared()), (), inline=True))
+    assert (status, errors) == (0, "")
+    assert output.endswith("kubeconfig\n")
+    # Undone, it leaves the others.
+    host.write("members", FIRST + SECOND)
+    assert host.run(first, "undo")[0] == 0
+    assert host.read("members") == SECOND
+
+
+@needs_root
+def test_another_order_of_the_hosts_changes_no_member(host: Host) -> None:
+    host.write("run/gpu-cluster-lent/join.yaml")
+    (host.root / "etc/kubernetes/admin.conf").unlink()
+    assert host.run(member_script(desired_host(declared()), inline=True))[0] == 0
+    host.write("calls")
+    status, output, errors = host.run(init_script(desired_host(declared()), inline=True))
+    assert status == 0, errors
+    assert "changed=0" in output
+    assert "kubeadm" not in host.read("calls")
+
+
+@needs_root
+@pytest.mark.parametrize("others", [SECOND + THIRD, ""])
+def test_the_host_that_made_the_cluster_leaves_etcd_if_others_stay(host: Host, others: str) -> None:
+    host.write("members", FIRST + others)
+    host.write("var/lib/gpu-cluster/cluster/effects", "member initialized cluster\n")
+    if not others:
+        host.write("silent")
+    status, _, errors = host.run(init_script(desired_host(declared()), inline=True), "undo")
+    assert status == 0, errors
+    assert host.read("members") == (others or FIRST)
+    assert "kubeadm reset" in host.read("calls")
 
 
 @needs_root

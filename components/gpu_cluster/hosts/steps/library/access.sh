@@ -13,8 +13,12 @@ renew_token() {
 
 main() {
     lock
-    token=$(cat "$root/var/lib/gpu-cluster/cluster/token" 2>/dev/null) && [ -f "$root$admin" ] ||
+    state=$root/var/lib/gpu-cluster/cluster
+    [ -f "$state/complete" ] && [ -f "$root$admin" ] ||
         fail "found no cluster that this stack has created on this host; wanted that cluster; run \`pulumi up\` again"
+    # A host that took the place of the one that made the cluster has none.
+    [ -f "$state/token" ] || new_token
+    read -r token <"$state/token" || fail_file "can't read $state/token"
     sed "s/@TOKEN@/$token/" >"$scratch/token.yaml" <<EOF || fail_file "can't write $scratch/token.yaml"
 $GC_TOKEN
 EOF

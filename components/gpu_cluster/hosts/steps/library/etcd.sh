@@ -1,8 +1,14 @@
-# Lists and removes members of the cluster's etcd by etcdctl in a pod of etcd (Kubernetes docs,
-# "Operating etcd clusters for Kubernetes"). etcd itself refuses a removal after which the members
-# that run would be no majority (etcd v3.6 server/etcdserver/server.go, mayRemoveMember).
+# Lists and removes members of the cluster's etcd, and keeps snapshots, by etcdctl in a pod of etcd
+# (Kubernetes docs, "Operating etcd clusters for Kubernetes"). etcd itself refuses a removal after
+# which the members that run would be no majority (etcd v3.6 server/etcdserver/server.go,
+# mayRemoveMember).
 
 etcd_pki=${GC_CERTIFICATES:-/etc/kubernetes/pki}/etcd
+etcd_data=${GC_ETCD_DATA:-/var/lib/etcd}
+etcd_manifest=/etc/kubernetes/manifests/etcd.yaml
+snapshots=/var/lib/gpu-cluster/snapshots
+: "${GC_SNAPSHOTS:=3}"
+: "${GC_ETCD_TRIES:=24}" # every five seconds, until etcd is well
 
 # kubectl_within SECONDS ARGUMENT...: runs kubectl as the administrator, without the host's proxy.
 kubectl_within() {
@@ -13,8 +19,8 @@ kubectl_within() {
 }
 
 etcdctl() {
-    kubectl_within 40 -n kube-system exec "$etcd_pod" -- etcdctl --cacert "$etcd_pki/ca.crt" \
-        --cert "$etcd_pki/server.crt" --key "$etcd_pki/server.key" "$@"
+    kubectl_within "${etcdctl_limit:-40}" -n kube-system exec "$etcd_pod" -- etcdctl \
+        --cacert "$etcd_pki/ca.crt" --cert "$etcd_pki/server.crt" --key "$etcd_pki/server.key" "$@"
 }
 
 # Removes a member. etcd refuses that for five seconds after a member has started (server.go,
@@ -35,10 +41,14 @@ find_etcd() {
     cp -- "$scratch/log" "$scratch/pods" || fail_file "can't write $scratch/pods"
     while read -r its_node etcd_pod <&4; do
         [ "$its_node" != "$1" ] || continue
-        etcdctl member list || continue
-        grep -E '^[0-9a-f]+, (un)?started, ' "$scratch/log" >"$scratch/members" && return 0
+        list_members && return 0
     done 4<"$scratch/pods"
     return 1
+}
+
+list_members() {
+    etcdctl member list || return 1
+    grep -E '^[0-9a-f]+, (un)?started, ' "$scratch/log" >"$scratch/members"
 }
 
 # each_member FUNCTION: calls it with ID, name and `true` for a member that has no vote yet. A member
@@ -49,4 +59,71 @@ each_member() {
         [ "$its_status" = started ] || its_learner=true
         "$1" "$its_id" "$its_name" "$its_learner"
     done 4<"$scratch/members"
+}
+
+# has_etcd: returns true if a member of etcd runs in a static pod on this host.
+has_etcd() {
+    [ -f "$root$etcd_manifest" ] && etcd_pod=etcd-$GC_NODE
+}
+
+# Fails unless all members of etcd have a vote, answer, and have no alarm: after an alarm about space
+# or damaged data etcd takes no writes (etcd v3.6 etcdctl/ctlv3/command/ep_command.go,
+# epHealthCommandFunc: health includes the alarms).
+require_etcd() {
+    has_etcd || return 0
+    again "$GC_ETCD_TRIES" 5 is_etcd_healthy ||
+        fail_act "found members of etcd that are not well: ${ill:-$(log_end)}; wanted each of them started, with a vote and without an alarm, before the control plane is changed; mend that member (etcdctl endpoint health --cluster, etcdctl alarm list), or take it out of etcd; nothing was changed"
+}
+
+is_etcd_healthy() {
+    ill=
+    list_members || return 1
+    each_member has_vote
+    [ -z "$ill" ] && etcdctl endpoint health --cluster
+}
+
+has_vote() {
+    [ "$3" != true ] || ill="$ill ${2:-a member that never started} has no vote;"
+}
+
+# Writes a snapshot of etcd, and deletes the oldest ones. The pod writes into etcd's folder, because
+# its image has no shell; etcdctl compares the digest of what it got.
+take_snapshot() {
+    has_etcd || return 0
+    snapshot=$root$etcd_data/gpu-cluster.snapshot
+    (umask 077 && mkdir -p "$root$snapshots") || fail_file "can't make $snapshots"
+    rm -f -- "$snapshot" "$snapshot.part"
+    has_space_for_snapshot || fail_act "found too little space for a snapshot of etcd ($needed KiB) at $etcd_data or $snapshots; wanted it, before the control plane is changed; free space there"
+    # The library's limit is for short answers.
+    etcdctl_limit=180
+    etcdctl snapshot save "$etcd_data/gpu-cluster.snapshot" || {
+        rm -f -- "$snapshot" "$snapshot.part"
+        fail_act "found no snapshot of etcd ($(log_end)); wanted one, before the control plane is changed; mend the member of etcd on this host"
+    }
+    etcdctl_limit=
+    named=$snapshots/$(date -u +%Y%m%dT%H%M%SZ).db
+    mv -- "$snapshot" "$root$named.part" && chmod 600 "$root$named.part" &&
+        mv -- "$root$named.part" "$root$named" || fail_file "can't write $named"
+    did "kept a snapshot of etcd in $named"
+    rm -f -- "$root$snapshots"/*.part
+    # The names contain the time, so the first one is the oldest.
+    set -- "$root$snapshots"/*.db
+    while [ $# -gt "$GC_SNAPSHOTS" ]; do
+        rm -f -- "$1"
+        shift
+    done
+}
+
+# A snapshot is as large as etcd's file, and a full disk stops etcd itself. Twice that size, in KiB.
+has_space_for_snapshot() {
+    needed=$(stat -c %s "$root$etcd_data/member/snap/db" 2>/dev/null) || needed=0
+    needed=$((needed / 512 + 65536))
+    for folder in "$etcd_data" "$snapshots"; do
+        free=$(df -Pk "$root$folder" | awk 'NR == 2 { print $4 }')
+        [ "${free:-0}" -ge "$needed" ] || return 1
+    done
+}
+
+forget_snapshots() {
+    rm -rf -- "$root$snapshots"
 }

@@ -10,7 +10,7 @@
 # State: token (for new nodes), configuration (the input of init), complete, cni (files of network
 # add-ons before).
 
-admin=/etc/kubernetes/admin.conf
+lent=$root/run/gpu-cluster-lent/join.yaml
 
 apply() {
     require_root
@@ -20,15 +20,15 @@ apply() {
     [ "$GC_MEMBER" = join ] || check_control_plane
     refuse_problems
     open_state
-    step=$GC_MEMBER
-    case $step in
-        init) initialize ;;
-        join)
-            remember_folders
-            kubernetes_join
-            ;;
-        member) join_control_plane ;;
-    esac
+    name_step
+    if [ "$step" = join ]; then
+        remember_folders
+        kubernetes_join
+    elif makes_cluster; then
+        initialize
+    else
+        join_control_plane
+    fi
     settle
     unit_on kubelet
     wait_registered
@@ -39,7 +39,21 @@ apply() {
 undo() {
     require_root
     refuse_problems
-    take_back_step "$GC_MEMBER"
+    name_step
+    take_back_step "$step"
+}
+
+# The first control plane of the list may become another one, so all of them have one step.
+name_step() {
+    step=$GC_MEMBER
+    [ "$step" != init ] || step=member
+}
+
+# Returns true on the host that made the cluster, and on the first one of a new cluster. A host that
+# takes the place of a lost one gets what it joins with (hosts/kubeadm/lending.py).
+makes_cluster() {
+    ! recorded member cluster && [ ! -f "$lent" ] || return 1
+    recorded initialized cluster || [ "$GC_MEMBER" = init ]
 }
 
 # Refuses a host that is in another cluster, because a reset would empty all of these folders.
@@ -51,9 +65,9 @@ check_control_plane() {
             "a host that is in no cluster" \
             "declare kubernetesPackages.join for a cluster that is there, or take this host out of it"
     done
-    [ "$GC_MEMBER" != init ] || ! endpoint_answers ||
+    [ "$GC_MEMBER" != init ] || [ -f "$lent" ] || ! endpoint_answers ||
         problem "a cluster that answers at $GC_JOIN_ENDPOINT already" "no cluster at the endpoint of a new one" \
-            "bring back the host that made the cluster, or declare another endpoint"
+            "bring back a host of that cluster, or declare another endpoint"
 }
 
 # Returns true if an API server answers, whatever it lets a stranger read: another host made it, and
@@ -140,8 +154,11 @@ cni_files() {
 
 undo_initialized() {
     have kubeadm || fail "found no kubeadm; wanted kubeadm, to remove the control plane; install kubeadm"
+    # The last member has nobody to leave.
+    ! [ -f "$root$admin" ] || ! find_etcd "$GC_NODE" || each_member remove_self
     reset_node
     forget_network
+    forget_snapshots
     undid "initialized the cluster"
 }
 

@@ -1,6 +1,8 @@
 # Joins a host to a cluster with kubeadm, and removes it from the cluster. Source: Kubernetes docs,
 # "kubeadm join" and "kubeadm reset".
 
+admin=/etc/kubernetes/admin.conf
+
 kubernetes_join() {
     [ -n "$GC_JOIN" ] || return 0
     if [ -f "$root/etc/kubernetes/kubelet.conf" ]; then

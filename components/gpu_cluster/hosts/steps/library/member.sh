@@ -7,8 +7,6 @@
 # which is deleted when kubeadm ends (hosts/kubeadm/lending.py).
 # State: begun (kubeadm was started), complete (kubeadm has ended well).
 
-lent=$root/run/gpu-cluster-lent/join.yaml
-
 join_control_plane() {
     effect member cluster
     [ ! -f "$state/complete" ] || return 0
@@ -34,6 +32,7 @@ undo_member() {
     reset_member
     rm -rf -- "$root"/etc/kubernetes/tmp/kubeadm-kubelet-config*
     forget_network
+    forget_snapshots
     undid "joined the control plane"
 }
 

@@ -3,7 +3,7 @@
 # kubeadm upgrade, then kubelet's package and a restart; an interrupted upgrade is run again);
 # kubernetes v1.34 cmd/kubeadm/app/cmd/upgrade/apply.go, node.go.
 #
-# GC_UPGRADE: `apply` on the host that upgrades the control plane, `node` on the other hosts. State:
+# GC_UPGRADE: `apply` on the first control plane, `member` on the others, `node` on workers. State:
 # upgrading (kubeadm was started and has not finished), kubelet-waits (the kubelet needs a restart).
 
 # A limit that is only reached if all of kubeadm's own limits fail (app/constants/constants.go,
@@ -18,24 +18,54 @@ static_pods=/etc/kubernetes/manifests
 # (app/phases/upgrade/health.go, createJob).
 upgrade_kubernetes() {
     each_repository step_repository
-    upgrade_control_plane
+    if upgrades_control_plane; then
+        upgrade_control_plane
+    else
+        # The rollout changes something else of this host.
+        take_snapshot
+    fi
+}
+
+upgrades_control_plane() {
+    case ${GC_UPGRADE-} in
+        apply | member) control_plane_is_behind ;;
+        *) return 1 ;;
+    esac
 }
 
 upgrade_control_plane() {
-    [ "${GC_UPGRADE-}" = apply ] && control_plane_is_behind || return 0
     install_packages "kubeadm=$upgrade_version"
     restore_manifests
     await_api_server
+    require_etcd
+    # An upgrade that goes on has its snapshot, which newer ones must not push out.
+    [ -f "$state/upgrading" ] || take_snapshot
     : >"$state/upgrading" || fail_file "can't write $state/upgrading"
-    kubeadm_within "$GC_UPGRADE_LIMIT" upgrade apply "v$upgrade_version" --yes \
+    set -- upgrade node
+    if [ "$GC_UPGRADE" = apply ]; then
+        set -- upgrade apply "v$upgrade_version" --yes
+    else
+        require_upgraded_cluster
+    fi
+    kubeadm_within "$GC_UPGRADE_LIMIT" "$@" \
         ${GC_UPGRADE_IGNORED:+"--ignore-preflight-errors=$GC_UPGRADE_IGNORED"} \
         ${GC_UPGRADE_SKIPPED:+"--skip-phases=$GC_UPGRADE_SKIPPED"} || {
         upgrade_said=$(kubeadm_said)
         restore_manifests
-        fail_kubeadm "kubeadm upgrade apply v$upgrade_version failed: $upgrade_said"
+        fail_kubeadm "kubeadm $* failed: $upgrade_said"
     }
     rm -f -- "$state/upgrading"
     did "upgraded the control plane${serving:+ from $serving} to $upgrade_version by kubeadm"
+}
+
+# kubeadm upgrade node takes the version from the cluster's configuration, which kubeadm upgrade
+# apply writes on the first control plane (cmd/upgrade/node.go, newNodeData).
+require_upgraded_cluster() {
+    kubectl_within 20 -n kube-system get configmap kubeadm-config \
+        -o 'jsonpath={.data.ClusterConfiguration}' ||
+        fail_act "found no configuration of the cluster ($(log_end)); wanted the ConfigMap kubeadm-config; restore it as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
+    grep -qx "kubernetesVersion: v$upgrade_version" "$scratch/log" ||
+        fail_act "found a cluster at $(sed -n 's/^kubernetesVersion: //p' "$scratch/log"); wanted v$upgrade_version, by kubeadm upgrade apply on the first control-plane host; mend that host, then run \`gpu-cluster up\` again"
 }
 
 # Returns true if the API server's manifest has an older version (app/images/images.go,
@@ -81,7 +111,7 @@ await_api_server() {
 }
 
 # Updates the kubelet's configuration to the cluster's version, before the kubelet's package is
-# installed. On the control plane's host, kubeadm upgrade apply has already done that.
+# installed. On a control plane's host, its upgrade has already done that.
 upgrade_node() {
     kubelet_joined || return 0
     list_installed "$scratch/installed"
