@@ -72,6 +72,10 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
     "images that name their version, and parts with a security floor": (
         *("charts.gpu053_part_versions:_VERSIONED", "charts.gpu073_part_floors:_PARTS"),
     ),
+    "software by what is known of it: ways between versions, values of charts, security floors": (
+        *("settings.rollout:Judged", "charts.value_table:SERIES", "floors:Software"),
+        "facts.floors:_IMAGES",
+    ),
     "wrong names of resources, and words in names of an inventory's groups": (
         *("rules.resource_names:_WRONG", "adoption.machines:_GPU_WORDS"),
     ),
