@@ -10,7 +10,7 @@ from gpu_cluster.desired.nodes import DesiredNodes
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.hardware import place
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
-from gpu_cluster.settings.support import ended, supported
+from gpu_cluster.settings.support import REBUILDS, ended, is_unknown_system, supported
 from gpu_rules.facts.floors import Software, below, wanted
 from gpu_rules.faults import Fault, FaultSeverity
 from gpu_rules.printable import shortened
@@ -20,10 +20,14 @@ Members = Mapping[str, list[Mapping[str, str]]]
 
 HOSTNAME = "kubernetes.io/hostname"
 _NAMED = 8
+_SYSTEMS = ("debian", "ubuntu", "rhel", "amzn", *REBUILDS)
+"""Operating systems of hosts, as os-release names them."""
 _CURES = {
     "kubernetes": "upgrade the cluster (docs/explanation/rollout.md)",
     "containerd": "upgrade it; a distribution may still fix its own package",
     "driver": "declare a supported branch in driver.version",
+    "crio": "upgrade it with Kubernetes",
+    "gpu-operator": "`gpu-cluster upgrade-plan` shows the steps to a supported version",
 }
 
 
@@ -59,6 +63,11 @@ def outlived(
     yield from _check_node_drivers(members, inspected, drivers, today)
 
 
+def outlived_chart(chart: str, version: str, today: date) -> Iterator[Fault]:
+    """Yield a warning if the support of a chart's version has ended."""
+    yield from _warn_of_end(f"chart {chart} {version}", chart, version, "", today)
+
+
 def _check_host_versions(
     facts: Mapping[str, HostFacts], declared: Container[str], today: date
 ) -> Iterator[Fault]:
@@ -69,6 +78,14 @@ def _check_host_versions(
                 hosts_by_version.setdefault((software, version), []).append(name)
     for (software, version), names in hosts_by_version.items():
         yield from _warn_of_end(place(names), software, version, software, today)
+        if software in _SYSTEMS and is_unknown_system(software, version):
+            yield Fault(
+                place(names),
+                f"{software} {version}, whose end of support is unknown here",
+                f"one that gets fixes: {', '.join(supported(software, today))}",
+                "ask its maker: an interim release is fixed for some months only",
+                FaultSeverity.WARNING,
+            )
 
 
 def _host_versions(host: HostFacts) -> Iterable[tuple[str, str]]:
@@ -77,6 +94,7 @@ def _host_versions(host: HostFacts) -> Iterable[tuple[str, str]]:
     versions = (
         (host.os, host.os_version),
         ("containerd", host.containerd),
+        ("crio", host.crio),
         ("driver", host.driver),
     )
     return ((software, version) for software, version in versions if version)

@@ -19,7 +19,7 @@ from gpu_cluster.hosts.observed import hardware
 from gpu_cluster.hosts.preflight import unequal, validate_host
 from gpu_cluster.inspection import moves, removed, surplus
 from gpu_cluster.inspection.difference import Difference
-from gpu_cluster.inspection.ends import HOSTNAME, outlived
+from gpu_cluster.inspection.ends import HOSTNAME, outlived, outlived_chart
 from gpu_cluster.inspection.losses import LossesSeen
 from gpu_cluster.inspection.misfits import misfits
 from gpu_cluster.inspection.observed_cluster import ClusterSeen
@@ -123,6 +123,7 @@ def judged(desired: Desired, observed: Seen, today: date | None = None) -> Inspe
     if desired.has_platform:
         platform = desired.platform
         findings += unsupported_kubernetes(platform.chart, platform.version, running)
+        findings += outlived_chart(platform.chart, platform.version, today or date.today())
     gone = removed.removed_hosts(observed.recorded, desired.hosts, cluster.prepared)
     findings += removed.faults(
         gone, desired.hosts, desired.validation, _member_names(cluster.members)

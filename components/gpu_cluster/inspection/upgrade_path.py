@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from gpu_cluster.change.document import UpgradePath, VersionChange
 from gpu_cluster.charts.value_table import SERIES, is_known
 from gpu_cluster.platforms.discovery import SECTIONS, every
+from gpu_rules.facts.floors import unknown_branch
 from gpu_rules.facts.transitions import Verdict, histories, judge, parse
 from gpu_rules.faults import Fault, FaultSeverity
 from gpu_rules.printable import printable
@@ -53,8 +54,13 @@ def upgrade_path(part: str, was: str, now: str, values: Collection[str]) -> Upgr
         definitions=judged.definitions,
         dropped=judged.dropped,
         replaced=tuple(f"{name} {old or 'none'} → {new}" for name, old, new in judged.replaced),
-        notes=judged.notes,
+        notes=(*judged.notes, *_unknown_weakness(software, now)),
     )
+
+
+def _unknown_weakness(software: str, version: str) -> Iterator[str]:
+    if software == "driver" and (sentence := unknown_branch(version)):
+        yield sentence
 
 
 def refused_upgrades(

@@ -107,9 +107,9 @@ class MonitoringSettings(Model):
         default="gpu-monitoring", description="a namespace", examples=["gpu-monitoring"]
     )
     exporter_image: Image = Field(
-        default="nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless",
+        default="nvcr.io/nvidia/k8s/dcgm-exporter:4.6.1-4.8.4-distroless",
         description="an image reference with a tag or a digest",
-        examples=["nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"],
+        examples=["nvcr.io/nvidia/k8s/dcgm-exporter:4.6.1-4.8.4-distroless"],
     )
     exporter: ExporterSettings = Field(
         default=ExporterSettings(), description="a mapping with counters, env and resources"

@@ -29,6 +29,14 @@ TITLES = {
     "ubuntu": "Ubuntu",
     "rhel": "RHEL, Rocky, AlmaLinux, Oracle Linux",
     "amzn": "Amazon Linux",
+    "gpu-operator": "GPU Operator",
+    "node-feature-discovery": "Node Feature Discovery",
+    "crio": "CRI-O",
+    "nvidia-device-plugin": "Device plugin",
+    "dra-driver-nvidia-gpu": "DRA driver",
+    "container-toolkit": "Container toolkit",
+    "docker": "Docker",
+    "hami": "HAMi",
 }
 CLAIMS: Mapping[str, str] = {
     # Two kinds of versions are skipped: citations of a source ("kubernetes v1.34") and minimum
@@ -41,6 +49,9 @@ CLAIMS: Mapping[str, str] = {
     "ubuntu": r"Ubuntu (\d+\.\d+)",
     "rhel": r"(?:RHEL|Rocky|AlmaLinux|Oracle Linux) (\d+)",
     "amzn": r"Amazon Linux (\d+)",
+    "gpu-operator": r"(?:GPU Operator|[Oo]perator|gpu-operator) v?(2\d\.\d+)(?! or later)",
+    "node-feature-discovery": r"(?:NFD|Node Feature Discovery) v?(0\.\d+)(?! or later)",
+    "crio": r"CRI-O v?(1\.\d+)(?! or later)",
 }
 """Regular expressions that find a version of each software in the documents."""
 SILENT = (
@@ -60,10 +71,16 @@ contain the table of end-of-support dates. Decisions tell what was true on their
 
 
 class Ends(Model):
-    """End-of-support dates of one software's versions, and the source of these dates."""
+    """End-of-support dates of one software's versions, and the source of these dates.
+
+    Attributes:
+        last: Last day of each version.
+        open: Versions that are supported, without a published last day.
+    """
 
     source: ShortText
-    last: dict[ShortText, date] = Field(min_length=1, max_length=100)
+    last: dict[ShortText, date] = Field(default_factory=dict, max_length=100)
+    open: tuple[ShortText, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +127,14 @@ def ended(software: str, version: str, today: date) -> End | None:
 
 def supported(software: str, today: date) -> list[str]:
     """Return the versions of a software whose last day of support is not over."""
-    last = support()[REBUILDS.get(software, software)].last
-    return [version for version in last if last[version] >= today]
+    ends = support()[REBUILDS.get(software, software)]
+    return [*(version for version in ends.last if ends.last[version] >= today), *ends.open]
+
+
+def is_unknown_system(system: str, version: str) -> bool:
+    """Return whether a version of an operating system is missing, such as an interim release."""
+    ends = support().get(REBUILDS.get(system, system))
+    return ends is not None and end(system, version) is None
 
 
 def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
@@ -129,14 +152,20 @@ def page(proved: Mapping[str, tuple[str, ...]], today: date) -> str:
         "`components/gpu_cluster/settings/support.yaml`.",
     ]
     for software, ends in support().items():
-        lines += ["", f"## {TITLES[software]}", "", "| version | last day | proofs run with |"]
-        lines.append("| --- | --- | --- |")
+        lines += ["", f"## {TITLES[software]}", ""]
+        if not ends.last:
+            lines.append(f"No last day is published. Source: {ends.source}.")
+            continue
+        lines += ["| version | last day | proofs run with |", "| --- | --- | --- |"]
         for version, last in ends.last.items():
             proofs = [
                 proof for proof in proved.get(software, ()) if _is_version(software, proof, version)
             ]
             state = f"{last}, ended" if last < today else f"{last}"
             lines.append(f"| {version} | {state} | {', '.join(proofs)} |")
+        lines += [
+            f"| {version} | supported, no last day is published |  |" for version in ends.open
+        ]
         lines += ["", f"Source: {ends.source}."]
     return "\n".join(lines) + "\n"
 

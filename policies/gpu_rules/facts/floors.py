@@ -41,6 +41,10 @@ class Software(StrEnum):
     DCGM_EXPORTER = "dcgm-exporter"
 
 
+_LAST = re.compile(r"(?:up to and including|0\.0 +to) v?([0-9]{1,9}(?:\.[0-9]{1,9}){1,3})")
+"""Words of a bulletin for the last affected version (`gpu_rules.facts.csaf`)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Floor:
     """A security floor from one NVIDIA bulletin: versions before `fixed` are vulnerable.
@@ -84,7 +88,21 @@ class Floor:
         numbers = parse(version)
         if not numbers or (self.branch and str(numbers[0]) != self.branch):
             return False
-        return numbers < _pad_version(self.fixed)
+        return numbers < _pad_version(self.fixed) or numbers <= self._last_affected
+
+    @property
+    def _last_affected(self) -> Version:
+        """Return the last version that the bulletin calls affected; empty if it names none."""
+        match = _LAST.search(self.affected)
+        return _pad_version(match[1]) if match else ()
+
+    @property
+    def contradiction(self) -> str:
+        """Return the version that the bulletin calls both affected and fixed; empty: none.
+
+        The strict reading holds: such a version is vulnerable.
+        """
+        return self.fixed if self._last_affected >= _pad_version(self.fixed) else ""
 
     def __str__(self) -> str:
         """Return the bulletin's number, date and first three CVE numbers, for a message."""
@@ -188,7 +206,29 @@ def wanted(software: Software, version: str, entry: Floor) -> str:
     if entry.branch and str(parse(version)[0]) != entry.branch:
         return f"{entry.fixed} or later: branch {parse(version)[0]} has no fix"
     branch = f" of branch {entry.branch}" if entry.branch else ""
+    if entry.contradiction:
+        return (
+            f"a version later than {entry.fixed}{branch}: the bulletin calls {entry.fixed} both "
+            "affected and fixed"
+        )
     return f"{entry.fixed} or later{branch}"
+
+
+def newest_bulletin() -> str:
+    """Return the date of the newest bulletin that was read."""
+    return max(entry.date for entry in floors())
+
+
+def unknown_branch(version: str) -> str:
+    """Return a sentence if no bulletin that was read names a driver's branch; else empty."""
+    numbers = parse(version)
+    highest, _ = borders(Software.DRIVER)
+    if not numbers or str(numbers[0]) in highest or below(Software.DRIVER, version):
+        return ""
+    return (
+        f"no bulletin that was read names branch {numbers[0]}, the newest is of "
+        f"{newest_bulletin()}: that doesn't mean that it is safe"
+    )
 
 
 def exporter(version: str) -> str:

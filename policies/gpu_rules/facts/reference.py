@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .floors import floors
+from .floors import floors, newest_bulletin
 from .parts import operator_charts
 from .transitions import History, histories
 
@@ -19,8 +19,10 @@ _FLOORS = """\
 ## Security floors
 
 A version below `fixed in` has a known vulnerability. If it is declared or runs, the program names
-the version and the bulletin. A row with a branch applies to this driver branch. Source: NVIDIA's
-security bulletins (NVIDIA/product-security, CSAF 2.0).
+the version and the bulletin. A row with a branch applies to this driver branch. If a bulletin calls
+a version both affected and fixed, only a later version counts as fixed. The newest bulletin that
+was read is of {newest}. A part or a branch without a row has no bulletin that was read, which does
+not mean that it is safe. Source: NVIDIA's security bulletins (NVIDIA/product-security, CSAF 2.0).
 
 | part | branch | fixed in | bulletin | of | weaknesses | affected, in the bulletin's words |
 | --- | --- | --- | --- | --- | --- | --- |
@@ -54,7 +56,15 @@ _BACK = {"any": "supported", "no": "not supported", "unknown": "unknown"}
 def page() -> str:
     """Return the page of all facts."""
     transitions = _TRANSITIONS + "".join(map(_transition_row, histories().values()))
-    return "\n".join((_HEAD, _FLOORS + _floor_rows(), _PARTS, _part_rows(), transitions))
+    return "\n".join(
+        (
+            _HEAD,
+            _FLOORS.format(newest=newest_bulletin()) + _floor_rows(),
+            _PARTS,
+            _part_rows(),
+            transitions,
+        )
+    )
 
 
 def _transition_row(history: History) -> str:
@@ -79,11 +89,14 @@ def _floor_rows() -> str:
         _table_row(
             floor.part,
             floor.branch,
-            floor.fixed,
+            f"later than {floor.fixed}, see the last column"
+            if floor.contradiction
+            else floor.fixed,
             floor.bulletin,
             floor.date,
             ", ".join(floor.cves),
-            floor.affected.replace("|", "\\|"),
+            floor.affected.replace("|", "\\|")
+            + (f", and {floor.fixed} is fixed: both" if floor.contradiction else ""),
         )
         for floor in floors()
     )

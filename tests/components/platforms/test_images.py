@@ -113,7 +113,7 @@ def test_each_release_of_the_plugin_has_its_own_image() -> None:
 
 
 def test_an_image_beside_a_chart_is_deployed_by_its_digest() -> None:
-    image = "nvcr.io/nvidia/k8s/dcgm-exporter:4.5.3-4.8.2-distroless"
+    image = "nvcr.io/nvidia/k8s/dcgm-exporter:4.6.1-4.8.4-distroless"
     given = f"{image}@sha256:{'1' * 64}"
     assert RegistrySettings().deployed(image).startswith(f"{image}@sha256:")
     assert RegistrySettings().deployed(given) == given

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.platforms.discovery import every
+from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_cluster.settings.support import (
     CLAIMS,
     PAGE,
@@ -15,6 +17,7 @@ from gpu_cluster.settings.support import (
     claims,
     end,
     ended,
+    is_unknown_system,
     overdue,
     page,
     support,
@@ -111,7 +114,35 @@ def test_a_version_is_found_by_its_beginning(part: str, version: str, key: str) 
 
 
 def test_each_part_has_a_title_and_a_pattern() -> None:
-    assert set(support()) == set(TITLES) == set(CLAIMS)
+    assert set(support()) == set(TITLES)
+    assert set(CLAIMS) == {part for part, ends in support().items() if ends.last}
+
+
+def test_each_part_that_a_stack_can_install_has_a_window_or_says_it_has_none() -> None:
+    charts = {platform.chart for platform in every()} - {"gpu-manager"}
+    engines = {engine.value for engine in Engine} - {"k3s", "rke2", "cri-o"} | {"crio"}
+    assert {*charts, *engines, "container-toolkit", "node-feature-discovery"} <= {*support()}
+    text = page(PROVED, DAY)
+    assert "| 26.7 | supported, no last day is published |  |" in text
+    assert "| 25.10 | 2026-08-20, ended |  |" in text
+    assert "## Docker\n\nNo last day is published. Source: moby/moby" in text
+
+
+@pytest.mark.parametrize(
+    ("system", "version", "is_unknown"),
+    [
+        ("ubuntu", "26.10", True),
+        ("ubuntu", "26.04", False),
+        ("ubuntu", "24.10", False),
+        ("rocky", "11.0", True),
+        ("rocky", "9.4", False),
+        ("fedora", "44", False),
+    ],
+)
+def test_an_interim_release_without_a_date_is_unknown(
+    system: str, version: str, *, is_unknown: bool
+) -> None:
+    assert is_unknown_system(system, version) is is_unknown
 
 
 def test_what_is_proved_and_ended_is_marked() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.facts import csaf, parts
+from gpu_rules.facts import csaf, parts, reference
 from gpu_rules.facts.floors import (
     TABLE,
     Floor,
@@ -21,8 +21,10 @@ from gpu_rules.facts.floors import (
     below,
     floor,
     floors,
+    newest_bulletin,
     of_images,
     parse,
+    unknown_branch,
     wanted,
 )
 from maintenance.facts import chart_parts, documents
@@ -52,7 +54,7 @@ def last_affected(entry: Floor) -> str:
     This is the version that the bulletin names, or a version just below the first fixed version.
     """
     named = re.findall(r"[0-9]+(?:\.[0-9]+)+", entry.affected.partition("(")[0])[-1]
-    return before(entry.fixed) if parse(named) == parse(entry.fixed) else named
+    return before(entry.fixed) if "prior to" in entry.affected else named
 
 
 @pytest.mark.promise("Each version that an NVIDIA bulletin calls affected is below its floor.")
@@ -71,8 +73,32 @@ def test_the_last_affected_version_is_below(entry: Floor) -> None:
 )
 @pytest.mark.parametrize("entry", BORDERS)
 def test_the_fixed_version_is_not_affected(entry: Floor) -> None:
-    assert not entry.affects(entry.fixed)
-    assert not entry.affects(f"v{entry.fixed}-ubuntu22.04")
+    is_strict = bool(entry.contradiction)
+    assert entry.affects(entry.fixed) is is_strict
+    assert entry.affects(f"v{entry.fixed}-ubuntu22.04") is is_strict
+    major, *rest = entry.fixed.split(".")
+    assert not entry.affects(f"{major}.{'.'.join([*rest[:-1], str(int(rest[-1]) + 1)])}")
+
+
+def test_a_version_that_a_bulletin_calls_both_affected_and_fixed_is_affected() -> None:
+    contradicted = {entry.part for entry in floors() if entry.contradiction}
+    assert contradicted == {Software.DCGM_EXPORTER}
+    border = below(Software.DCGM_EXPORTER, "4.8.2")
+    assert border is not None
+    assert wanted(Software.DCGM_EXPORTER, "4.8.2", border) == (
+        "a version later than 4.8.2: the bulletin calls 4.8.2 both affected and fixed"
+    )
+    assert below(Software.DCGM_EXPORTER, "4.8.3") is None
+
+
+def test_a_branch_of_which_no_bulletin_is_known_is_not_called_safe() -> None:
+    sentence = unknown_branch("620.10.01")
+    assert f"names branch 620, the newest is of {newest_bulletin()}" in sentence
+    assert "doesn't mean that it is safe" in sentence
+    assert unknown_branch("580.95.05") == unknown_branch("570.211.01") == unknown_branch("") == ""
+    page = reference.page()
+    assert f"The newest bulletin that\nwas read is of {newest_bulletin()}" in page
+    assert "| later than 4.8.2, see the last column | 5857 |" in page
 
 
 @pytest.mark.parametrize(
@@ -120,9 +146,11 @@ def test_images_below_a_floor_are_named() -> None:
         "registry.example.com/driver:1.0.0",
     )
     found = [(image, version) for image, version, _ in of_images(names)]
+    both = "4.8.2: the bulletin calls 4.8.2 both affected and fixed"
     assert found == [
         (names[0], "580.159.03 or later of branch 580"),
-        (names[2], "4.8.2 or later"),
+        (names[2], f"a version later than {both}"),
+        (names[3], f"a version later than {both}"),
     ]
 
 

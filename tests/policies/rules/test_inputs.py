@@ -192,7 +192,10 @@ def test_a_node_reports_its_driver() -> None:
     ("chart", "values", "found"),
     [
         ("v26.3.1", {}, ["version"]),
-        ("v26.3.2", {}, []),
+        # Its exporter 4.8.2 is one that the bulletin calls both affected and fixed.
+        ("v26.3.2", {}, ["version"]),
+        ("v26.3.2", {"dcgmExporter": {"version": "4.6.0-4.8.3-d"}}, []),
+        ("v26.7.0", {}, []),
         ("v26.7.0", {"devicePlugin": {"version": "v0.17.2"}}, ["values.devicePlugin.version"]),
         ("v26.7.0", {"devicePlugin": {"version": "v0.17.3"}}, []),
         (
@@ -200,7 +203,11 @@ def test_a_node_reports_its_driver() -> None:
             {"dcgmExporter": {"version": "4.5.2-4.8.1-d"}},
             ["values.dcgmExporter.version"],
         ),
-        ("v26.7.0", {"dcgmExporter": {"version": "4.5.3-4.8.2-d"}}, []),
+        (
+            "v26.7.0",
+            {"dcgmExporter": {"version": "4.5.3-4.8.2-d"}},
+            ["values.dcgmExporter.version"],
+        ),
         ("v26.3.2", {"dcgm": {"enabled": True}}, ["version"]),
         ("v26.7.0", {"dcgm": {"enabled": True}}, []),
     ],
