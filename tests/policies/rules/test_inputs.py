@@ -208,7 +208,7 @@ def test_a_node_reports_its_driver() -> None:
             {"dcgmExporter": {"version": "4.5.3-4.8.2-d"}},
             ["values.dcgmExporter.version"],
         ),
-        ("v26.3.2", {"dcgm": {"enabled": True}}, ["version"]),
+        ("v26.3.2", {"dcgm": {"enabled": True}}, ["version", "version"]),
         ("v26.7.0", {"dcgm": {"enabled": True}}, []),
     ],
 )

@@ -108,6 +108,6 @@ def _lowest_driver_cel() -> str:
 TWIN = Twin(_lowest_driver_cel(), scopes=frozenset({Scope.NODES}))
 
 EXAMPLE = Example.edited(
-    operator_release("driver: {version: 580.159.03}", version="v26.3.3"),
+    operator_release("driver: {version: 580.159.03}"),
     ("version: 580.159.03", "version: 580.126.20"),
 )
