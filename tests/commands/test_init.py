@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import termios
@@ -14,6 +15,7 @@ import pytest
 import yaml
 
 from gpu_cluster.commands import init, packs
+from gpu_cluster.commands.command_line import read
 from gpu_cluster.commands.packs import RECORDER, RULES, place_pack
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.machine.folders import cache_dir
@@ -24,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"uses: ([\w./-]+)@(\S+ # v\S+)")
 USED = re.compile(r"uses: (\S+)")
 WORKFLOWS = ("check", "comment", "deploy", "preview", "status")
+COMMAND = re.compile(r"(?:[`(]|bin/|run: |- | {2})gpu-cluster ((?!VERB)[a-z][^`;|&\n)]*)")
+"""Words of a command line of `gpu-cluster`, in Markdown, YAML or a script."""
 CONSTRAINTS = f"gpu-cluster=={VERSION} \\\n    --hash=sha256:{'0' * 64}\n"
 
 
@@ -138,6 +142,17 @@ def test_a_person_at_a_terminal_is_asked_for_what_no_option_says(
     )
     assert talk(options, folder=others) == []
     assert "Pulumi.lab.yaml" in files_of(others)
+
+
+@pytest.mark.parametrize("forge", init.FORGES)
+def test_each_command_in_the_files_of_a_site_is_read(
+    forge: str, folder: Path, constraints: str
+) -> None:
+    init.main(forge=forge, stacks="prod", constraints=constraints)
+    named = [found for text in files_of(folder).values() for found in COMMAND.findall(text)]
+    assert {"preview", "up", "status", "comment"} <= {words.split()[0] for words in named}
+    for words in named:
+        read(shlex.split(words))
 
 
 def test_each_action_of_a_site_has_the_pin_that_this_repository_has(

@@ -7,6 +7,8 @@ which shares the tools of this machine. The packages of others are those of this
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,18 @@ from tests.proofs.install.site import WRITTEN, Site, last
 
 CLONED = ("import sys, gpu_cluster, gpu_cluster_lab, gpu_rules\n"
           "print([m.__file__ for m in (gpu_cluster, gpu_cluster_lab, gpu_rules)])")  # fmt: skip
+PREVIEW = (
+    'eval "$(venv/bin/gpu-cluster env)" && pulumi preview '
+    '--policy-pack "$(venv/bin/gpu-cluster policy-pack)"'
+)
+OWN = f"""
+import pulumi, pulumi_kubernetes as k8s, yaml
+own = k8s.Provider("own", context="gpu-cluster-dev")
+bad = yaml.safe_load({BAD!r})
+k8s.core.v1.Pod("bad", metadata=bad["metadata"], spec=bad["spec"],
+                opts=pulumi.ResourceOptions(provider=own))
+"""
+"""What a site adds to its program: a pod that breaks a mandatory rule."""
 Record = Callable[[str, object], None]
 
 
@@ -69,9 +83,22 @@ def test_a_verb_works_on_the_stack(running: Site, words: tuple[str, ...]) -> Non
     "Plain pulumi works in a site, with the folder of rules that policy-pack prints."
 )
 def test_plain_pulumi_previews_a_site_without_change(running: Site) -> None:
-    line = 'eval "$(venv/bin/gpu-cluster env)" && pulumi preview --expect-no-changes'
-    pack = '--policy-pack "$(venv/bin/gpu-cluster policy-pack)"'
-    running.shell(f"{line} {pack}")
+    running.shell(f"{PREVIEW} --expect-no-changes")
+
+
+@pytest.mark.full
+@pytest.mark.promise("A resource that a site adds to its program is judged by the rules.")
+@pytest.mark.parametrize("line", [PREVIEW, "venv/bin/gpu-cluster preview"], ids=["pulumi", "ours"])
+def test_a_violation_in_the_program_of_a_site_stops_its_preview(running: Site, line: str) -> None:
+    program = running.folder / "__main__.py"
+    before = program.read_text()
+    try:
+        program.write_text(f"{before}{OWN}")
+        done = running.shell_out(["sh", "-c", line], "", {})
+    finally:
+        program.write_text(before)
+    assert done.returncode != 0
+    assert "GPU001" in done.stdout + done.stderr
 
 
 @pytest.mark.full
@@ -87,6 +114,20 @@ def test_an_edit_is_previewed_and_a_violation_is_stopped(running: Site) -> None:
     done = running.run("gpu-rules", "check", "bad.yaml")
     (running.folder / "bad.yaml").unlink()
     assert done.returncode == 1
+    assert "mandatory GPU001" in done.stdout
+
+
+@pytest.mark.full
+def test_the_hook_of_the_site_stops_a_commit_with_a_violation(site: Site, tmp_path: Path) -> None:
+    (site.folder / "bad.yaml").write_text(BAD)
+    hook = f"'{sys.executable}' -m pre_commit run --files bad.yaml"
+    try:
+        site.shell("git init -q . && git add bad.yaml .pre-commit-config.yaml")
+        done = site.shell_out(["sh", "-c", hook], "", {"PRE_COMMIT_HOME": str(tmp_path)})
+    finally:
+        (site.folder / "bad.yaml").unlink()
+        shutil.rmtree(site.folder / ".git", ignore_errors=True)
+    assert done.returncode == 1, done.stdout + done.stderr
     assert "mandatory GPU001" in done.stdout
 
 
