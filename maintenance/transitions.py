@@ -1,4 +1,4 @@
-"""Write the table of transitions: what the makers support, and what each chart release changes.
+"""Write the table of transitions: supported upgrades, and changes in each chart release.
 
 Releases come from git directories of the makers' public repositories: the tags' dates, and the
 chart at each tag. Nothing of a repository is executed.
@@ -37,7 +37,7 @@ _IMAGE_PARTS = ("version", "tag")
 
 
 class Rules(Model):
-    """What the makers of one software say about changes of its version."""
+    """What the publisher of a software documents about changes of its version."""
 
     title: StrictStr
     order: tuple[StrictStr, ...] = ()

@@ -268,7 +268,7 @@ class GpuCluster(pulumi.ComponentResource):
         return completed(refusals(self.desired.context, inputs["namespace"], objects))
 
     def _check(self, args: GpuClusterArgs) -> None:
-        """Raise an error for what would fail later, whatever the inspection finds.
+        """Raise an error for faults that don't depend on the inspection.
 
         Raises:
             RunError: There are two clusters, or a file of the network add-on can't be read.
@@ -442,7 +442,7 @@ class GpuCluster(pulumi.ComponentResource):
     def _declare_platform(
         self, args: GpuClusterArgs, difference: Difference, hosts: _Hosts, after: _After
     ) -> _Served:
-        """Declare what makes the nodes advertise GPUs: labels, driver, platform, MIG, monitoring.
+        """Declare what nodes need to advertise GPUs: labels, driver, platform, MIG, monitoring.
 
         Args:
             difference: How hosts and cluster differ from the settings.

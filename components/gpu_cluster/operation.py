@@ -18,7 +18,7 @@ FINDING = "GPU_CLUSTER_FINDING"
 PROGRAM = "gpu-cluster-program"
 """Script that runs a program of `gpu_cluster.programs`: of a clone, or of the installed package."""
 SEARCHED = (
-    "components",  # a clone
+    "components",  # the folder of a clone
     "venv/bin",  # the virtual environment that Pulumi makes for a program in Python
     ".venv/bin",
     "${VIRTUAL_ENV:-.venv}/bin",

@@ -62,7 +62,7 @@ def _kyverno_wrong(output: str) -> int:
 
 @dataclass(frozen=True)
 class Compared:
-    """How a tool is run and read.
+    """Command of a tool, and how to parse its output.
 
     Attributes:
         command: Function that returns the command line for a program, a folder of rules and a

@@ -65,7 +65,7 @@ def seen_by(lab: Lab, pod: Json) -> list[Json]:
 
 
 def allocate(lab: Lab) -> int:
-    """Allocate each GPU of both real nodes to a container of its own.
+    """Allocate each GPU of both real nodes to a separate container.
 
     Return how many UUIDs were seen.
     """

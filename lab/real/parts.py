@@ -29,7 +29,7 @@ DRA = "0.4.1"
 #: Version of Node Feature Discovery that is a dependency of the device plugin's chart
 #: (k8s-device-plugin v0.19.3, deployments/helm/nvidia-device-plugin/Chart.yaml).
 NFD = "0.17.3"
-#: The newest of the versions of CRI-O for which the public Go module proxy was asked.
+# Newest CRI-O version that the public Go module proxy has, of those that were tried.
 CRIO = "1.36.3"
 #: Commit of GPU Operator release v24.3.0. A commit is needed because the module's tags are not Go
 #: versions. The public Go module proxy rejects newer releases.

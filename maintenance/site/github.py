@@ -97,7 +97,8 @@ def _remove_escapes(line: str, *, in_table: bool) -> str:
         in_table: Whether the line is a row of a table.
     """
     pieces = _CODE.split(line)
-    # Three parts for each piece of code: the text before it, the code, its backticks.
+    # The pattern yields three parts for each piece of code: the text before it, its backticks, the
+    # code.
     for number in range(0, len(pieces), 3):
         pieces[number] = _ESCAPED.sub(lambda match: f"&#{ord(match[1])};", pieces[number])
     if in_table:
@@ -134,6 +135,6 @@ def _indent_line(number: int, line: str, items: list[_Item]) -> str:
     item = around[-1]
     if number == item.begin:
         return f"{'    ' * (item.depth - 1)}{item.marker} {line[item.column :]}"
-    # A line of a paragraph may stand left of the item's content.
+    # A continuation line of a paragraph may be indented less than the item's content.
     content = line[item.column :] if not line[: item.column].strip() else line.lstrip()
     return "    " * item.depth + content

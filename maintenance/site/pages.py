@@ -40,7 +40,7 @@ def navigation() -> list[dict[str, Any]]:
 
 
 def _page_entry(title: str, page: str) -> dict[str, Any]:
-    """Return a page's entry; that of the decisions holds a page for each."""
+    """Return a page's entry; the entry of the decisions contains one for each decision."""
     if page != DECISIONS:
         return {title: page}
     decisions = sorted((DOCS / page).parent.glob("0*.md"))
@@ -61,7 +61,7 @@ def in_repository(site: str) -> Path:
 
 
 def targets(page: Path, text: str) -> dict[str, Path]:
-    """Return the files of the repository that a page links to, by the link as it is written."""
+    """Return the files of the repository that a page links to, by the text of the link."""
     files: dict[str, Path] = {}
     for link in links(text):
         name = link.partition("#")[0]

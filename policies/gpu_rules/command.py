@@ -192,7 +192,7 @@ def _output_text(options: argparse.Namespace, context: Context) -> str:
 
 
 def _described(rule: Rule, context: Context) -> dict[str, object]:
-    """Return what a program may want to know of a rule."""
+    """Return the data of a rule for programs."""
     return {
         "id": rule.id,
         "group": GROUPS.get(rule.id, "own"),

@@ -102,7 +102,7 @@ class ClaimFacts:
 
 @dataclass(frozen=True, slots=True)
 class DeviceFacts:
-    """What the manifests of a stack say about the devices of claims (DRA).
+    """Devices of claims (DRA), as the manifests of a stack define them.
 
     Attributes:
         claims: The GPUs of each claim and claim template.
@@ -209,7 +209,7 @@ class Context:
 
     @property
     def trust_is_declared(self) -> bool:
-        """Return whether somebody has declared who may deploy node agents.
+        """Return whether the settings declare who may deploy node agents.
 
         If not, DaemonSets get advice where other pods are refused.
         """

@@ -90,7 +90,7 @@ async def all_judged() -> list[pulumi.Resource]:
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report an error of the event loop, but for the one of each resource that is not created."""
+    """Report an error of the event loop, except those of resources that are not created."""
     if not isinstance(context.get("exception"), RuleBroken):
         loop.default_exception_handler(context)
 

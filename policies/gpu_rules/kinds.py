@@ -1,4 +1,4 @@
-"""Which rules judge which kinds of objects, found by wrapping the examples of the rules.
+"""Find which rules check which kinds of objects, by wrapping the examples of the rules.
 
 Each rule has an example that breaks it. For each kind with pods, the pod of the example is put
 where this kind has its pods. A rule judges the kind if it still finds the fault.
@@ -117,7 +117,7 @@ def judged_by(kind: Kind) -> frozenset[str]:
 
 
 def without_pods() -> Mapping[str, set[str]]:
-    """Return the rules that judge no pod alone, by the kind in the rule's example."""
+    """Return the rules that don't check pods alone, by the kind in the rule's example."""
     kinds: dict[str, set[str]] = {}
     for id_ in RULES.keys() - set[str]().union(*map(judged_by, KINDS)):
         manifest = yaml.safe_load(EXAMPLES[id_].failing)
@@ -163,7 +163,7 @@ def _found(manifest: Json, context: Context) -> set[str]:
 
 
 def table() -> str:
-    """Return the Markdown table of the kinds and of the rules that judge them."""
+    """Return the Markdown table of the kinds and of the rules that check them."""
     of_pods = judged_by(KINDS[0])
     rows = ["| kind | rules |", "| --- | --- |"]
     for kind in KINDS:

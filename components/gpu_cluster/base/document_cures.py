@@ -27,12 +27,12 @@ def rename_to(key: str) -> str:
 
 
 def move_to(*paths: str) -> str:
-    """Return the cure of a value at a wrong place; each path is a right one."""
+    """Return the cure of a value at a wrong place; `paths` are the right places."""
     return f"move it to {' or '.join(paths)}"
 
 
 def is_umbrella(value: object, known_keys: Collection[str]) -> bool:
-    """Return True if a value of an unknown key holds what belongs one level up.
+    """Return True if the value of an unknown key contains keys that belong one level up.
 
     An umbrella chart has the values of a chart below its name; a HelmRelease has them below
     `values`. More than half of the keys below must be known.

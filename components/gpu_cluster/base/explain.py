@@ -83,7 +83,7 @@ def _explain_error(root: type[Model], error: ErrorDetails, document: object) -> 
         case "missing":
             yield _missing_key(root, location)
         case "too_short" if len(error["input"]) >= context["min_length"]:
-            return  # The list is long enough; its invalid items have their own errors.
+            return  # Each invalid item has its own error.
         case _:
             yield _wrong_value(root, location, error)
 
@@ -143,7 +143,7 @@ def _has_section(document: object, path: str) -> bool:
     A key that is moved into a new section alone would miss what the section needs besides.
     """
     *section, key = _steps_of(path)
-    if document is None:  # The caller has no document.
+    if document is None:  # The caller passed no document to compare with.
         return True
     values = _mapping_at(document, tuple(section))
     return not section or (bool(values) and key not in values)
@@ -166,7 +166,9 @@ def _takes_field(field: FieldInfo | None, value: object) -> bool:
     except ValidationError:
         return False
     except AttributeError:
-        return True  # A validator that reads the field's siblings, which aren't known here.
+        return (
+            True  # The validator needs other fields of the model, whose values are not known here.
+        )
     return True
 
 
@@ -201,7 +203,7 @@ def _wrong_value(root: type[Model], location: Location, error: ErrorDetails) -> 
 
 
 def _other_key(error: ErrorDetails) -> str:
-    """Return the cure of a key that a mapping of names doesn't take."""
+    """Return the cure of a key that a mapping of names doesn't accept."""
     near = nearest(str(error["input"]), _choices(error)) if _choices(error) else ""
     is_near = similarity(str(error["input"]), near) >= LIKE_ENOUGH
     return rename_to(near) if near and is_near else REMOVE
@@ -236,7 +238,7 @@ def _same_value(
 
 
 def _choices(error: ErrorDetails) -> list[str]:
-    """Return the texts that a field with a fixed set of texts takes; empty for other fields."""
+    """Return the values of a field with a fixed set of texts; empty for other fields."""
     expected = str(error.get("ctx", {}).get("expected", ""))
     return [c.strip(" '") for c in expected.replace(" or ", ", ").split(",")] if expected else []
 
@@ -274,7 +276,7 @@ def _own_cure(field: FieldInfo | None) -> str:
 
 
 def _first_value(mapping: FieldInfo | None, key: str) -> str:
-    """Return the first value of a field's example that is a mapping, if `key` takes it, too."""
+    """Return the first mapping in a field's example, if it is also valid for `key`."""
     import yaml
 
     example = mapping.examples[0] if mapping is not None and mapping.examples else None
@@ -303,7 +305,7 @@ def _first_item(example: object) -> str:
 
 
 def _in_mapping(error: ErrorDetails) -> str:
-    """Return what a mapping of names takes, whose fields have no description."""
+    """Return the description of a mapping of names, whose fields have none."""
     if words := _choices(error):
         return f"{', '.join(words[:-1])} or {words[-1]}" if words[1:] else words[0]
     if simple := _SIMPLE.get(error["type"]):

@@ -20,7 +20,7 @@ _REPOSITORY = re.compile(rf"{_HOST}(?:/{_PART})*")
 # Sample image that tests a GPU: CUDA vectorAdd, which prints `Test PASSED`. Source:
 # NVIDIA/gpu-operator tests/gpu-pod.yaml.
 VECTORADD = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
-# The same for older drivers: CUDA 11.7 from driver 450 on (e2e tests of NVIDIA/dcgm-exporter)
+# Sample images for older drivers: CUDA 11.7 from driver 450 on (e2e tests of NVIDIA/dcgm-exporter)
 # and CUDA 10.2 from driver 440 on (NVIDIA/k8s-device-plugin v0.13.0 README.md).
 VECTORADD_CUDA_11 = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda11.7.1-ubuntu20.04"
 VECTORADD_CUDA_10 = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda10.2"

@@ -33,7 +33,7 @@ class Model(BaseModel):
 
 @dataclass(frozen=True)
 class OwnCure:
-    """Metadata of a field: what to do if its value is missing or wrong, in place of an example."""
+    """Metadata of a field: the cure of a missing or wrong value, if an example would not help."""
 
     text: str
 

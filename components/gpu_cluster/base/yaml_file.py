@@ -138,7 +138,7 @@ _DEEP = ("values nested hundreds of levels deep", "a flat document", "remove the
 
 
 def _bound_depth(text: str) -> None:
-    """Refuse a text of deep values; PyYAML's own parser takes quadratic time for it.
+    """Refuse a text with deeply nested values, which takes PyYAML's own parser quadratic time.
 
     Raises:
         InputError: The values are nested too deeply.
@@ -146,7 +146,7 @@ def _bound_depth(text: str) -> None:
     try:
         bound_depth(text)
     except (yaml.YAMLError, UnicodeEncodeError):
-        return  # The parser that builds the values reports it with its line.
+        return  # The next parser, which builds the values, reports this fault with its line.
     except ValueError:
         raise InputError(*_DEEP) from None
 
@@ -258,11 +258,11 @@ _SYNTAX = (
 
 
 def _syntax_fault(error: yaml.YAMLError, text: str) -> InputError:
-    """Return the fault of a text that is no YAML, in words for those who write the text."""
+    """Return the fault of a text that is not YAML, in words that its author understands."""
     mark = getattr(error, "problem_mark", None)
     line = mark.line + 1 if mark is not None else None
     problem = str(getattr(error, "problem", None) or "text that isn't YAML")
-    # Without a colon of YAML's a line continues the text of the line before.
+    # A line without a colon that YAML recognizes continues the text of the previous line.
     lines = text.splitlines()
     for number in (line, line - 1) if line else ():
         if 0 < number <= len(lines) and _WIDE_COLON in lines[number - 1]:

@@ -23,7 +23,7 @@ def link_chart(link: Path, folder: Path) -> None:
     if link.is_symlink() and link.readlink() == folder:
         return
     link.parent.mkdir(exist_ok=True)
-    # Another run in the same folder finds the old link or the new one.
+    # Replace the link in one step, so that a parallel run finds either the old or the new link.
     made = link.with_name(f".{link.name}.{os.getpid()}")
     made.unlink(missing_ok=True)
     made.symlink_to(folder)

@@ -79,7 +79,7 @@ def _is_decided(table: Table, section: str, key: str) -> bool:
 
 
 def _reads(table: Table, path: str, value: Any) -> bool:
-    """Return True if the chart reads a value at a path, or what the value contains below it."""
+    """Return True if the chart reads the value at a path, or any value below it."""
     if path in table.values:
         return type_of(table.values[path].type).holds(value)
     if not isinstance(value, Mapping):

@@ -48,14 +48,14 @@ def _cure_of(entry: Value, value: Any, document: Mapping[str, Any]) -> str:
 
 
 def _meaning_of(entry: Value, value: Any) -> str:
-    """Return what a value means in the stack file; empty if the setting takes it as it is."""
+    """Return the meaning of a value in the stack file; empty if the setting has the same value."""
     if isinstance(value, bool | str) and value in entry.means:
         return entry.means[value]
     return entry.means.get("any", "")
 
 
 def _cure_of_files(entry: Value, value: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """Return the cure of files that are texts in a mapping; one of them is for all nodes."""
+    """Return the cure of files that are texts in a mapping; one file applies to all nodes."""
     if not value:
         return f"{REMOVE}: an empty mapping has no effect"
     names = [value_at(document, entry.files), "default", next(iter(value))]

@@ -1,1 +1,1 @@
-"""The command `gpu-cluster`: a module for each verb, and what only verbs need."""
+"""The command `gpu-cluster`: a module for each verb, and modules that only verbs use."""

@@ -18,6 +18,6 @@ def begun_text(name: str) -> str:
 
 
 def has_edited_file(stack: Stack) -> bool:
-    """Return whether a stack has a file, and somebody edited it."""
+    """Return whether a stack has a file that was edited since `gpu-cluster init` wrote it."""
     file = stack.file
     return file.exists() and file.read_text(encoding="utf-8") != begun_text(stack.name)

@@ -23,7 +23,7 @@ WRONG = 2
 
 
 class Parser(argparse.ArgumentParser):
-    """Parser of a command line that names what is nearest to a wrong word."""
+    """Parser of a command line that suggests the nearest valid word for a wrong one."""
 
     wrong = WRONG
 
@@ -140,7 +140,7 @@ def whole_parser() -> Parser:
 
 
 def presentation(verb: Verb) -> dict[str, Any]:
-    """Return the arguments of a verb's parser that say how its help looks."""
+    """Return the arguments of a verb's parser that control the format of its help."""
     return {
         "description": f"{verb.text[0].upper()}{verb.text[1:]}.",
         "usage": " ".join([PROGRAM, verb.name, *_positions(verb), "[options]"]),

@@ -41,7 +41,7 @@ LOST = "the job failed before its preview started; the log of the job shows the 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What the user says about the comment.
+    """The user's options of the comment.
 
     Attributes:
         forge: `github`, `gitlab`, or empty: the comment is only printed.

@@ -137,7 +137,7 @@ def variables(stack: Stack) -> dict[str, str]:
     result = {
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", "")]),
         "GPU_CLUSTER_HOME": str(ROOT),
-        # The launchers of the toolchain's own plugins read it.
+        # The launch scripts of the toolchain's own plugins read this variable.
         "GPU_CLUSTER_PYTHON": sys.executable,
         "PULUMI_HOME": str(engine_home(cache_dir())),
         # Plain pulumi uses this stack, whichever stack was selected last.

@@ -187,7 +187,7 @@ def _cause_in(lines: list[str]) -> tuple[str, bool]:
 
 
 def without_hook(text: str) -> str:
-    """Return a message without the line that only says that a hook failed, if others follow."""
+    """Return a message without the line that a hook failed, if more specific lines follow."""
     head, _, cause_lines = text.partition("\n")
     if not cause_lines.strip() or not HOOK.fullmatch(head.removeprefix("error: ")):
         return text

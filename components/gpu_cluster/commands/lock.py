@@ -127,7 +127,7 @@ def is_abandoned(backend: Path, stack: str) -> bool:
 
 
 def holders(backend: Path, stack: str) -> list[str]:
-    """Return who holds the engine's locks of a stack: user, machine, process and time."""
+    """Return the holders of the engine's locks of a stack: user, machine, process and time."""
     return [_holder_text(lock) for lock in locks_of(backend, stack) if _is_held(lock)]
 
 

@@ -55,7 +55,7 @@ _KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
 
 @dataclass(kw_only=True)
 class Options:
-    """What the user says about the new stack; questions at a terminal add to it.
+    """The user's options of the new stack; answers at a terminal complete them.
 
     Attributes:
         stack: Name of the new stack.
@@ -124,7 +124,7 @@ def _bad_option(option: str, found: str, wanted: str, example: str) -> FaultErro
 
 
 def new_stack(name: str) -> Stack:
-    """Return a stack without a file, or with one that nobody edited since `gpu-cluster init`.
+    """Return a stack without a file, or with an unedited file of `gpu-cluster init`.
 
     Raises:
         FaultError: The name is not valid for a stack, or the stack already has a file.

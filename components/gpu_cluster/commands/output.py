@@ -1,4 +1,4 @@
-"""What a command prints: short text, or one JSON document.
+"""Output of a command: short text, or one JSON document.
 
 With ``--output json`` standard output contains one JSON document, and everything else is printed on
 standard error.

@@ -148,7 +148,7 @@ def edits_since(
 
 
 def newly_refused(stack: Stack, edited: tuple[SettingEdit, ...] | None) -> GuardrailEffects:
-    """Return what edited guardrails mean for the workloads that run."""
+    """Return the effects of edited guardrails on running workloads."""
     sections = None if edited is None else {re.split(r"[.\[]", each.path)[0] for each in edited}
     if sections is not None and not sections & {"guardrails", "rules"}:
         return GuardrailEffects()

@@ -56,7 +56,7 @@ def require_project_name() -> None:
 
 
 def require_stack_file(name: str) -> None:
-    """Check that a stack has a file, before anything is imported that takes time.
+    """Check that a stack has a file, before slow imports.
 
     Exit with 1 if there is none; the message names the stacks that exist.
     """
@@ -81,6 +81,6 @@ def require_stack_file(name: str) -> None:
     else:
         found = f"no file Pulumi.{name}.yaml in {ROOT}"
         cures.append(f"`gpu-cluster new --stack {name}` writes a new one")
-    # A `Fault` prints the same, but its imports take longer than all the rest.
+    # Don't use `Fault`, which prints the same: its imports take longer than everything else here.
     place = f"stack {printable(name, 72)!r}"
     sys.exit(f"{place}: found {printable(found)}; wanted: {wanted}; cure: {' '.join(cures)}")

@@ -27,7 +27,7 @@ DENY = "Deny"
 
 @dataclass(frozen=True, kw_only=True)
 class GuardrailEffects:
-    """Effects of guardrails on what runs.
+    """Effects of guardrails on running workloads.
 
     Attributes:
         refused: The running workloads whose new pods the guardrails refuse.
@@ -41,7 +41,7 @@ class GuardrailEffects:
 
 
 async def guardrail_effects(context: str, args: GuardrailsArgs) -> GuardrailEffects:
-    """Return what the guardrails mean for the workloads that run.
+    """Return the effects of the guardrails on running workloads.
 
     Args:
         context: Context of the kubeconfig.
@@ -87,7 +87,7 @@ def requested(pods: Iterable[Json], namespaces: Collection[str]) -> Counter[tupl
 def quota_uses(
     quotas: Iterable[Quota], used: Mapping[tuple[str, str], int] | None
 ) -> tuple[QuotaUse, ...]:
-    """Return the declared quotas, and what is used of them.
+    """Return the declared quotas and their present usage.
 
     Args:
         used: Requests by namespace and resource. None: unknown. Devices of claims, and what HAMi

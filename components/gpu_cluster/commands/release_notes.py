@@ -1,4 +1,4 @@
-"""What the releases between two versions change for a stack, from the change log.
+"""List what the releases between two versions change for a stack, from the change log.
 
 CHANGELOG.md has the form of Keep a Changelog 1.1.0: a section for each version, the newest first,
 below a section `Unreleased`. An entry names the settings that it is about by their paths in
@@ -75,7 +75,7 @@ def entries(section: str) -> Iterator[Entry]:
 
 
 def upgrade_of(was: str, now: str, file: StackFile, text: str | None = None) -> Upgrade | None:
-    """Return what the releases after a version up to another one change for a stack.
+    """Return the change log's entries between two versions that concern a stack.
 
     Args:
         was: Version that deployed the stack last; empty if it is unknown.

@@ -1,4 +1,4 @@
-"""Change single settings in the text of a stack file; all else stays as it is written."""
+"""Change single settings in the text of a stack file, and keep the rest of the text."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ def without_marked(value: Any, is_marked: Callable[[Any], bool] = is_secret) -> 
 
 
 def _is_plain_secret(key: object, item: object, name: object) -> bool:
-    """Return whether a text is a secret without a mark, as its key or variable's name says.
+    """Return whether the name of a key or variable shows that its unmarked value is a secret.
 
     Args:
         key: Key of the text. A key that ends in `secret` holds the name of a Kubernetes Secret.
@@ -204,7 +204,7 @@ def hidden(text: str, secrets: Collection[str]) -> str:
 
 
 def state_text(stack: Stack) -> str:
-    """Return the engine's state without secrets, which it holds encrypted and marked."""
+    """Return the engine's state without its secrets, which are marked in it."""
     exported = pulumi(
         ROOT, {**os.environ, **variables(stack)}, "stack", "export", "--stack", stack.name
     )
@@ -282,7 +282,7 @@ def event_of(event: Json) -> Json:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the cluster holds for all parts of an archive, read once.
+    """Objects of the cluster that several parts of an archive need, read once.
 
     Attributes:
         objects: What is read of nodes, pods, ResourceClaims and ResourceSlices of the cluster.

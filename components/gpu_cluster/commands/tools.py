@@ -65,7 +65,7 @@ def plugin_files(home: Path) -> set[Path]:
 
 
 def main(words: Sequence[str]) -> int:
-    """Show the tools, and build what is missing; return the exit code.
+    """Show the tools, and build the missing tools; return the exit code.
 
     Args:
         words: The arguments, for the toolchain.

@@ -57,7 +57,7 @@ class Step:
 
     @property
     def verdict(self) -> Verdict:
-        """Return what the software's makers say about the step."""
+        """Return what the software's publisher documents about the step."""
         return judge(self.software, self.was, self.now).verdict
 
 
@@ -148,7 +148,7 @@ def plan(
     running: str,
     settings: Mapping[str, Any],
 ) -> Iterator[Step]:
-    """Yield the steps from the declared to the wanted versions, in the order to take them.
+    """Yield the upgrade steps from the declared to the wanted versions, in order.
 
     Args:
         running: Version of the cluster's Kubernetes, if the stack declares none.

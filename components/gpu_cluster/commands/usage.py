@@ -37,7 +37,7 @@ Amounts = Annotated[dict[str, int], Freeze]
 
 
 class Utilization(Model):
-    """How busy the GPUs of a pod are, as the DCGM exporter measured it.
+    """Utilization of a pod's GPUs, as the DCGM exporter measured it.
 
     Attributes:
         percent: Utilization in percent. For a pod with several GPUs it is their sum, mean or
@@ -181,7 +181,7 @@ class PodDevices:
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """What is read of the objects that the API server listed.
+    """Data from the objects that the API server listed.
 
     Attributes:
         pods: Pods of all namespaces that request extended resources or have ResourceClaims.

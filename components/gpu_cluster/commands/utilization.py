@@ -129,7 +129,7 @@ class MeasuringError(PartError):
 
 @dataclass(frozen=True)
 class Measured:
-    """What the custom metrics API returned.
+    """Response of the custom metrics API.
 
     Attributes:
         values: Utilization by namespace and name of a pod.

@@ -32,7 +32,7 @@ def require_computed(counts: Mapping[str, int]) -> None:
 
 
 def verified(text: bytes, key: bytes, stack: Stack, now: datetime, *, simulated: bool) -> Statement:
-    """Return the statement of evidence that holds.
+    """Return the statement of valid evidence.
 
     Args:
         text: Content of the evidence file.
@@ -58,7 +58,7 @@ def verified(text: bytes, key: bytes, stack: Stack, now: datetime, *, simulated:
 
 
 def main(*, file: str = "", public: str = "", simulated: bool = False) -> None:
-    """Check the evidence; exit with 1 and the reason if it does not hold.
+    """Check the evidence; exit with 1 and the reason if it is not valid.
 
     Args:
         file: File with the evidence.

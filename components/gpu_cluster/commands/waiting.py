@@ -64,7 +64,7 @@ def named(
 
 @contextmanager
 def for_step(text: str, say: Callable[[str], None] = print) -> Iterator[None]:
-    """Print messages while the block runs, if this one step takes long."""
+    """Print messages while the block runs, if it takes long."""
     begun = time.monotonic()
     with named(lambda: (text, time.monotonic() - begun), say):
         yield

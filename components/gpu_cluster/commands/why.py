@@ -36,7 +36,7 @@ def named(text: str) -> tuple[str, str]:
         FaultError: The text does not have the form `namespace/name`.
     """
     namespace, _, name = text.partition("/")
-    # Both become parts of URLs.
+    # Check both names, because they become parts of URLs.
     if not (is_dns_label(namespace) and is_dns_subdomain(name)):
         raise FaultError(
             Fault(
@@ -69,7 +69,7 @@ class Trust:
         return cls(rules.trusted_namespaces, rules.trusted_namespaces | adopted)
 
     def of(self, namespace: str) -> dict[str, Any]:
-        """Return what it means for a pod of a namespace, as fields of `Around`."""
+        """Return the effect on a pod of a namespace, as fields of `Around`."""
         return {
             "trusted_events": namespace in self.namespaces,
             "platform_namespaces": self.platforms,
@@ -111,7 +111,7 @@ async def found(
 
 
 def _looked_at(pod: Json, around: Around) -> Cause:
-    """Return that nothing was found, in which objects, and where to look next."""
+    """Return a text that says which objects were searched without a result, and what to do next."""
     counts = {
         "events": len(around.events),
         "nodes": len(around.nodes),

@@ -319,7 +319,7 @@ class _Resolver:
             ssh=SshLimits.model_construct(
                 **{name: getattr(cluster.ssh, name) for name in SshLimits.model_fields}
             ),
-            sections=HostSections.model_construct(  # Each section is validated already.
+            sections=HostSections.model_construct(  # The sections are validated already.
                 **{name: getattr(cluster, name) for name in StackSections.model_fields},
                 **dict(host.sections),
             ),

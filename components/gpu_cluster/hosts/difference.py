@@ -190,7 +190,7 @@ def files(host: DesiredHost, findings: Iterable[Finding]) -> tuple[str, ...]:
         elif finding.aspect is Aspect.STEP:
             changed.add(finding.key)
         elif finding.aspect is Aspect.SYSCTL:
-            # The step of this name; of a host without declared parameters no setting is its own.
+            # Read the settings of this step; a host without declared parameters has none.
             changed.add(SYSCTL)
         elif owner := owners.get(finding.key) or owners.get(finding.key.partition(".")[0]):
             changed.add(owner)

@@ -78,7 +78,7 @@ def declared_inputs(
 
 
 def _is_changed(declared: Any, applied: Any) -> bool:
-    """Return whether a declared input is not what was applied; inputs that are not set don't count.
+    """Return whether a declared input differs from the applied one; unset inputs don't count.
 
     The engine keeps all numbers as floating-point numbers, which equal Python's integers.
     """

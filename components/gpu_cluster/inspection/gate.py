@@ -1,4 +1,4 @@
-"""Tell the engine's user what the inspection found; stop a run that would fail."""
+"""Print what the inspection found; stop a run that would fail."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class NodeAtRisk:
 
 @dataclass(frozen=True, kw_only=True)
 class UnseenHolder:
-    """A pod on a node that comes to the stack, with GPUs that the stack's platform takes for free.
+    """A pod on a node that joins the stack, with GPUs that look free to the stack's platform.
 
     Attributes:
         node: Node that the pod runs on.
@@ -210,7 +210,7 @@ def question(
         ):
             risks[node.node] = risk
     claims = any(DRA_DRIVER in node.advertised for node in difference.scheduling.nodes)
-    # A removed driver leaves claims with GPUs, and advertises nothing.
+    # After a DRA driver is removed, its claims still have GPUs that nothing advertises.
     joining = any(risk.joins for risk in risks.values())
     claims |= joining and not by_claims and "resource.k8s.io" in difference.groups
     return LossesQuestion(context=context, nodes=risks, claims=claims, by_claims=by_claims)

@@ -1,4 +1,4 @@
-"""Find what a change between a device plugin and DRA would lose. Pure functions.
+"""Find pods that a change between a device plugin and DRA would disturb. Pure functions.
 
 The kubelet allocates a device plugin's GPUs, the scheduler those of a DRA driver. Neither knows the
 allocations of the other (kubernetes v1.37.2 pkg/kubelet/cm/devicemanager/manager.go,
@@ -39,7 +39,7 @@ def moved(validation: ValidationDifference) -> tuple[Finding, ...]:
 
 
 def faults(difference: Difference) -> Iterator[Fault]:
-    """Yield faults if running pods hold GPUs, or if nodes share GPUs in a way that would end."""
+    """Yield faults if running pods hold GPUs, or if nodes share GPUs, which DRA doesn't support."""
     moves = moved(difference.validation)
     if not moves:
         return

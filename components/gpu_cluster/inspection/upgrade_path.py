@@ -31,7 +31,7 @@ def _software_of(part: str) -> str:
 
 
 def upgrade_path(part: str, was: str, now: str, values: Collection[str]) -> UpgradePath | None:
-    """Return what the makers of software say about a change of its version.
+    """Return what the publisher of a software documents about a change of its version.
 
     Args:
         part: Software as a change document names it.

@@ -86,7 +86,7 @@ def passes_by_environment(adopted: AdoptedSettings) -> bool:
 
 
 def _device_passing_ways(adopted: AdoptedSettings) -> str:
-    """Return the ways in which adopted software passes GPUs; empty if it does not say so."""
+    """Return the ways in which adopted software passes GPUs to containers; empty if unknown."""
     if adopted.release is None:
         containers = _walk_containers(plain(adopted.objects))
         return next(filter(None, (variable_of(one, _VARIABLE) for one in containers)), "")

@@ -23,7 +23,7 @@ _TAG = re.compile(r":v(\d{1,3}\.\d{1,3}\.\d{1,3})(?:[-@]|$)")
 
 
 async def observe_static_pods(client: Client) -> StaticPods:
-    """Return what the static pods of the control plane show."""
+    """Return the state of the control plane, as its static pods show it."""
     pods = await client.list(PODS, labelSelector=SELECTOR)
     by_component: dict[str, dict[str, Json]] = {"etcd": {}, "kube-apiserver": {}}
     for pod in pods:

@@ -164,7 +164,7 @@ def _remove_unread(pod: Json) -> None:
 async def pods_by_node(
     client: Client, nodes: Collection[str], read: Callable[[str, Json], T | None]
 ) -> dict[str, list[T]]:
-    """Return what is read of the pods of each of some nodes; the pods themselves are not kept.
+    """Return data from the pods of each of some nodes; the pods themselves are not kept.
 
     Args:
         read: Returns what is read of a pod; gets the name of its node and the pod. An empty value

@@ -78,7 +78,7 @@ def cordoned_by_others(nodes: list[Json]) -> list[str]:
 
 
 async def list_nodes(client: Client) -> list[Json]:
-    """Return all nodes, without the parts that nobody reads: images, volumes, who wrote the status.
+    """Return all nodes without unneeded parts: images, volumes, writers of the status.
 
     These parts are most of a node's 15 kB; a cluster can have 5,000 nodes.
     """

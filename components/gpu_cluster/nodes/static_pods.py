@@ -1,4 +1,4 @@
-"""What the static pods of a control plane show. No request is made here."""
+"""State of a control plane, as its static pods show it. No request is made here."""
 
 from __future__ import annotations
 

@@ -404,7 +404,7 @@ class Platform(ABC):
 
     @property
     def placement(self) -> Json:
-        """Return what the user's values say about the nodes of the pods that allocate GPUs.
+        """Return the user's chart values that choose the nodes of the pods that allocate GPUs.
 
         The result has the form of a pod's spec. It has no tolerations if they are unknown, because
         the chart's own are in force.

@@ -77,7 +77,7 @@ def _documents(platform: Platform) -> Iterator[tuple[str, str, Json]]:
     if installation.release is not None and platform.site.adopted:
         yield "adopted.release.values", installation.namespace, installation.values
     elif installation.release is not None:
-        # Values that this program sets name nothing that the cluster may lack.
+        # This program's own values name only classes that every cluster has.
         section = to_camel(section_of(platform.site.platform))
         extra = getattr(platform.settings, "extra_values", {})
         yield f"{section}.extraValues", installation.namespace, extra
@@ -183,7 +183,7 @@ def _quota_faults(
 
 
 def _uncounted(platform: Platform, admission: PodAdmission) -> Iterator[Fault]:
-    """Yield a warning if a ResourceQuota counts what the pods may not declare.
+    """Yield a warning if a ResourceQuota counts resources that the pods may not declare.
 
     A quota of `requests.cpu`, for instance, refuses each pod with a container that has no such
     request. Only a LimitRange can add it. What a chart's containers declare isn't known for all.

@@ -1,4 +1,4 @@
-"""Ask the API server whether admission takes the objects of the platform's chart: a dry run.
+"""Check by a dry run at the API server that admission accepts the objects of the platform's chart.
 
 Admission policies and webhooks of other people may refuse what Helm creates. Helm would notice it
 after the run has changed hosts and nodes. A dry run stores nothing (Kubernetes

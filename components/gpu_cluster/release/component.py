@@ -143,7 +143,8 @@ class GpuPlatform(pulumi.ComponentResource):
                     write(program.request),
                     pulumi.ResourceOptions(parent=self),
                     delete=program.delete,
-                    # The output of the creation tells the deletion what was there before.
+                    # The delete step reads from the create step's output which objects existed
+                    # before.
                     has_previous_output=True,
                 )
             )

@@ -1,4 +1,4 @@
-"""Find the fields of a release's objects that somebody else than the release changed. Pure.
+"""Find the fields of a release's objects that were changed without the release. Pure.
 
 The API server notes for each field of an object which client wrote it, and when
 (`metadata.managedFields`; Kubernetes documentation, "Server-Side Apply"). A field that the release
@@ -86,7 +86,7 @@ class _Owner:
 
 
 def field_edits(rendered: Json, live: Json) -> tuple[FieldEdit, ...]:
-    """Return the fields of an object that somebody else than the release changed.
+    """Return the fields of an object that were changed without the release.
 
     Values that the API server adds or writes in another form, and what controllers write, are no
     edits. The result is empty if the object does not show which client is the release.
@@ -131,7 +131,7 @@ def repaired(live: Json, edits: Iterable[FieldEdit]) -> Json:
         if field_edit.was is not None and not _is_inserted(repaired_object, field_edit)
     ):
         _holder_of_step(repaired_object, edit.path)[edit.path[-1]] = edit.was
-    # From the end, so that an index stays that of the same element.
+    # Remove from the end, so that the indexes of the other elements stay valid.
     for edit in sorted(
         (field_edit for field_edit in all_edits if field_edit.was is None),
         key=_edit_order,
@@ -189,7 +189,7 @@ def _holder_of_step(item: Any, path: Sequence[Step]) -> Any:
 
 
 class _Absent:
-    """Marks a value that is not there, in contrast to null."""
+    """Marks a missing value, in contrast to null."""
 
 
 _ABSENT = _Absent()

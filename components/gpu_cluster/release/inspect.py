@@ -140,7 +140,7 @@ async def _read_admission(
         return frozenset(item["metadata"]["name"] for item in items)
 
     return PodAdmission(
-        # Each API server has some; a list without any is a list that could not be read.
+        # Every API server has some, so an empty list means that the list could not be read.
         priority_classes=names(priorities, "priorityclasses") or None,
         runtime_classes=names(runtimes, "runtimeclasses"),
         levels=levels,

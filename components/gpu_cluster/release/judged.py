@@ -17,7 +17,7 @@ from gpu_rules.context import Context, Severity
 
 
 def release_inputs(platform: Platform, charts: ChartsSettings) -> dict[str, Any]:
-    """Return the inputs of the platform's Helm release that say what it renders.
+    """Return the inputs of the platform's Helm release that decide what it renders.
 
     The result is empty for a platform without a release.
 

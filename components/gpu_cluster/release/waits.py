@@ -66,7 +66,7 @@ class Waiting:
         self._before = set(lines)
 
     def _read(self) -> list[str]:
-        # A cluster that can't be read now is Helm's to report; the next reading tries again.
+        # Helm reports a cluster that can't be read; the next attempt reads again.
         try:
             return self.read()
         except (FaultError, TimeoutError, OSError):

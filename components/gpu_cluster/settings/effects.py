@@ -1,4 +1,4 @@
-"""What a change of each section of the stack file does, for the page of all settings.
+"""Effects of a change of each section of the stack file, for the page of all settings.
 
 Each effect names edits whose previews show it; a test compares both (tests/components/change).
 """

@@ -122,7 +122,7 @@ def _explain_before_end(connection: asyncssh.SSHClientConnection) -> None:
 
     def end_in_next_turn() -> bool:
         asyncio.get_running_loop().call_soon(end)
-        return True  # The transport stays open until `end` closes it.
+        return True  # Keep the transport open until the method `end` closes it.
 
     connection.eof_received = end_in_next_turn  # type: ignore[method-assign,assignment]
 
@@ -342,7 +342,7 @@ class _Output:
         if self.has_begun:
             return False
         mark = f"{_BEGUN}\n".encode()
-        # A host may send single bytes, so only the new end is searched.
+        # Search only the newly received part, because a host may send byte by byte.
         self.has_begun = mark in self.errors[-len(chunk) - len(mark) :]
         return self.has_begun
 
@@ -431,7 +431,7 @@ async def run(
 
 
 def _is_readable(result: Answer[Any]) -> bool:
-    """Return whether a host's copy of the script answered, though ours did not begin."""
+    """Return whether the output is an echo of the script, which did not run."""
     try:
         return result.status == 0 and result.read() is not None and bool(result._text)
     except ValueError:

@@ -117,7 +117,7 @@ class LoginFailure:
 
     @property
     def found(self) -> str:
-        """Return what happened, with the stage, who refused, and the host's own words."""
+        """Return the failure: stage, whether host or bastion refused, and the host's output."""
         return printable(
             f"no login as {self.user} at {self.at} {self.place}, {self.at_stage}", 1024
         )
@@ -159,7 +159,7 @@ class LoginFailed(Exception):
 
 @dataclass
 class Progress:
-    """How far a login came, as the SSH library reported it.
+    """The last stage of a login, as the SSH library reported it.
 
     Attributes:
         is_connected: True if the server accepted the connection.
@@ -287,7 +287,7 @@ def explain(error: BaseException, login: Login, progress: Progress) -> LoginFail
         return _connection(error, login)
     words = words_of("\n".join(progress.words))
     if not progress.is_greeted:
-        # The first line of another service's answer tells what it is.
+        # If another service answers on the port, its first line shows which service.
         return _greeting(error, login, words_of("\n".join(progress.words[:_WORD_LINES])))
     if progress.shown:
         return _host_key(login, progress.shown)

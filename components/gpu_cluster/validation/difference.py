@@ -18,7 +18,7 @@ SHOWN = 60
 
 @dataclass(frozen=True, kw_only=True)
 class ValidationDifference:
-    """Findings that say which nodes must be validated, and why.
+    """Findings about nodes that must be validated, with the reason.
 
     Attributes:
         pools: Findings by the pool's name.

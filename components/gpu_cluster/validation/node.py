@@ -135,7 +135,7 @@ class NodeCheck:
         return bool(self.asked) and self.pod is None and late
 
     async def step(self, observed: ObservedJob) -> None:
-        """Check the node's Job once and take the next step."""
+        """Check the node's Job once and do the next step."""
         if observed.job and observed.job["metadata"].get("deletionTimestamp"):
             return
         if not self.asked:
@@ -297,7 +297,7 @@ class NodeCheck:
         self.done, self.problem = True, problem
 
     async def explained(self) -> str:
-        """Return what the node's validation waits for, and why, as events and pod logs tell.
+        """Return what the node's validation waits for, and the cause from events and pod logs.
 
         Before its Job exists, a validation waits until the node advertises its GPUs. The text
         then says why the device plugin's pod on this node does not run.

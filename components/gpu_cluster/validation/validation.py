@@ -71,7 +71,7 @@ class _Run:
         self.surplus_told = False
 
     async def nodes(self) -> list[Json]:
-        """Return the pool's nodes as they are now."""
+        """Return the present nodes of the pool."""
         nodes = await with_devices(
             self.client, await list_nodes(self.client), [self.pool.resources]
         )
@@ -106,7 +106,7 @@ class _Run:
         without_job = [check for check in unfinished if not check.asked]
         places = max(0, AT_ONCE - len(with_job))
         if len(without_job) > places:
-            # A node whose GPUs are not free keeps no other node from its turn.
+            # Don't let a node whose GPUs are in use delay the validation of other nodes.
             first = self.turn % len(without_job)
             without_job = [*without_job[first:], *without_job[:first]][:places]
             self.turn += places

@@ -56,7 +56,7 @@ WORKER = {"app.kubernetes.io/name": "node-feature-discovery", "role": "worker"}
 
 @dataclass(frozen=True)
 class Seen:
-    """What an operator created and set on nodes until a ClusterPolicy was ready.
+    """Objects and node labels that an operator created until a ClusterPolicy was ready.
 
     Attributes:
         objects: DaemonSets and RuntimeClasses by kind and name.

@@ -48,7 +48,7 @@ _LIMIT = 400.0
 
 @dataclass
 class Seen:
-    """What was observed during a driver upgrade.
+    """Observations during a driver upgrade.
 
     `nodes` has all versions of each Node object during the upgrade; `before` has the keys of the
     labels and annotations that each node had before.

@@ -1,4 +1,4 @@
-"""Export the GPU rules to an admission controller, and say what the controller can't judge."""
+"""Export the GPU rules to an admission controller, with a list of what it can't check."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def judged_partly(target: str, context: Context) -> dict[str, str]:
 
 
 def summary(target: str, context: Context) -> list[str]:
-    """Return lines that say which rules an export has, which it hasn't, and what differs."""
+    """Return lines that list the exported rules, the missing rules and the differences."""
     without, partly = left_out(context), judged_partly(target, context)
     judged = [id_ for id_ in RULES if id_ not in without]
     return [

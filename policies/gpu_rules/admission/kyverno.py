@@ -28,7 +28,7 @@ def _kyverno_policy(bound: Bound) -> Json:
             **spec,
             "matchConstraints": {**binding.get("matchResources", {}), **spec["matchConstraints"]},
             "validationActions": binding["validationActions"],
-            # Pod templates have a policy of their own, so Kyverno must not derive one.
+            # There is a separate policy for pod templates, so Kyverno must not generate one.
             "autogen": {"podControllers": {"controllers": []}},
         },
     }

@@ -27,7 +27,7 @@ _LABELS: Final = {"app.kubernetes.io/managed-by": "gpu-cluster"}
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """How the admission policies act on a violation.
+    """Action of the admission policies on a violation.
 
     Attributes:
         actions: `validationActions` of the bindings (`Deny`, `Warn`, `Audit`), by rule severity.

@@ -143,7 +143,8 @@ def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
     settings, place = _settings(document)
     if not isinstance(settings, dict):
         raise _refused(path, f"no mapping {place or 'of settings'}")
-    # Read as kubectl reads YAML, a plain `off` is false. A stack file takes it for the text.
+    # kubectl's YAML reads an unquoted `off` as false; here, as in a stack file, it means the text
+    # "off".
     if isinstance(rules := settings.get("rules"), dict):
         off = Severity.OFF.value
         settings["rules"] = {rule: off if it is False else it for rule, it in rules.items()}

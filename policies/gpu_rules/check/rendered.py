@@ -60,7 +60,7 @@ def sources(names: Iterable[Name], *, render: bool) -> Iterator[Entry]:
             yield from result
             for inner in kustomization.with_all_below(kustomized):
                 built |= inner.resources | inner.patches | inner.settings
-        # What a kustomization that cannot be built includes is built by itself.
+        # If a kustomization can't be built, build each kustomization that it includes separately.
         below = [kustomization.read(folder) for kustomized in failed for folder in kustomized.below]
         unseen = {
             inner.folder: inner for inner in below if inner and inner.folder not in seen_folders
@@ -170,7 +170,7 @@ def _built(kustomized: Kustomization) -> Iterator[Source]:
 
 
 def _releases(name: Name) -> Iterator[Source]:
-    """Yield a kustomization that has charts, which is then judged as a release of each of them.
+    """Yield a kustomization that has charts, which is then checked as a release of each chart.
 
     No kustomization is built with its charts, because that would fetch them. A kustomization may
     leave out apiVersion and kind (kubernetes-sigs/kustomize api/types, FixKustomization).

@@ -22,7 +22,7 @@ _NUMBERS = re.compile(r"v?([0-9]{1,4}(?:\.[0-9]{1,4}){0,3})")
 
 
 class Verdict(StrEnum):
-    """What the makers of software say about a change of its version.
+    """What the publisher of a software documents about a change of its version.
 
     - `supported`: they support the change in one step.
     - `by-way-of`: they support it only in several steps.
@@ -43,7 +43,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Transition:
-    """A change of software from one version to another, and what the makers say about it.
+    """A change of a software's version, and what its publisher documents about the change.
 
     Attributes:
         path: Versions of the supported way, from the first to the last. Empty: there is none.
@@ -96,7 +96,7 @@ class Release:
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """The releases of one software, and what its makers support.
+    """The releases of one software, and the upgrades that its publisher supports.
 
     Attributes:
         order: Series of versions, oldest first. Empty: series are consecutive minor versions.

@@ -1,4 +1,4 @@
-"""Which nodes a pod's node selector and required node affinity admit.
+"""Find the nodes that a pod's node selector and required node affinity admit.
 
 Source: k8s.io/component-helpers v0.36.3 scheduling/corev1/nodeaffinity (GetRequiredNodeAffinity)
 and k8s.io/apimachinery v0.36.3 pkg/labels/selector.go (Requirement.Matches).

@@ -155,6 +155,6 @@ VENDORS: Final = (
 
 
 def vendor_of(name: str) -> Vendor | None:
-    """Return the vendor of a resource that the rules don't judge, or None for any other name."""
+    """Return the vendor of a resource that the rules don't check, or None for any other name."""
     matches = (each for each in VENDORS if re.fullmatch(each.unjudged or "(?!)", name.lower()))
     return next(matches, None)

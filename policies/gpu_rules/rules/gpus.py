@@ -1,4 +1,4 @@
-"""What a pod is to the rules: with GPUs, without, or unknown. In Python and as CEL."""
+"""Decide whether a pod has GPUs, has none, or may have some. In Python and as CEL."""
 
 from __future__ import annotations
 

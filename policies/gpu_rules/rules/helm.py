@@ -89,7 +89,7 @@ _OF_DRIVER: Final = "spec:driver"
 
 
 class _Incomplete(dict[str, object]):
-    """Values to which files or objects that are not read add others."""
+    """Helm values that other files or objects, which the checker doesn't read, may override."""
 
     def __init__(self, values: Mapping[str, object]) -> None:
         """Copy values, also those of sections."""

@@ -53,7 +53,7 @@ def _uses(product: str, resources: Set[str], context: Context) -> bool:
 
 
 class Declared(StrEnum):
-    """What must be declared for a rule to be mandatory; until then, it is an opinion: advice."""
+    """Settings without which a rule is only advice; with them it is mandatory."""
 
     TRUST = "a stack, or infrastructureNamespaces, declares which namespaces have node agents"
     CLUSTER = "a stack, pools or infrastructureNamespaces are declared"

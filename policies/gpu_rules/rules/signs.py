@@ -17,7 +17,7 @@ from .cel import LIMITS, OR_LIST, OR_MAP, REQUESTS, resources, text, texts, tole
 
 
 class On(Enum):
-    """What a sign tests: the pod, each container `c`, or each container `c` that requests GPUs."""
+    """Scope of a sign: the pod, each container `c`, or each container `c` that requests GPUs."""
 
     POD = auto()
     CONTAINER = auto()

@@ -23,7 +23,7 @@ class Unknown:
         return "UNKNOWN"
 
     def __bool__(self) -> bool:
-        """Raise an error, so that no code takes an unknown value for true or false."""
+        """Raise an error, so that no code uses an unknown value as true or false."""
         raise TypeError("UNKNOWN has no truth value: compare it with `is UNKNOWN`")
 
 

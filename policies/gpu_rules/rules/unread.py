@@ -67,7 +67,7 @@ def unread(subjects: Sequence[Subject], context: Context) -> Iterator[Unread]:
 
 
 def _reason(name: str) -> str:
-    """Return why no rule judges a resource, and what to do."""
+    """Return the reason why no rule checks a resource, and the cure."""
     if vendor := vendor_of(name):
         return (
             f"{name[:80]} is a resource of {vendor.name} that the rules don't judge "

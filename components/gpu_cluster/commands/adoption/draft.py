@@ -204,7 +204,7 @@ def from_cluster(
 
 
 def _with_devices(draft: Draft) -> Draft:
-    """Return a draft whose hosts give containers the GPUs as the adopted plugin passes them."""
+    """Return a draft whose hosts pass GPUs to containers in the way of the adopted plugin."""
     settings = draft.settings
     if "hosts" not in settings or "adopted" not in settings:
         return draft

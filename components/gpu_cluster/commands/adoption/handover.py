@@ -21,7 +21,7 @@ def refusal(workload: ObservedWorkload) -> Fault | None:
 
 
 def way(workload: ObservedWorkload) -> str:
-    """Return the commands with which an owner gives up a workload without deleting it."""
+    """Return the commands that detach a workload from its manager without deleting it."""
     owner = workload.managed_by
     name, space = owner.name, owner.namespace
     end = f"{_unmark_commands(workload)}then run `gpu-cluster adopt` again; objects and pods stay"

@@ -224,7 +224,7 @@ def _names_with_gpus(inventory: Inventory, nodes: Collection[str]) -> tuple[list
 
 def _declared_gpu_nodes(inventory: Inventory) -> set[str]:
     values = (inventory.variables(name).get("nvidia_gpu_nodes") for name in inventory.hosts)
-    # Hosts share the value of their group.
+    # The hosts of a group share one value object, so compute its words only once.
     distinct = {id(value): value for value in values}
     return {name for value in distinct.values() for name in texts(value)}
 
@@ -450,7 +450,7 @@ def _bastion_of_group(inventory: Inventory) -> Jump | None:
 
 @dataclass(frozen=True)
 class _Way:
-    """How SSH arguments say that a host is reached.
+    """Connection settings that a host's SSH arguments contain.
 
     Attributes:
         jump: Jump host to connect through. None: directly, or in a way that a stack file has not.
@@ -462,7 +462,7 @@ class _Way:
 
 
 def _read_way(variables: Variables) -> _Way | None:
-    """Return how a host's SSH arguments say that it is reached; None if they don't say it."""
+    """Return the connection settings in a host's SSH arguments; None if there are none."""
     for name in _ARGUMENTS:
         value = variables.get(name)
         if isinstance(value, str) and len(value) < 4096 and (way := _parse_way(value)):

@@ -129,7 +129,7 @@ class Inventory:
                 parents[child] -= 1
                 if not parents[child]:
                     waiting.append(child)
-        # The other groups contain themselves, or are below such a group.
+        # The remaining groups contain themselves, or are below a group that does.
         endless = (name for name, number in parents.items() if number)
         return {**depths, **dict.fromkeys(endless, len(self.groups) + 1)}
 

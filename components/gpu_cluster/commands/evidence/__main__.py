@@ -46,7 +46,7 @@ DAYS = 30
 
 
 def validity(text: str) -> int:
-    """Return the number of days for which the evidence holds.
+    """Return the number of days for which the evidence is valid.
 
     Args:
         text: The number as the user typed it; empty for the default.
@@ -84,7 +84,7 @@ def named_file(option: str, path: str, limit: int, command: str) -> bytes:
 
 
 def require_clean(document: Document) -> None:
-    """Check that a stack is as its file says, and completely inspected.
+    """Check that a stack is deployed as its file declares, and was completely inspected.
 
     Raises:
         EvidenceError: Something drifted, is due or at fault, or was not inspected.
@@ -136,7 +136,7 @@ def _measured_figures(stack: Stack) -> tuple[Figure, ...]:
 
 
 def made(stack: Stack, now: datetime, valid: int) -> Predicate:
-    """Return what the evidence of a stack says; the cluster and the state are read.
+    """Return the content of a stack's evidence, read from the cluster and the state.
 
     Args:
         stack: The stack; its file has no faults.

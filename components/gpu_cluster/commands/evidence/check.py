@@ -1,4 +1,4 @@
-"""Check without a network that signed evidence still holds: dates, stack file, and facts. Pure."""
+"""Check without a network that signed evidence is still valid: dates, stack file, facts. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Declared:
 
 
 def require_holds(statement: Statement, declared: Declared, now: datetime) -> None:
-    """Check that a statement holds for a stack at a time.
+    """Check that a statement is valid for a stack at a time.
 
     Dates are checked first, then the stack file, then facts: evidence that is too old is not
     reported with all that has changed since.

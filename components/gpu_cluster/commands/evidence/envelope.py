@@ -94,7 +94,7 @@ def sign(payload: bytes, signer: CryptoSigner) -> str:
 
 
 def verified(text: bytes, trusted: SSlibKey) -> bytes:
-    """Return an envelope's payload; its signature by the trusted key holds.
+    """Return an envelope's payload after a check of its signature by the trusted key.
 
     Args:
         text: The envelope, as JSON.

@@ -41,7 +41,7 @@ TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 class EvidenceError(FaultError):
-    """The evidence does not hold, or can't be made."""
+    """The evidence is not valid, or can't be made."""
 
 
 def moment(text: str) -> datetime:
@@ -115,7 +115,7 @@ class Figure(Strict):
 
 
 class Predicate(Strict):
-    """What the evidence says.
+    """Content of the evidence.
 
     Attributes:
         made: Time when the evidence was made.
@@ -165,7 +165,7 @@ def statement(predicate: Predicate, file: str, sha256: str) -> Statement:
     """Return the statement about a stack file.
 
     Args:
-        predicate: What the evidence says.
+        predicate: Content of the evidence.
         file: Name of the stack file.
         sha256: Digest of the stack file.
     """

@@ -323,7 +323,7 @@ def _upgrade(document: Document) -> Iterator[str]:
 
 
 def _edits(document: Document) -> Iterator[str]:
-    """Yield what was edited in the stack file since the last run that succeeded."""
+    """Yield the edits of the stack file since the last successful run."""
     edits = document.edits or ()
     if document.edits is None and not document.clusters:
         yield "**Edited in the stack file**: unknown, because no state of the stack was read"
@@ -334,7 +334,7 @@ def _edits(document: Document) -> Iterator[str]:
 
 
 def _refused(document: Document) -> Iterator[str]:
-    """Yield which running workloads get no new pods after the run, and what quotas leave."""
+    """Yield the running workloads that get no new pods after the run, and the usage of quotas."""
     if document.unjudged:
         yield (
             "**New pods that the guardrails refuse**: unknown, because the running pods were not "
@@ -414,7 +414,7 @@ def _answers(
             yield from (f"  - {line}" for line in support_lines(version.support, code))
     changes = told_apart(cluster)
     if has_edits:
-        # The edits say it, with the values.
+        # The list of edits already has this change, with its values.
         changes = [item for item in changes if item.was or item.now or item.subject != "node"]
     if other_texts := _difference_words(changes):
         first = "Also changed" if cluster.gaps or cluster.limits or cluster.versions else "Changed"

@@ -254,7 +254,7 @@ def _is_used_up(response: httpx.Response) -> bool:
 
 
 def _pause(response: httpx.Response) -> float | None:
-    """Return how many seconds to wait, as the forge says; None if it says nothing.
+    """Return the seconds to wait that the forge's response names; None if it names none.
 
     The header `x-ratelimit-reset` is a time in seconds since 1970, and counts only if no request is
     left. A limit without any header takes a minute (GitHub documentation, as above).

@@ -124,8 +124,8 @@ def change_document(
     forge = GitLab(client, project, number)
 
     def read() -> bytes | None:
-        # GitLab's description names no pages here. The newest pipelines come first, and the newest
-        # commit's pipeline is one of them.
+        # GitLab's API description documents no pages for this request. The newest pipelines come
+        # first, so the first page has the newest commit's pipeline.
         for pipeline in forge.objects(forge.request("GET", f"{forge.root}/pipelines")):
             if pipeline.get("sha") == commit:
                 return _artifact(forge, pipeline, job)

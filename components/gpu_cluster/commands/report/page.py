@@ -168,7 +168,7 @@ def _summary(report: Report) -> str:
 
 
 def _failure(document: Document) -> Iterator[Element]:
-    """Yield why a run would fail, or what was not inspected; nothing if neither is so."""
+    """Yield the reasons why a run would fail, and the parts that were not inspected."""
     if document.outcome is Outcome.FAILED:
         problems = stopping(document.clusters, document.faults, document.rules)
         words = "A run would fail" if problems else "The preview failed"

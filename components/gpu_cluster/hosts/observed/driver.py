@@ -230,7 +230,7 @@ def _check_fabric_manager(host: DesiredHost, facts: HostFacts) -> Iterator[Fault
 
 
 def _check_imex(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
-    """Yield a fault if the host runs an IMEX daemon beside those of compute domains.
+    """Yield a fault if the host runs an IMEX daemon in addition to those of compute domains.
 
     Source: NVIDIA/aicr issue 2520 (NV_ERR_IN_USE, jobs hang); NVIDIA GPU Operator
     documentation, "DRA Driver for NVIDIA GPUs", prerequisites (the unit is disabled on all nodes).

@@ -114,7 +114,7 @@ def shown(text: object) -> str:
 
 
 def telling_line(log: str) -> str:
-    """Return the last line of a log's end that has a cure of its own, else its last line.
+    """Return the last line of a log for which there is a specific cure, else the last line.
 
     Blank lines don't count; the line is shortened and has no unprintable characters.
     """

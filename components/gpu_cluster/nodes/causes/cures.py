@@ -270,7 +270,7 @@ def cure_of(message: str, fallback: str) -> str:
 
 
 def is_known(line: str) -> bool:
-    """Return whether a line of a log has a cure of its own."""
+    """Return whether there is a specific cure for a line of a log."""
     return bool(cure_of(line, ""))
 
 

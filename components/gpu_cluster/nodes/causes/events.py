@@ -37,7 +37,7 @@ class Event:
 
     @property
     def trusted_message(self) -> str:
-        """Return the message if its words may choose a cure of ours, else an empty text."""
+        """Return the message if it may decide which cure is printed, else an empty text."""
         return self.message if self.is_trusted else ""
 
     @property

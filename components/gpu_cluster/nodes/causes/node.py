@@ -1,4 +1,4 @@
-"""Why GPUs of a node are not usable, from the Node object alone. Pure functions."""
+"""Explain why GPUs of a node are not usable, from the Node object alone. Pure functions."""
 
 from __future__ import annotations
 

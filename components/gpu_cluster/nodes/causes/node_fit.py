@@ -43,7 +43,7 @@ def barred(pod: Json, node: Json) -> Cause | None:
 
 
 def cordoned(node: Json) -> Cause:
-    """Return that a node is cordoned, and who uncordons it."""
+    """Return a text that says that a node is cordoned, and who uncordons it."""
     state = str((node["metadata"].get("labels") or {}).get(UPGRADE) or "")
     if state in AT_REST:
         return Cause(kind=Kind.CORDON, text="is cordoned", cure="uncordon the node")

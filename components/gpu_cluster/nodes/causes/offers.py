@@ -1,4 +1,4 @@
-"""Why no node offers a resource: the part that should advertise it, judged by its own state.
+"""Explain why no node advertises a resource, by the state of the part that should do it.
 
 A node offers a resource if its allocatable amount is not 0: a kubelet keeps the name of a resource
 with the amount 0 after its device plugin has gone (kubernetes v1.36.3, pkg/kubelet/nodestatus).
@@ -76,7 +76,7 @@ def explain_offer(resource: str, around: Around) -> Cause:
     total = sum(gpus(node, "capacity", resource) for node in capable_nodes)
     if total:
         text += f": 0 of {total} are allocatable"
-    # Without a node that ever had the resource, any node may be one that should have it.
+    # If no node ever had the resource, every node counts as one that should have it.
     return _append_cause(
         text, _explain_plugin(capable_nodes or list(around.nodes), around, has_devices=total > 0)
     )
@@ -103,7 +103,7 @@ def _offered_names(node: Json) -> list[str]:
 
 
 def _explain_labels(resource: str, nodes: Iterable[Json]) -> Cause | None:
-    """Return a cause if the operator's labels of a node say why it offers none; else None."""
+    """Return the cause why a node has no GPUs, if the operator's labels show it; else None."""
     for node in nodes if _is_nvidia(resource) else ():
         labels = node["metadata"].get("labels") or {}
         name = printable(node["metadata"]["name"], NAME)
@@ -130,7 +130,7 @@ def _plugin_pods(nodes: Iterable[str], around: Around) -> list[Json]:
 
 
 def _explain_plugin(nodes: Sequence[Json], around: Around, *, has_devices: bool) -> Cause:
-    """Return what the pods of device plugins on some nodes do, and what would help.
+    """Return the state of the device plugins' pods on some nodes, and a cure.
 
     Args:
         has_devices: Whether the nodes have such devices, of which none is allocatable.

@@ -164,7 +164,7 @@ class Reader:
 
     async def controllers(self, namespace: str) -> tuple[Json, ...]:
         """Return the objects of a namespace that create pods, each with its kind."""
-        # Items of a list carry no kind.
+        # In lists of the API server, items have no field `kind`.
         return tuple(
             [
                 {**item, "kind": kind}
@@ -229,7 +229,7 @@ async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) 
 
 
 async def lines_of_wanted(client: Client, node: str, namespaces: Collection[str]) -> list[str]:
-    """Return the causes why pods that the platform's DaemonSets want on a node don't run there.
+    """Return the causes why pods of the platform's DaemonSets don't run on a node.
 
     Pods of device plugins come first. If no pod is on the node, the causes why the DaemonSets can't
     create pods. A DaemonSet of a tenant isn't named, whatever its image.

@@ -189,7 +189,7 @@ def _explain_message(pod: Json, around: Around, scheduler: str, message: str) ->
                 continue
             if cause := _explain_resource(pod, resource, number, around):
                 return cause
-            # Some node has the devices: the reason that counts is another one.
+            # At least one node has the devices, so the pod waits for another reason.
             remaining_words = insufficient.sub("", remaining_words)
         if _BARS.search(remaining_words) and (cause := _explain_barred_nodes(pod, around)):
             return cause

@@ -116,7 +116,7 @@ async def late_of_release(client: Client, namespace: str, name: str) -> list[Jso
     items = []
     for kind, resource in APPS.items():
         listed = await reader.listed(f"namespaces/{namespace}/{resource}", base="/apis/apps")
-        # Items of a list carry no kind.
+        # In lists of the API server, items have no field `kind`.
         items += [
             {**item, "kind": kind} for item in listed if _belongs_to_release(item, namespace, name)
         ]

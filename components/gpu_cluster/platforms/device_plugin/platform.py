@@ -211,7 +211,7 @@ class DevicePluginPlatform(Platform):
     def validate_cluster(
         self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield faults if the cluster already runs a Node Feature Discovery of somebody else."""
+        """Yield faults if the cluster already runs another Node Feature Discovery."""
         if self.settings.presence is Presence.NFD:
             yield from findings.features_twice(
                 surroundings, 'write "presence: label" in devicePlugin'

@@ -135,7 +135,7 @@ class DraPlatform(Platform):
     def validate_cluster(
         self, surroundings: findings.Surroundings, hosts: Mapping[str, HostFacts]
     ) -> Iterator[Fault]:
-        """Yield faults if the cluster does not serve what the driver needs."""
+        """Yield faults if the cluster lacks an API that the driver needs."""
         yield from findings.claims_served(self.site.context, surroundings)
         yield from rules.taints_served(self.settings, self.site.context, surroundings.version)
 

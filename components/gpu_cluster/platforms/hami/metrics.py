@@ -1,4 +1,4 @@
-"""Alerts and dashboard panels for HAMi's own metrics, of the monitor beside its device plugin.
+"""Alerts and dashboard panels for HAMi's own metrics, of the monitor in its device plugin's pods.
 
 Source: Project-HAMi/HAMi v2.10.0 (4707fb02), cmd/vGPUmonitor/metrics.go and
 charts/hami/templates/device-plugin/monitorservice.yaml.

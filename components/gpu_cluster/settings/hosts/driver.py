@@ -197,7 +197,9 @@ class DriverSettings(Model):
         for name, sources in SOURCES_OF.items():
             if self.source not in sources and getattr(self, name) != fields[name].default:
                 ignored.setdefault(" or ".join(sorted(sources)), []).append(to_camel(name))
-        ignored.pop(DriverSource.RUNFILE, None)  # `_runfile_is_declared` refuses it.
+        ignored.pop(
+            DriverSource.RUNFILE, None
+        )  # The validator `_runfile_is_declared` refuses this combination.
         if ignored:
             names = ", ".join(name for settings in ignored.values() for name in settings)
             raise refuse(

@@ -58,7 +58,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Request:
-    """What one container requests: a number of GPUs, and a share of each of them."""
+    """Request of one container: a number of GPUs, and a share of each of them."""
 
     number: int = 0
     memory: int = 0
@@ -308,7 +308,7 @@ def usage(pod: Json, shares: Shares) -> dict[str, tuple[int, int, int]]:
 
 
 def holds(pod: Json) -> dict[str, tuple[int, int, int]]:
-    """Return what a pod uses of each GPU, as its annotations say; empty once it has ended."""
+    """Return a pod's share of each GPU, from its annotations; empty once the pod has ended."""
     notes = pod["metadata"].get("annotations") or {}
     ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
     if ended or not notes.get(ASSIGNED_NODE):
@@ -480,7 +480,7 @@ def _kept_off(node: Json, pod: Json) -> str:
 def place(
     nodes: Iterable[Json], pod: Json, pods: Sequence[Json], quota: Quota, policies: tuple[str, str]
 ) -> Placement:
-    """Return on which node a pod fits, and what its containers get there.
+    """Return the node on which a pod fits, and the shares that its containers get there.
 
     Args:
         nodes: All Nodes of the cluster.

@@ -230,7 +230,7 @@ class HamiScheduler:
             and not pod["spec"].get("schedulingGates")
         ]
         for pod in sorted(waiting, key=lambda item: item["metadata"]["creationTimestamp"]):
-            with suppress(ApiError):  # A pod that is gone needs no place.
+            with suppress(ApiError):  # The pod was deleted, so it needs no node.
                 await self._place(pod)
 
     async def _place(self, pod: Json) -> None:

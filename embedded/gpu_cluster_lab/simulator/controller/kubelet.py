@@ -46,7 +46,7 @@ async def serve_logs(access: Access, folder: Path, port: int) -> None:
 
 
 def _tls_context(access: Access) -> ssl.SSLContext:
-    """Return a TLS context that takes only clients with a certificate of the cluster."""
+    """Return a TLS context that accepts only clients with a certificate of the cluster."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(access.ca))
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(str(access.certificate), str(access.key))

@@ -119,7 +119,7 @@ def sshd_config(spec: Spec) -> str:
     lines = (
         f"ListenAddress {address}:{spec.port}",
         "HostKey /run/gpu-cluster-ssh/host_key",
-        # The second is the first of sshd's own default: a key that a person adds on the host.
+        # The second file is the first of sshd's default, for a key that a person adds on the host.
         "AuthorizedKeysFile /run/gpu-cluster-ssh/authorized_keys .ssh/authorized_keys",
         "PidFile none",
         "PermitRootLogin prohibit-password",

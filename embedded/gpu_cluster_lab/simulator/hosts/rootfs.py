@@ -165,7 +165,8 @@ def _build_layer(
         digest.update(f"{path.relative_to(fixtures)}\0".encode() + path.read_bytes())
     roots = toolchain.cache_dir() / "roots"
     layer = roots / f"{name}-{digest.hexdigest()[:12]}"
-    # A layer of this age can't be swept, so no lock is needed. An older one is renewed under it.
+    # No other process deletes a layer of this age, so no lock is needed. Renew an older layer under
+    # the lock.
     if layer.is_dir() and _layer_age(layer) < DAY:
         return layer
     with locked(roots / "roots.lock", limit=DEBOOTSTRAP_LIMIT + 60):
@@ -210,11 +211,13 @@ def _remove_unused(roots: Path) -> None:
     for layer in old:
         if layer.name not in used:
             # A run that is killed here leaves a draft, not an incomplete layer.
-            with contextlib.suppress(OSError):  # A leftover stops no run.
+            with contextlib.suppress(
+                OSError
+            ):  # Ignore the error: a leftover file must not stop the run.
                 layer.rename(roots / f"draft-{layer.name}")
     for draft in roots.glob("draft-*"):
         if draft.is_dir():
-            # What can't be removed now is removed next time: a leftover stops no run.
+            # Ignore the error, because the next run tries again: a leftover must not stop the run.
             shutil.rmtree(draft, ignore_errors=True)
         else:
             draft.unlink(missing_ok=True)

@@ -102,7 +102,7 @@ def _nodes(root: yaml.Node, path: str) -> list[Node]:
 
 
 def _lines(nodes: Sequence[Node], lines: Sequence[str]) -> tuple[int, int] | None:
-    """Return the first line of the last node and the line after it, if they hold nothing else.
+    """Return the first line of the last node and the line after it, if only the node is on them.
 
     What has no other value than this is removed with it.
     """
