@@ -29,6 +29,8 @@ UNKNOWN_HASH = f"sha256:{'0' * 64}"
 """Placeholder for the hash of the certificate authority, which a host does not record."""
 DIGITS = 8
 """Hexadecimal digits shown of a file's SHA-256."""
+CERTIFICATE = "certificate until "
+"""Start of what the probe prints about a certificate that ends soon (`library/certificates.sh`)."""
 SYSCTL = "sysctl"
 """Start of the names by which a host records kernel parameters, and name of their step."""
 
@@ -264,6 +266,8 @@ def _file_digests(lines: Iterable[str]) -> dict[str, set[str]]:
 
 def _drift_finding(host: str, drifted: str, facts: HostFacts) -> Finding:
     """Return the finding about a file or another value that changed since the host was applied."""
+    if drifted.startswith(CERTIFICATE):
+        return Finding(Kind.DUE, Subject.HOST, host, Aspect.REASON, f"control plane's {drifted}")
     if not drifted.startswith("/"):
         return Finding(
             Kind.DRIFT, Subject.HOST, host, Aspect.VALUE, drifted, "as applied", "changed"

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from lab.real import parts
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
+
+from lab.real import build, parts
 from lab.real.bare.machine import Machine
 from lab.real.bare.site import DESK
 from lab.real.node import RealError
@@ -49,6 +57,9 @@ ETCDCTL = (
 HEALTHY = f"{ETCDCTL} endpoint health --cluster"
 STARTED = ("started", False)
 """Status of a member of etcd that runs, and that it has a vote."""
+PKI = "etc/kubernetes/pki"
+PAGE = ROOT / "docs/how-to/lost-control-plane.md"
+RESTORE = "<!-- the test of the restore runs these lines -->"
 BACK = 300
 """Seconds in which a control plane must be back."""
 KILL = """pid=$(pidof kubeadm) || exit 1
@@ -165,6 +176,47 @@ class Ha:
         """Delete all that a control plane had on its disk, without a word to etcd."""
         self.kill_member(host)
         self.machine(host).run(LOSE)
+
+    def certificate(self, host: str) -> x509.Certificate:
+        """Return the certificate of a control plane's API server."""
+        return x509.load_pem_x509_certificate(
+            (self.root(host) / PKI / "apiserver.crt").read_bytes()
+        )
+
+    def age_certificate(self, host: str) -> None:
+        """Replace the certificate of an API server by one of the same authority that ends soon."""
+        folder, now = self.root(host) / PKI, datetime.now(UTC)
+        authority = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+        key = load_pem_private_key((folder / "ca.key").read_bytes(), None)
+        assert isinstance(key, rsa.RSAPrivateKey)
+        old = self.certificate(host)
+        aged = x509.CertificateBuilder(
+            authority.subject, old.subject, old.public_key(), x509.random_serial_number(),
+            now - timedelta(305), now + timedelta(60), list(old.extensions),
+        ).sign(key, hashes.SHA256())  # fmt: skip
+        (folder / "apiserver.crt").write_bytes(aged.public_bytes(Encoding.PEM))
+
+    def restore(self, host: str) -> None:
+        """Run the documented lines that restore a snapshot of etcd on a host."""
+        (text,) = re.findall(
+            rf"{re.escape(RESTORE)}\n *```sh\n(.*?) *```", PAGE.read_text(), re.DOTALL
+        )
+        text = text.replace("192.0.2.11", self.machine(host).address)
+        tool = self.root(host) / "run/etcdutl"
+        shutil.copy(build.build_etcd_tools()["etcdutl"], tool)
+        tool.chmod(0o755)
+        self.machine(host).run(f"set -e\nPATH=$PATH:/run\n{text}\nrm -r /root/stopped", BACK)
+
+    def declare_without(self, *names: str) -> list[Json]:
+        """Take hosts out of the stack file, and return the hosts that it had."""
+        before: list[Json] = []
+
+        def edit(cluster: Json) -> None:
+            before.extend(cluster["hosts"])
+            cluster["hosts"] = [host for host in before if host["name"] not in names]
+
+        self.stack.project.edit(edit)
+        return before
 
     def wait_ready(self, host: str) -> None:
         """Wait until a control plane's own API server is ready, and all members of etcd run."""

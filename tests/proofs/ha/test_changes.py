@@ -97,6 +97,65 @@ def test_the_second_up_changes_nothing(ha: Ha) -> None:
     assert "8 of 8 GPUs simulated, 0 resources changed" in done.stdout, done.stdout
 
 
+@pytest.mark.ha("renewed")
+def test_certificates_that_end_soon_are_in_status_and_are_renewed(ha: Ha) -> None:
+    ha.age_certificate("cp-2")
+    end = ha.certificate("cp-2").not_valid_after_utc
+    status = ha.stack.project.command("status")
+    assert f"certificate until {end:%Y-%m-%d}" in status.stdout, status.stdout
+    with ha.writing() as writing:
+        done = ha.stack.project.command("up")
+    assert done.returncode == 0, done.stdout
+    assert ha.certificate("cp-2").not_valid_after_utc > end
+    assert ha.members() == dict.fromkeys(MEMBERS, STARTED)
+    assert writing.result["lost"] == []
+    again = ha.stack.project.command("up")
+    assert "8 of 8 GPUs simulated, 0 resources changed" in again.stdout, again.stdout
+
+
+@pytest.mark.ha("replaced")
+def test_the_host_that_made_the_cluster_is_replaced_by_an_empty_one(ha: Ha) -> None:
+    ha.lose_member("cp-1")
+    done = ha.stack.project.command("up")
+    assert done.returncode == 0, done.stdout
+    ha.wait_ready("cp-1")
+    assert ha.members() == dict.fromkeys(MEMBERS, STARTED)
+
+
+@pytest.mark.ha("restored")
+def test_a_snapshot_is_restored_by_the_documented_lines_when_two_members_are_lost(ha: Ha) -> None:
+    ha.stack.run_kubectl("create configmap before-the-snapshot")
+    ha.lose_member("cp-3")
+    done = ha.stack.project.command("up")  # Before a host joins, the one that lends keeps one.
+    assert done.returncode == 0, done.stdout
+    ha.stack.run_kubectl("create configmap after-the-snapshot")
+    for name in ("cp-2", "cp-3"):
+        ha.lose_member(name)
+    ha.restore("cp-1")
+    ha.wait_ready("cp-1")
+    assert ha.members() == {"cp-1": STARTED}
+    names = {item["metadata"]["name"] for item in ha.stack.kubectl("get configmaps")["items"]}
+    assert "before-the-snapshot" in names
+    assert "after-the-snapshot" not in names
+    done = ha.stack.project.command("up")
+    assert done.returncode == 0, done.stdout
+    assert ha.members() == dict.fromkeys(MEMBERS, STARTED)
+
+
+@pytest.mark.ha("resized")
+def test_three_control_planes_become_one_and_one_becomes_three(ha: Ha) -> None:
+    with ha.writing() as writing:
+        hosts = ha.declare_without("cp-2", "cp-3")
+        done = ha.stack.project.command("up")
+        assert done.returncode == 0, done.stdout
+        assert ha.members() == {"cp-1": STARTED}
+        ha.stack.project.edit(lambda cluster: cluster.update(hosts=hosts))
+        done = ha.stack.project.command("up")
+        assert done.returncode == 0, done.stdout
+        assert ha.members() == dict.fromkeys(MEMBERS, STARTED)
+    assert writing.result["lost"] == []
+
+
 @pytest.mark.ha("destroyed")
 def test_going_down_leaves_the_hosts_as_before(ha: Ha) -> None:
     ha.stack.down()

@@ -219,11 +219,16 @@ class KubeadmCluster(pulumi.ComponentResource):
 def _waiting_hosts(
     cluster: DesiredKubeadmCluster, findings: Mapping[str, Findings]
 ) -> dict[str, Findings]:
-    """Return the findings about workers that never joined, which need a new join token."""
+    """Return the findings because of which the first control plane prints its access data again.
+
+    Workers that never joined need a new join token, and after its certificates were renewed, the
+    control plane has another client certificate for the administrator.
+    """
     joining_findings = (
         finding for host in cluster.workers for finding in findings.get(host.name, ())
     )
-    waiting = tuple(finding for finding in joining_findings if finding.first)
+    due = (finding for finding in findings.get(cluster.first.name, ()) if finding.kind is Kind.DUE)
+    waiting = (*(finding for finding in joining_findings if finding.first), *due)
     return {cluster.first.name: waiting} if waiting else {}
 
 

@@ -21,7 +21,7 @@ from gpu_cluster.settings.hosts.kubernetes_packages import Join
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("library/init",))
 ACCESS = Bundle("access", ("library/access",))
-CONTROL_PLANE = Bundle("member", ("library/etcd", "library/member"))
+CONTROL_PLANE = Bundle("member", ("library/etcd", "library/certificates", "library/member"))
 LEND = Bundle("lend", ("library/etcd", "library/lend"))
 JOINING = (LIBRARY, MEMBER)
 """Bundles that the script of a joining host reads."""

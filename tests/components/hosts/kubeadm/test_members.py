@@ -9,11 +9,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
+from gpu_cluster.desired.resolve import resolve
+from gpu_cluster.findings import Kind
+from gpu_cluster.host_facts import HostFacts
+from gpu_cluster.hosts.difference import compare
 from gpu_cluster.hosts.kubeadm.lending import ASK, LENT, MEMBERSHIP
 from gpu_cluster.hosts.kubeadm.scripts import (
     access_script,
@@ -21,6 +31,8 @@ from gpu_cluster.hosts.kubeadm.scripts import (
     lend_script,
     member_script,
 )
+from gpu_cluster.hosts.observed.probe import MARK
+from gpu_cluster.hosts.script import FOLDER
 from gpu_cluster.ssh.answers import Unreadable
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY, cluster
@@ -38,6 +50,13 @@ case "$*" in
         [ ! -e "$ROOT/refuses" ] || { echo "etcdserver: not enough started members"; exit 1; }
         for id in "$@"; do :; done
         sed -i "/^$id,/d" "$ROOT/members" ;;
+    "annotate --local "*)
+        for renewed in "$@"; do :; done
+        printf 'metadata:\n  annotations: {%s}\nkind: Pod\n' "$renewed"
+        echo "${renewed#*=}" >"$ROOT/renewed" ;;
+    *"get pod "*)
+        case "$*" in *"pod kube-scheduler-"*) [ ! -e "$ROOT/stuck" ] || exit 1 ;; esac
+        echo "$(cat "$ROOT/renewed") True" ;;
     *"get secret kubeadm-certs"*) printf bootstrap-token-owner ;;
     *"/version"*) [ ! -e "$ROOT/answers" ] || echo '{"gitVersion": "v1.34.4"}' ;;
 esac
@@ -285,6 +304,92 @@ def test_a_join_without_what_it_is_lent_changes_nothing(host: Host) -> None:
     assert status == 1
     assert "found no token and no certificate key" in errors
     assert "kubeadm" not in host.read("calls")
+
+
+def certificate(days_ago: int, days_left: int) -> str:
+    """Return a certificate in PEM, made some days ago and valid for some more days."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
+    made = x509.CertificateBuilder(
+        name, name, key.public_key(), x509.random_serial_number(),
+        now - timedelta(days_ago), now + timedelta(days_left),
+    )  # fmt: skip
+    return made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+
+
+STATIC_PODS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler")
+
+
+def as_member(host: Host, days_ago: int, days_left: int) -> None:
+    """Make the host a member whose certificate was made some days ago."""
+    for name in ("complete", "begun"):
+        host.write(f"var/lib/gpu-cluster/cluster/{name}")
+    host.write("var/lib/gpu-cluster/cluster/effects", "member member cluster\n")
+    host.write("etc/kubernetes/pki/apiserver.crt", certificate(days_ago, days_left))
+    for name in STATIC_PODS:
+        host.write(f"etc/kubernetes/manifests/{name}.yaml", "kind: Pod\n")
+
+
+def due(host: Host) -> str:
+    """Return what the probe's part of the script reports about the certificate."""
+    part = (FOLDER / "library/certificates.sh").read_text().partition(MARK)[2]
+    path = "/etc/kubernetes/pki/apiserver.crt"
+    script = f"root=$GPU_CLUSTER_ROOT\n{part}\nfound_certificate {path} || echo $drifted\n"
+    status, output, errors = host.run(script)
+    assert (status, errors) == (0, "")
+    return output.rstrip()
+
+
+@needs_root
+def test_certificates_of_a_control_plane_are_renewed_in_their_last_quarter(host: Host) -> None:
+    as_member(host, 250, 115)
+    assert due(host) == ""
+    assert host.run(leaving())[0] == 0
+    assert "certs renew" not in host.read("calls")
+    as_member(host, 300, 65)
+    end = datetime.now(UTC) + timedelta(65)
+    assert due(host) == f"certificate until {end:%Y-%m-%d}"
+    status, output, errors = host.run(leaving())
+    assert status == 0, errors
+    assert "+ renewed the certificates of the control plane" in output
+    assert host.read("calls").count("kubeadm certs renew all") == 1
+    for name in STATIC_PODS:
+        assert "certificates-renewed" in host.read(f"etc/kubernetes/manifests/{name}.yaml")
+
+
+def test_a_certificate_that_ends_soon_is_due_and_no_drift() -> None:
+    desired = resolve(declared(), "dev")
+    facts = HostFacts(
+        applied=("cluster",), drift={"cluster": ("certificate until 2027-02-03",)},
+        settings={"cluster": {}},
+    )  # fmt: skip
+    found = compare(desired.hosts, desired.kubeadm, {"cp-1": facts}).cluster["cp-1"]
+    (finding,) = (each for each in found if each.kind is not Kind.CHANGE)
+    assert (finding.kind, finding.key) == (
+        Kind.DUE,
+        "control plane's certificate until 2027-02-03",
+    )
+
+
+@needs_root
+def test_a_renewal_that_was_killed_before_a_restart_goes_on(host: Host) -> None:
+    as_member(host, 300, 65)
+    host.write("stuck")
+    status, _, errors = host.run(leaving())
+    assert status == 1
+    assert "found no kube-scheduler that is ready with new certificates" in errors
+    (host.root / "stuck").unlink()
+    host.write("etc/kubernetes/pki/apiserver.crt", certificate(0, 365))
+    status, output, errors = host.run(leaving())
+    assert status == 0, errors
+    assert "+ renewed the certificates" in output
+    assert "changed=0" in host.run(leaving())[1]
+
+
+@pytest.mark.parametrize("text", ["", "no certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n"])
+def test_a_file_that_is_no_certificate_is_never_due(host: Host, text: str) -> None:
+    host.write("etc/kubernetes/pki/apiserver.crt", text)
+    assert due(host) == ""
 
 
 @needs_root

@@ -32,6 +32,7 @@ apply() {
     settle
     unit_on kubelet
     wait_registered
+    [ "$step" = join ] || renew_certificates
     # The probe recognizes an applied phase by this file.
     : >>"$state/written" || fail_file "can't write $state/written"
 }

@@ -117,6 +117,8 @@ upgrade_node() {
     list_installed "$scratch/installed"
     set_missing "kubelet=$upgrade_version"
     [ -n "$missing" ] || return 0
+    # This one has the new version of the cluster's configuration.
+    take_snapshot
     : >"$state/kubelet-waits" || fail_file "can't write $state/kubelet-waits"
     [ "${GC_UPGRADE-}" = node ] || return 0
     install_packages "kubeadm=$upgrade_version"
