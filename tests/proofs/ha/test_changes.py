@@ -34,6 +34,7 @@ def ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha]:
         yield site
 
 
+@pytest.mark.ha("made")
 def test_three_control_planes_are_made_at_the_earlier_version(ha: Ha) -> None:
     done = ha.stack.project.command("up")
     assert done.returncode == 0, done.stdout

@@ -341,8 +341,11 @@ def due(host: Host) -> str:
 
 
 @needs_root
-def test_certificates_of_a_control_plane_are_renewed_in_their_last_quarter(host: Host) -> None:
-    as_member(host, 250, 115)
+@pytest.mark.parametrize(("days_ago", "days_left"), [(250, 115), (5000, 91), (20, 10)])
+def test_certificates_of_a_control_plane_are_renewed_in_their_last_quarter(
+    host: Host, days_ago: int, days_left: int
+) -> None:
+    as_member(host, days_ago, days_left)
     assert due(host) == ""
     assert host.run(leaving())[0] == 0
     assert "certs renew" not in host.read("calls")

@@ -41,15 +41,18 @@ is_restarted() {
 
 # --- found later: the probe has this part too ---
 
-# Returns true if at least a quarter of a certificate's life is left. A certificate has its two times
-# as UTCTime, YYMMDDhhmmssZ (RFC 5280, 4.1.2.5). Without a readable certificate nothing is known.
+# Returns true if at least 90 days of a certificate are left, or a quarter of its life if that is
+# shorter. Older versions of kubeadm renew a certificate with the first day of its authority. A
+# certificate has its two times as UTCTime, YYMMDDhhmmssZ (RFC 5280, 4.1.2.5). Without a readable
+# certificate nothing is known.
 found_certificate() {
     its_times=$(sed '/-----/d' "$root$1" 2>/dev/null | base64 -d 2>/dev/null | LC_ALL=C grep -a -o '[0-9]\{12\}Z' | head -n 2)
     its_end=${its_times#*Z?}
     its_end=$(certificate_second "${its_end%Z}") && its_begin=$(certificate_second "${its_times%%Z*}") || return 0
     # shellcheck disable=SC2034 # the probe prints this variable
     drifted="certificate until $(date -u -d "@$its_end" +%Y-%m-%d)"
-    [ $(((its_end - $(date -u +%s)) * 4)) -ge $((its_end - its_begin)) ]
+    its_left=$((its_end - $(date -u +%s)))
+    [ $its_left -ge $((90 * 86400)) ] || [ $((its_left * 4)) -ge $((its_end - its_begin)) ]
 }
 
 # certificate_second YYMMDDhhmmss: prints a time in seconds.
