@@ -7,6 +7,10 @@ from typing import Any
 
 REMOTE = "command:remote:Command"
 
+KUBEADM_CLUSTER = "gpucluster:index:KubeadmCluster::"
+CLUSTER_COMMANDS = ("member-", "join-", "access-")
+"""Words in the names of a new cluster's Commands (`gpu_cluster.hosts.kubeadm.component`)."""
+
 Resources = list[dict[str, Any]]
 
 
@@ -34,11 +38,16 @@ def left(resources: Iterable[dict[str, Any]]) -> list[str]:
 
 
 def of_host(resources: Iterable[dict[str, Any]], host: str) -> list[str]:
-    """Return the URNs of the remote Commands that run on a host, named `<component>-<host>`."""
+    """Return the URNs of the remote Commands that run on a host, named `<component>-<host>`.
+
+    The component of a new cluster has several Commands a host, with another word before the host.
+    """
     urns = []
     for resource in resources:
-        parent = name_of(resource.get("parent", ""))
-        if resource["type"] == REMOTE and name_of(resource["urn"]) == f"{parent}-{host}":
+        parent = resource.get("parent", "")
+        kinds = CLUSTER_COMMANDS if KUBEADM_CLUSTER in parent else ("",)
+        names = [f"{name_of(parent)}-{kind}{host}" for kind in kinds]
+        if resource["type"] == REMOTE and name_of(resource["urn"]) in names:
             urns.append(resource["urn"])
     return urns
 
@@ -51,6 +60,8 @@ def without(resources: Resources, gone: Iterable[str]) -> Resources:
         if resource["urn"] in gone:
             continue
         changed = dict(resource)
+        if changed.get("deletedWith") in gone:
+            del changed["deletedWith"]
         if "dependencies" in changed:
             changed["dependencies"] = [urn for urn in changed["dependencies"] if urn not in gone]
         if "propertyDependencies" in changed:
