@@ -78,6 +78,12 @@ rmdir --ignore-fail-on-non-empty /usr/libexec"""
 Json = dict[str, Any]
 
 
+def documented_restore() -> str:
+    """Return the documented shell lines that restore a snapshot of etcd."""
+    (text,) = re.findall(rf"{re.escape(RESTORE)}\n *```sh\n(.*?) *```", PAGE.read_text(), re.DOTALL)
+    return str(text)
+
+
 @dataclass
 class Writing:
     """Client that writes through the endpoint (`tests.proofs.ha.writer`).
@@ -198,10 +204,7 @@ class Ha:
 
     def restore(self, host: str) -> None:
         """Run the documented lines that restore a snapshot of etcd on a host."""
-        (text,) = re.findall(
-            rf"{re.escape(RESTORE)}\n *```sh\n(.*?) *```", PAGE.read_text(), re.DOTALL
-        )
-        text = text.replace("192.0.2.11", self.machine(host).address)
+        text = documented_restore().replace("192.0.2.11", self.machine(host).address)
         tool = self.root(host) / "run/etcdutl"
         shutil.copy(build.build_etcd_tools()["etcdutl"], tool)
         tool.chmod(0o755)

@@ -172,7 +172,7 @@ def test_a_host_joins_the_new_cluster_and_leaves_to_the_byte(host: Running) -> N
     [
         ({"init": INIT}, "init with version None"),
         ({"init": INIT, "version": "1.30.9"}, "1.31 or later"),
-        ({"init": {**INIT, "network": {}}, "version": "1.34.4"}, "manifest or chart"),
+        ({"init": {**INIT, "network": {}}, "version": "1.34.4"}, "neither manifest nor chart"),
         (
             {"init": {**INIT, "kubeletConfiguration": {"kind": "x"}}, "version": "1.34.4"},
             "take kind out",
