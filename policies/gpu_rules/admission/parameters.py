@@ -74,7 +74,8 @@ def data(context: Context) -> dict[str, str]:
         "allowedHostPaths": _sorted_list(context.allowed_host_paths),
         "daemonSetControllers": _sorted_list(context.daemon_set_controllers),
         "extendedResourceToleration": str(context.extended_resource_toleration).lower(),
-        "gpuNodes": _sorted_list({name for pool in pools for name in pool.node_names}),
+        # The names of the nodes of a pool that is declared by a selector are not known.
+        "gpuNodes": _sorted_list({name for pool in pools for name in pool.node_names or {"*"}}),
         "gpuResources": _sorted_list(KNOWN | names),
         "otherClaims": _sorted_list(context.other_claims),
         "pools": ",".join(pool.name for pool in pools),

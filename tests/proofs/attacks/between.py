@@ -22,8 +22,8 @@ Draw = random.Random
 WITH, WITHOUT, OPEN = "with", "without", "open"
 """What an object proves: that it has GPUs, that it has none, or neither."""
 
-SPACE, CAPPED = "between", "between-capped"
-"""Namespaces whose policies know no caps, and caps."""
+SPACE, CAPPED, UNNAMED = "between", "between-capped", "between-unnamed"
+"""Namespaces whose policies know no caps, caps, and no names of nodes."""
 NODE: Final = "gpu-1"
 CAP: Final = 8
 LISTED: Final = "listed"
@@ -274,6 +274,7 @@ def _pod_case(draw: Draw, number: int) -> Case:
     ]
     name = draw.choice(names)
     fault = FAULTS[name]
+    space = draw.choice((SPACE, UNNAMED))
     how = draw.choice(("create", "ephemeral", "update")) if kind == "Pod" else "create"
     if (how == "ephemeral" and not fault.in_ephemeral) or (
         how == "update" and not fault.in_updates
@@ -292,6 +293,7 @@ def _pod_case(draw: Draw, number: int) -> Case:
     else:
         fault.plant(bad, bad["initContainers" if init else "containers"][0], draw)
     good, bad = (_object(kind, number, spec, parts.annotations) for spec in (good, bad))
+    good["metadata"]["namespace"] = bad["metadata"]["namespace"] = space
     return Case(good, bad, fault.rules, f"{kind}, {parts.proof}: {name} by {how}", how)
 
 

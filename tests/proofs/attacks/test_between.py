@@ -18,11 +18,26 @@ import pytest
 from gpu_rules.admission import Enforcement
 from gpu_rules.rules import RULES, Context, Severity, evaluate
 from tests.policies.admission.cluster import EVERYTHING, apply, create, delete, edit, install
-from tests.proofs.attacks.between import CAP, CAPPED, FAULTS, KINDS, LISTED, SPACE, Case, cases
+from tests.proofs.attacks.between import (
+    CAP,
+    CAPPED,
+    FAULTS,
+    KINDS,
+    LISTED,
+    SPACE,
+    UNNAMED,
+    Case,
+    cases,
+)
 
 Json = dict[str, Any]
 _UNCAPPED = Context(pools=EVERYTHING.pools[:1], other_claims=frozenset({LISTED}))
-CONTEXTS = {SPACE: _UNCAPPED, CAPPED: replace(_UNCAPPED, max_gpus_per_pod=CAP)}
+_BY_SELECTOR = tuple(replace(pool, node_names=frozenset()) for pool in _UNCAPPED.pools)
+CONTEXTS = {
+    SPACE: _UNCAPPED,
+    CAPPED: replace(_UNCAPPED, max_gpus_per_pod=CAP),
+    UNNAMED: replace(_UNCAPPED, pools=_BY_SELECTOR),
+}
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
 SEED = 51
 FULL = os.environ.get("FULL") == "1"

@@ -19,14 +19,18 @@ from ..unknown import text
 
 def _check_foreign_node_name(pod: Pod, subject: Subject, context: Context) -> Iterator[Finding]:
     node = text(pod.spec.get("nodeName"))
-    of_a_pool = any(node in pool.node_names for pool in gpu_pools(context))
-    if of_a_pool and gpus_of(subject, context).may_lack:
+    pools = gpu_pools(context)
+    of_a_pool = any(node in pool.node_names for pool in pools)
+    may_be = bool(node) and not all(pool.node_names for pool in pools)
+    if (of_a_pool or may_be) and gpus_of(subject, context).may_lack:
+        which = "the GPU node" if of_a_pool else "a node that may be one with GPUs,"
         yield Finding(
             path=pod.under("spec.nodeName"),
-            found=f"the GPU node {node} for a pod that requests no GPU",
+            found=f"{which} {node[:80]} for a pod that requests no GPU",
             wanted="no nodeName",
             cure="Remove it: nodeName bypasses the taint that keeps other workloads away from "
             "GPUs.",
+            is_opinion=not of_a_pool,
         )
 
 
@@ -35,11 +39,13 @@ RULE = Rule(
     title="A pod without GPUs names no GPU node",
     severity=Severity.MANDATORY,
     check=each_pod(_check_foreign_node_name, when=Subject.is_workload),
+    opinions="pods that name any node, if the names of a pool's nodes are not known",
     why="A pod with nodeName bypasses the scheduler and therefore taints with the effect "
     "NoSchedule: it runs on a GPU node without a request for GPUs, and reaches the GPUs by "
     "its image or its privileges. GPUs of another vendor don't count, because the kubelet "
-    "ignores resources that its node doesn't have. The node names of pools that are "
-    "declared by a selector are not known, so these nodes are not checked.",
+    "ignores resources that its node doesn't have. The node names of pools that are declared by a "
+    "selector are not known, so each node may be theirs. Name the nodes of all pools, and pods may "
+    "name other nodes.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at; "
     "removeMissingExtendedResources)",
     needs=frozenset({Need.POOLS}),
@@ -51,8 +57,9 @@ _NODE = 'variables.spec.?nodeName.orValue("")'
 TWIN = pods(
     cel.in_workloads(
         cel.unless_empty(
-            f'{_NODE} != "" && {_NODE} in {cel.parameter("gpuNodes")} && !variables.hasGpus',
-            f'"found the GPU node " + {_NODE}',
+            f'{_NODE} != "" && !variables.hasGpus && '
+            f'{cel.parameter("gpuNodes")}.exists(n, n == "*" || n == {_NODE})',
+            f'"found the node " + {_NODE}',
         )
     ),
     signs=(Sign("has(object.spec.nodeName)"),),
