@@ -6,7 +6,6 @@ fault is admitted. Cases of all kinds are tried by default; `FULL=1` tries all c
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,6 +28,7 @@ from tests.proofs.attacks.between import (
     Case,
     cases,
 )
+from tests.proofs.rules.sample import FULL, SEED
 
 Json = dict[str, Any]
 _UNCAPPED = Context(pools=EVERYTHING.pools[:1], other_claims=frozenset({LISTED}))
@@ -39,8 +39,6 @@ CONTEXTS = {
     UNNAMED: replace(_UNCAPPED, pools=_BY_SELECTOR),
 }
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
-SEED = 51
-FULL = os.environ.get("FULL") == "1"
 JUDGED, ADMITTED = (30_000, 3_000) if FULL else (2_000, 300)
 Record = Callable[[str, object], None]
 

@@ -56,7 +56,7 @@ def test_a_file_with_another_sum_is_neither_run_nor_kept(tmp_path: Path) -> None
         f'locations() {{ "$@" /driver.run; }}\nhave_runfile driver {wanted} locations',
     )
     assert done.returncode == 1
-    assert "it was not run" in done.stderr
+    assert "the file was not run" in done.stderr
     assert list((tmp_path / "var/cache/gpu-cluster").iterdir()) == []
 
 
