@@ -1,9 +1,9 @@
 """Draw texts at random for a reader who has not seen them: `python -m tests.drawn_texts SEED`.
 
 25 docstrings, 25 comments, 25 error texts and 25 paragraphs, numbered and mixed; the same seed
-draws the same texts of the same tree. With `--project FOLDER` they are those of another project,
-to compare with: its error texts are the texts that it raises. docs/contributing.md says how a
-round of readers goes.
+draws the same texts of the same tree. `--against FOLDER…` mixes them with as many texts of other
+projects, whose error texts are those that they raise; `--key FILE` then names the origin of each
+number. docs/contributing.md says how a round of readers goes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import random
 import re
 import subprocess
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 from tests import error_texts
+from tests.error_texts import OPEN, ErrorText, Mark
 
 ROOT = Path(__file__).resolve().parents[1]
 EACH = 25
@@ -28,6 +29,8 @@ LONGEST = 600
 """Number of characters that are shown of a text."""
 NO_WORDS = re.compile(r"noqa|type:|ruff|fmt:|mypy|pragma|!")
 """Beginnings of comments that are for tools."""
+NOT_READ = re.compile(r"(^|/)tests/|\.(zh|ko)\.md$")
+"""Files that are not drawn from: tests, and translations."""
 
 
 def docstrings(source: str) -> Iterator[str]:
@@ -77,15 +80,24 @@ def paragraphs(page: str) -> Iterator[str]:
             yield text
 
 
+def message(error: ErrorText) -> str:
+    """Return an error text as its reader sees it: with its place and its cure."""
+    place = f"{error.place or OPEN}: " if error.text.startswith("found ") else ""
+    if error.mark is Mark.PART:
+        return f"(a part of a longer message) {place}{error.text}"
+    cure = "" if error.mark is Mark.NO_ACT else f"; cure: {error.cure or OPEN}"
+    return f"{place}{error.text}{cure}"
+
+
 @cache
 def texts_of(project: Path) -> dict[str, list[str]]:
     """Return a project's texts by their kind, without those of tests and of generated files."""
     command = ["git", "ls-files", "-z", ":(attr:!linguist-generated)"]
     output = subprocess.run(command, cwd=project, capture_output=True, text=True, check=True).stdout
-    names = [name for name in output.split("\0") if name and "tests/" not in name]
+    names = [name for name in output.split("\0") if name and not NOT_READ.search(name)]
     modules = [(project / name).read_text() for name in names if name.endswith(".py")]
     pages = [(project / name).read_text() for name in names if name.endswith((".md", ".rst"))]
-    own_errors = [f"{error.text}; cure: {error.cure}" for error in error_texts.errors()]
+    own_errors = [message(error) for error in error_texts.errors()]
     return {
         "docstring": [text for module in modules for text in docstrings(module)],
         "comment": [text for module in modules for text in comments(module)],
@@ -96,26 +108,34 @@ def texts_of(project: Path) -> dict[str, list[str]]:
     }
 
 
-def drawn(project: Path, seed: str) -> list[tuple[str, str]]:
-    """Return `EACH` different texts of each kind (fewer if there are fewer), mixed."""
+def drawn(projects: Sequence[Path], seed: str) -> list[tuple[str, str]]:
+    """Return `EACH` different texts of each kind of some projects (fewer if there are fewer)."""
     chance = random.Random(seed)  # noqa: S311, no secret
-    texts = [
-        (kind, text)
-        for kind, candidates in texts_of(project).items()
-        for text in chance.sample(sorted(set(candidates)), min(EACH, len(set(candidates))))
-    ]
-    chance.shuffle(texts)
-    return texts
+    chosen = []
+    for kind in texts_of(projects[0]):
+        texts = sorted({text for project in projects for text in texts_of(project)[kind]})
+        chosen += [(kind, text) for text in chance.sample(texts, min(EACH, len(texts)))]
+    chance.shuffle(chosen)
+    return chosen
 
 
 def main() -> None:
     """Print the texts, each with its number and kind."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":")[0])
     parser.add_argument("seed", help="any text")
-    parser.add_argument("--project", type=Path, default=ROOT, help="folder of a git checkout")
+    parser.add_argument("--against", type=Path, nargs="+", default=[], help="git checkouts")
+    parser.add_argument("--key", type=Path, help="file for the origin of each number")
     options = parser.parse_args()
-    for number, (kind, text) in enumerate(drawn(options.project.resolve(), options.seed), 1):
+    lines = [("ours", *text) for text in drawn([ROOT], options.seed)]
+    if options.against:
+        others = [folder.resolve() for folder in options.against]
+        lines += [("theirs", *text) for text in drawn(others, options.seed)]
+        random.Random(options.seed).shuffle(lines)  # noqa: S311, no secret
+    for number, (_, kind, text) in enumerate(lines, 1):
         print(f"{number:3} [{kind}] {' '.join(text.split())[:LONGEST]}")
+    if options.key:
+        key = [f"{number}\t{origin}\n" for number, (origin, *_) in enumerate(lines, 1)]
+        options.key.write_text("".join(key), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
@@ -49,10 +49,10 @@ SUBJECTS = {
 """Headings of the page by folder; the longest folder that fits counts."""
 WHOLE = ("Fault", "fault", "_fault")
 """Functions whose arguments are place, found, wanted and cure."""
-PLACELESS = ("refuse", "InputError", "_error", "tell")
+PLACELESS = ("refuse", "InputError", "_error")
 """Functions whose arguments are found, wanted and cure."""
 WAITS = ("tell",)
-"""Functions that print what a run waits for or has done: nobody has to act."""
+"""Functions that print what a run waits for or has done, after a place: nobody has to act."""
 STAGED = ("failure",)
 """Methods whose arguments are stage, found and cure."""
 UNNAMED = (
@@ -99,12 +99,14 @@ class ErrorText:
         text: What the user sees.
         cure: What the user should do; empty if no act is needed, or nothing says it.
         mark: Whether there is a cure, and of what kind.
+        place: What the text is about, which a message has before it; empty if a caller adds it.
     """
 
     file: str
     text: str
     cure: str = ""
     mark: Mark = Mark.NONE
+    place: str = field(default="", compare=False)
 
     @property
     def subject(self) -> str:
@@ -268,6 +270,7 @@ def _of_call(name: str, call: ast.Call, known: dict[str, ast.expr]) -> ErrorText
     parts = [shown(each, known) for each in values]
     named = {each.arg: each.value for each in call.keywords if each.arg}
     if called in (*WHOLE, *PLACELESS):
+        place = parts[0] if called in WHOLE and parts else ""
         values = values[1:] if called in WHOLE else values
         given = dict(zip(("found", "wanted", "cure"), values, strict=False)) | named
         found, wanted, cure = (
@@ -279,12 +282,12 @@ def _of_call(name: str, call: ast.Call, known: dict[str, ast.expr]) -> ErrorText
         )
         if not (_has_words(found) or _has_words(wanted)):
             return None
-        if called in WAITS:
-            return ErrorText(name, text, "", Mark.NO_ACT)
         if not cure and (of_function := known.get(f"cure of {called}()")) is not None:
             return ErrorText(name, text, shown(of_function, {}), _mark_of(of_function, {}))
         mark = _mark_of(given.get("cure"), known) if cure else Mark.NONE
-        return ErrorText(name, text, "" if cure == OPEN else cure, mark)
+        return ErrorText(name, text, "" if cure == OPEN else cure, mark, place)
+    if called in WAITS and len(parts) > 1 and _has_words(parts[1]):
+        return ErrorText(name, f"{parts[0]}: {parts[1]}", "", Mark.NO_ACT)
     if called in STAGED and len(parts) > 1 and _has_words(parts[1]):
         cure = parts[2] if parts[2:] and parts[2] != OPEN else ""
         mark = _mark_of(values[2], known) if parts[2:] and parts[2] else Mark.NONE

@@ -40,9 +40,9 @@ def test_texts_of_another_projects_exceptions_are_drawn_with_a_mark_for_each_val
 
 
 def test_the_same_seed_draws_the_same_texts_of_each_kind():
-    texts = drawn_texts.drawn(drawn_texts.ROOT, "seed")
-    assert texts == drawn_texts.drawn(drawn_texts.ROOT, "seed")
-    assert texts != drawn_texts.drawn(drawn_texts.ROOT, "another")
+    texts = drawn_texts.drawn([drawn_texts.ROOT], "seed")
+    assert texts == drawn_texts.drawn([drawn_texts.ROOT], "seed")
+    assert texts != drawn_texts.drawn([drawn_texts.ROOT], "another")
     kinds = [kind for kind, _ in texts]
     assert {kind: kinds.count(kind) for kind in kinds} == dict.fromkeys(
         ("docstring", "comment", "error text", "paragraph"), drawn_texts.EACH

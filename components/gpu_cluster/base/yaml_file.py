@@ -181,8 +181,8 @@ def _check_node(
     if count[0] > NODE_LIMIT:
         raise InputError(
             f"more than {NODE_LIMIT} values once aliases are written out",
-            "a document of reasonable size",
-            "remove aliases of aliases",
+            "a document with fewer values",
+            "remove aliases inside of aliased values",
             line,
         )
     above.add(id(node))

@@ -577,7 +577,7 @@ class _Resolver:
         if self.cluster.adopted is None:
             declared = {**self.platform.labels(pool), **declared}
         if self.platform.layouts:
-            # Another program changes the MIG label, in waves (`gpu_cluster.rollout.mig_layouts`).
+            # The program `gpu_cluster.rollout.mig_layouts` changes the MIG label, in waves.
             declared.pop(MIG_LABEL, None)
         if pool.driver.managed_by_daemonset and pool.selector is None:
             declared[POOL_LABEL] = pool.name

@@ -50,7 +50,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             yield fault(
                 level.place("runtime", "engine"),
                 f"{engine}, with kubernetesPackages.init",
-                "an engine that kubeadm is used with",
+                "an engine that works with kubeadm",
                 f"remove init: {engine} creates its own cluster",
             )
 

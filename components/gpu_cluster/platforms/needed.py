@@ -104,7 +104,7 @@ def charts(platform: Platform, settings: ChartsSettings) -> tuple[Chart, ...]:
         return ()
     name, version = platform.chart, platform.installation.version
     source = ChartSource(settings, name, platform.repository, version)
-    # In a registry `charts.digests` has the digest of a manifest, which is not that of the archive.
+    # For a registry, `charts.digests` has the manifest's digest, which differs from the archive's.
     by_registry = settings.oci or (
         platform.repository.startswith("oci://") and not settings.directory
     )

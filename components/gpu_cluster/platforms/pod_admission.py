@@ -159,8 +159,8 @@ def _quota_faults(
             and limits_critical
             and not any(_names_class(quota, priority) for quota in quotas)
         ):
-            # GKE's API server limits these classes outside kube-system to namespaces with a
-            # quota of theirs (admission plugin ResourceQuota, `limitedResources`).
+            # GKE's API server accepts these classes outside kube-system only in namespaces with a
+            # quota for them (admission plugin ResourceQuota, `limitedResources`).
             yield Fault(
                 f"namespace {namespace}",
                 f"no ResourceQuota of PriorityClass {priority}, which GKE demands outside "

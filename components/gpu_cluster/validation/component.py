@@ -131,7 +131,7 @@ class Validation(pulumi.ComponentResource):
             for gpus, claim in args.validation.test_claims.items()
         ]
         ran = run_program(
-            f"{name}.tests",  # A pool's name has no dot, so no pool's Command can have this name.
+            f"{name}.tests",  # The dot keeps this name different from those of the pools' Commands.
             "tests",
             "measure",
             write(measuring),

@@ -38,7 +38,10 @@ _CHUNK = 1 << 18
 class ReleaseError(ToolchainError):
     """Error: a release can't be used; the message has the reason."""
 
-    cure = "see that the address can be reached, and run again; the tool is built from source else"
+    cure = (
+        "check that the address can be reached, and run again; otherwise the tool is built "
+        "from source"
+    )
 
 
 @dataclass(frozen=True)

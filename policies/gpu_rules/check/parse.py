@@ -287,7 +287,9 @@ def _mergeable(event: Any, value: object) -> list[dict[str, object]]:
     values = value if isinstance(value, list) else [value]
     mappings = [item for item in values if isinstance(item, dict)]
     if len(mappings) != len(values):
-        raise _fault(event, "a merge (<<) of what isn't a mapping", "a mapping", "Write it out.")
+        raise _fault(
+            event, "a merge key (<<) whose value isn't a mapping", "a mapping", "Write it out."
+        )
     return mappings[::-1]
 
 

@@ -21,7 +21,7 @@ TEXTS: tuple[tuple[str, bytes, bytes], ...] = (
     ("put the value in quotes if it is text", b"a: " + b"1" * 5000, b'a: "' + b"1" * 5000 + b'"'),
     ("remove the nesting", b"a: " + b"[" * 2000 + b"]" * 2000, b"a: []"),
     ("remove it", b"a: &a [*a]", b"a: []"),
-    ("remove aliases of aliases", ALIASES, b"a: [1]\nb: [1]"),
+    ("remove aliases inside of aliased values", ALIASES, b"a: [1]\nb: [1]"),
     ("remove the second one", b"a: 1\na: 2", b"a: 1"),
     ("write `: ` in its place", "a：\n  b: 1".encode(), b"a: \n  b: 1"),
     (

@@ -44,7 +44,7 @@ _SHARE_AMOUNTS = {
     "CardInsufficientCore": (HAMI_CORES,),
 }
 """Resources of which a pod requests too much, by the word of HAMi's scheduler for it."""
-# Phrases of the scheduler, each with kind of cause and cure.
+# Phrases in the scheduler's messages, each with the kind of cause and the cure.
 _WORDS = (
     (
         r"device class .* does not exist",

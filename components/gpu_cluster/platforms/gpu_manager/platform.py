@@ -251,8 +251,9 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
     if runtime is not None and runtime.toolkit.source is ToolkitSource.PACKAGE:
         yield fault(
             (*level.place("runtime", "toolkit"), "source"),
-            "package with platform gpu-manager",
-            "preinstalled: it mounts devices and libraries itself, and its pods run by runc",
+            "runtime.toolkit.source package with platform gpu-manager",
+            "source preinstalled: gpu-manager mounts devices and libraries itself, and its pods "
+            "run with runc",
             "remove runtime.toolkit",
         )
     for cuda_fault in _newer_cuda("driver.version", (driver and driver.version) or ""):
@@ -269,7 +270,7 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
         yield fault(
             ("gpuManager", "image"),
             f"{manager.image}, with runtime.engine {runtime.engine}",
-            f"{'.'.join(map(str, CRI))} or later, which speaks CRI",
+            f"{'.'.join(map(str, CRI))} or later, which supports CRI",
             f'write "image: {GpuManagerSettings().image}"',
         )
 

@@ -181,6 +181,6 @@ def _check_operator_values(operator: GpuOperatorSettings) -> Iterator[Fault]:
         yield fault(
             (*at, "clusterPolicy", "deployCR"),
             "false, with gpuCluster.deployCR false",
-            "a ClusterPolicy: the operator deploys nothing without",
+            "a ClusterPolicy, without which the operator deploys nothing",
             "remove it",
         )

@@ -186,7 +186,7 @@ class DriverSettings(Model):
         if self.precompiled and self.kernel_module_type is KernelModule.PROPRIETARY:
             raise refuse(
                 "precompiled with kernelModuleType proprietary",
-                "precompiled modules as their branch has them",
+                "kernelModuleType auto, because a branch's precompiled modules have a fixed type",
                 'write "kernelModuleType: auto"',
             )
         return self

@@ -88,7 +88,7 @@ def _parse_number_ranges(pattern: str, text: str) -> _Numbers:
     for item in text.split(","):
         match = _ITEM.fullmatch(item)
         if match is None:
-            raise refuse(show(pattern), f"numbers in brackets, found [{text}]", _EXAMPLE)
+            raise refuse(show(pattern), f"numbers in the brackets, not [{text}]", _EXAMPLE)
         low, high = match[1], match[2] if match[2] is not None else match[1]
         if int(low) > int(high):
             raise refuse(

@@ -241,7 +241,7 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
         ({**THREE, "maintenance": ["cp-2", "cp-3"]}, '"cp-3", on which the control plane is'),
         ({"maintenance": ["cp-1"]}, "on which the control plane is"),
         (ALL_WITH_GPUS, "taints on each node of the cluster that init creates"),
-        ({"runtime": {"engine": "k3s"}}, "an engine that kubeadm is used with"),
+        ({"runtime": {"engine": "k3s"}}, "an engine that works with kubeadm"),
         (
             {
                 "kubernetesPackages": {
