@@ -153,8 +153,8 @@ def test_gpus_that_answer_or_are_excluded_are_no_fault() -> None:
         ("absent ", "no fabric manager"),
         ("failed 570.133.20", "a fabric manager that is failed"),
         ("inactive 570.133.20", "a fabric manager that is inactive"),
-        ("failed 570.172.08", "fabric manager 570.172.08 beside driver 570.133.20"),
-        ("active 570.172.08", "fabric manager 570.172.08 beside driver 570.133.20"),
+        ("failed 570.172.08", "fabric manager 570.172.08 with driver 570.133.20"),
+        ("active 570.172.08", "fabric manager 570.172.08 with driver 570.133.20"),
     ],
 )
 @pytest.mark.promise("NVSwitches without a fabric manager of the driver's version are named.")

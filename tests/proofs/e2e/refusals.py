@@ -303,7 +303,7 @@ REFUSALS: dict[str, Refusal] = {
         section(driver={"source": "package", "version": "12.0"}), "driver.version: found .12.0"
     ),
     "a driver of another platform": Refusal(
-        section(driver={"source": "operator"}), "found operator with platform device-plugin"
+        section(driver={"source": "operator"}), "found source operator with platform device-plugin"
     ),
     "a namespace of Kubernetes": Refusal(
         section(validation={"namespace": "kube-system"}), "validation.namespace: found"
@@ -466,13 +466,13 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "a namespace of somebody else for the platform": Refusal(
         section(devicePlugin={"namespace": "theirs"}),
-        "namespace theirs: found one that this program did not create",
+        "namespace theirs: found a namespace that this program did not create",
         SURROUNDINGS,
         space("theirs"),
     ),
     "a namespace of somebody else for the monitoring": Refusal(
         section(monitoring={"namespace": "theirs"}),
-        "namespace theirs: found one that this program did not create",
+        "namespace theirs: found a namespace that this program did not create",
         SURROUNDINGS,
         space("theirs"),
     ),
