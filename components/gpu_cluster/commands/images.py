@@ -135,7 +135,7 @@ def chart_checks(releases: tuple[Chart, ...]) -> list[str]:
             known_digest = chart.digest.removeprefix("sha256:")
             published, sum_of = "", f"echo '{known_digest}  {archive}' | sha256sum --check"
         else:
-            published = " (its makers publish no digest: note the one that is printed)"
+            published = " (no digest of its makers is known here: note the one that is printed)"
             sum_of = f"sha256sum {archive}"
         place = f"{chart.name} --repo {chart.upstream}"
         if chart.upstream.startswith("oci://"):

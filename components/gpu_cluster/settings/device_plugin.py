@@ -63,8 +63,8 @@ class DevicePluginSettings(PluginFiles):
 
     unknown_version: UnknownVersion = False
     version: Annotated[
-        StrictStr, AfterValidator(chart_version("nvidia-device-plugin", "0.20.0"))
-    ] = Field(default="0.20.0", description="a chart version such as 0.20.0", examples=["0.20.0"])
+        StrictStr, AfterValidator(chart_version("nvidia-device-plugin", "0.20.1"))
+    ] = Field(default="0.20.1", description="a chart version such as 0.20.1", examples=["0.20.1"])
     namespace: OwnNamespace = Field(
         default="nvidia-device-plugin", description="a namespace", examples=["nvidia-device-plugin"]
     )

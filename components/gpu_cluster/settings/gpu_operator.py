@@ -194,8 +194,8 @@ class GpuOperatorSettings(Model):
     """
 
     unknown_version: UnknownVersion = False
-    version: Annotated[StrictStr, AfterValidator(chart_version("gpu-operator", "v26.7.0"))] = Field(
-        default="v26.7.0", description="a chart version such as v26.7.0", examples=["v26.7.0"]
+    version: Annotated[StrictStr, AfterValidator(chart_version("gpu-operator", "v26.7.1"))] = Field(
+        default="v26.7.1", description="a chart version such as v26.7.1", examples=["v26.7.1"]
     )
     namespace: OwnNamespace = Field(
         default="gpu-operator", description="a namespace", examples=["gpu-operator"]

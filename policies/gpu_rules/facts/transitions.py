@@ -247,7 +247,10 @@ def judge(software: str, was: str, now: str, used: Collection[str] | None = None
         definitions=definitions,
         dropped=dropped,
         replaced=replaced,
-        notes=tuple(_notes(history, was, now)),
+        notes=(
+            *(_unread(history, was, now) if definitions or dropped or replaced else ()),
+            *_notes(history, was, now),
+        ),
     )
 
 
@@ -345,12 +348,15 @@ def _known(history: History, version: str) -> str:
     return earlier[-1] if earlier else ""
 
 
-def _notes(history: History, was: str, now: str) -> Iterator[str]:
-    before, after = history.position(was), history.position(now)
+def _unread(history: History, was: str, now: str) -> Iterator[str]:
     for version in (was, now):
         read = _known(history, version)
         if read and parse(read) != parse(version):
             yield f"the chart of {version} was not read: this is what {read} has"
+
+
+def _notes(history: History, was: str, now: str) -> Iterator[str]:
+    before, after = history.position(was), history.position(now)
     yield from history.notes.get("*", ())
     if not before or not after:
         return

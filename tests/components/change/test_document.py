@@ -312,7 +312,7 @@ def test_a_driver_that_goes_down_is_a_downgrade() -> None:
 
 def test_a_chart_that_goes_up_or_down_says_so() -> None:
     world = World.of(base())
-    for version, direction in (("0.19.2", Direction.DOWNGRADE), ("0.20.0", None)):
+    for version, direction in (("0.19.2", Direction.DOWNGRADE), ("0.20.1", None)):
         change = world.change(edited(devicePlugin={"version": version}))
         found = [(each.part, each.now, each.direction) for each in change.versions]
         expected = [("chart nvidia-device-plugin", version, direction)]

@@ -82,11 +82,11 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert [str(taint) for taint in pool.taints] == ["nvidia.com/gpu=present:NoSchedule"]
     assert (host.node, host.role, host.port, host.user) == ("gpu-1", "gpu-worker", 22, "root")
     assert (cluster.device_plugin.version, cluster.device_plugin.namespace) == (
-        "0.20.0",
+        "0.20.1",
         "nvidia-device-plugin",
     )
     assert (cluster.gpu_operator.version, cluster.gpu_operator.namespace) == (
-        "v26.7.0",
+        "v26.7.1",
         "gpu-operator",
     )
     assert cluster.validation.image == (

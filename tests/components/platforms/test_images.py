@@ -168,7 +168,7 @@ def test_the_vendor_s_archive_is_pulled_and_checked_wherever_the_stack_takes_it_
     section: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GPU_CHARTS", raising=False)
-    declared = cluster("device-plugin", charts=section)
+    declared = cluster("device-plugin", charts=section, devicePlugin={"version": "0.20.0"})
     (line,) = chart_checks(charts(platform_of(declared), declared.charts))
     name = "nvidia-device-plugin"
     pull = f"helm pull {name} --repo https://nvidia.github.io/k8s-device-plugin --version 0.20.0"
