@@ -18,8 +18,7 @@ from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.nodes.inspect import count_devices, gpus, pool_members
 from gpu_cluster.nodes.taints import taints_wanted
 from gpu_cluster.release import runtime_class
-from gpu_cluster.release.clear import same_values
-from gpu_cluster.release.helm_record import decode_release
+from gpu_cluster.release.helm_record import decode_release, same_values
 from gpu_rules.faults import Fault
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}

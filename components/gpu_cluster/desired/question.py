@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from gpu_cluster.charts.availability import WantedChart
 from gpu_cluster.desired.pool import PoolScheduling
@@ -20,6 +22,7 @@ class Question:
         by_rule: Names of the pools whose nodes get their labels from Node Feature Discovery.
         validation: Pools with GPUs; all nodes of a pool advertise the same devices.
         presence: Objects of the platform that must exist.
+        values: Values of the platform's chart.
         endpoints: Endpoints that nodes must reach, as `host:port`.
         service_address: Declared IP address of the platform's Service; empty if there is none.
         own: Namespaces that the stack creates.
@@ -34,6 +37,7 @@ class Question:
     by_rule: frozenset[str]
     validation: tuple[PoolValidation, ...]
     presence: PresenceRequest
+    values: Mapping[str, Any]
     endpoints: list[str]
     service_address: str
     own: list[str]

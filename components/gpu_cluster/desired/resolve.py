@@ -157,6 +157,7 @@ class Desired:
                 if self.has_validation
             ),
             presence=self.presence,
+            values=self.platform.installation.values,
             # Declared hosts with GPUs try the endpoints themselves.
             endpoints=[]
             if any(host.role.has_gpus for host in self.hosts)

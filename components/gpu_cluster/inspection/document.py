@@ -44,6 +44,7 @@ from gpu_cluster.kubernetes.gather import CONCURRENCY
 from gpu_cluster.nodes.difference import NodeGpus
 from gpu_cluster.platforms.base import Platform
 from gpu_cluster.platforms.discovery import SECTIONS
+from gpu_cluster.release.clear import named_nodes
 from gpu_cluster.rollout import plan
 from gpu_cluster.settings.hosts.driver import DriverSettings, DriverSource
 from gpu_cluster.settings.nodes.node_range import natural_order
@@ -276,20 +277,33 @@ class ChangeCollector:
 
     def _gaps(self) -> Iterator[Gap]:
         """Yield the gaps: which GPUs are unavailable during a part of the run, and why."""
-        difference, by_node = self._difference, self._gpus_by_node
+        yield from self._host_gaps()
+        yield from self._platform_gaps()
+        mig_waves = self._layout_waves()
+        layouts: dict[str, list[str]] = {}
+        for name in self._difference.layouts.names:
+            reason = _finding_text(self._difference.layouts.changes[name])
+            layouts.setdefault(reason, []).append(name)
+        for reason, names in layouts.items():
+            yield from self._gap(reason, names, mig_waves)
 
-        def gap(
-            reason: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
-        ) -> Iterator[Gap]:
-            if total := sum(by_node.get(name, 0) for name in names):
-                yield Gap(
-                    why=printable(reason),
-                    nodes=tuple(names),
-                    gpus=total,
-                    at_most=_at_most(names, waves, by_node),
-                    evicts=evicts,
-                )
+    def _gap(
+        self, reason: str, names: Sequence[str], waves: Sequence[Wave], *, evicts: bool = True
+    ) -> Iterator[Gap]:
+        """Yield the gap of nodes; nothing if they have no GPUs."""
+        by_node = self._gpus_by_node
+        if total := sum(by_node.get(name, 0) for name in names):
+            yield Gap(
+                why=printable(reason),
+                nodes=tuple(names),
+                gpus=total,
+                at_most=_at_most(names, waves, by_node),
+                evicts=evicts,
+            )
 
+    def _host_gaps(self) -> Iterator[Gap]:
+        """Yield the gaps while hosts are changed or rebooted."""
+        difference = self._difference
         rolled = self._rollout_waves()
         drivers = {
             driver_nodes: f"driver {was or 'not installed'} → {now}"
@@ -307,20 +321,20 @@ class ChangeCollector:
         }
         for reason, names in reasons.items():
             at_once: list[Wave] = [(names, len(names))]
-            yield from gap(f"drained for {reason}", names, at_once if undone & {*names} else rolled)
+            yield from self._gap(
+                f"drained for {reason}", names, at_once if undone & {*names} else rolled
+            )
         replaced_by: dict[str, list[str]] = {}
         for engine in difference.engines:
             replaced_by.setdefault(engine.text, []).append(engine.node)
         for reason, names in replaced_by.items():
-            yield from gap(reason, names, [(names, len(names))])
+            yield from self._gap(reason, names, [(names, len(names))])
         rebooted = self._rebooted()
-        yield from gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
-        mig_waves = self._layout_waves()
-        layouts: dict[str, list[str]] = {}
-        for name in difference.layouts.names:
-            layouts.setdefault(_finding_text(difference.layouts.changes[name]), []).append(name)
-        for reason, names in layouts.items():
-            yield from gap(reason, names, mig_waves)
+        yield from self._gap("rebooted", rebooted, [(rebooted, self.rollout.max_unavailable)])
+
+    def _platform_gaps(self) -> Iterator[Gap]:
+        """Yield the gaps while the platform is replaced, or its pods restart."""
+        difference = self._difference
         edits = [
             finding for finding in difference.validation.findings if finding.kind is Kind.CHANGE
         ]
@@ -336,33 +350,40 @@ class ChangeCollector:
                 # Of a release, the namespace is named; its name is that of the chart.
                 was, now = (text.partition("/")[0] for text in (replaced[0].was, replaced[0].now))
                 reason = template.format(was, now)
-                yield from gap(reason, names, [(names, len(names))], evicts=bool(containers))
+                yield from self._gap(reason, names, [(names, len(names))], evicts=bool(containers))
                 return
         if containers:
             names = list(dict.fromkeys(containers))
             most = self.platform.parallel_drivers(len(names))
             pace = "node by node" if most == 1 else f"at most {most} nodes at a time"
-            yield from gap(f"the driver's container is replaced, {pace}", names, [(names, most)])
-        # Nodes with GPUs that are excluded by index have a plugin of their own.
-        excluded = {
-            name
-            for pool in self.platform.site.pools
-            for name, devices in pool.unhealthy_devices.items()
-            if devices.index
-        }
+            yield from self._gap(
+                f"the driver's container is replaced, {pace}", names, [(names, most)]
+            )
+        with_gpus = [name for name, count in self._gpus_by_node.items() if count]
         restarted = [edit.name for edit in edits if is_setting(edit, *SECTIONS)]
-        restarted += [n.node for n in self._nodes.values() if n.was and n.before != n.after
-                      and n.node in excluded]  # fmt: skip
-        if difference.platform.chart:
-            restarted = [name for name, count in by_node.items() if count]
+        restarted += self._served_anew()
+        if difference.platform.chart or (difference.platform.is_upgraded and not containers):
+            restarted = with_gpus
         if restarted:
             reason = f"the pods of {self.platform.chart} restart, node by node"
             names = list(dict.fromkeys(restarted))
-            yield from gap(reason, names, [(names, 1)], evicts=False)
+            yield from self._gap(reason, names, [(names, 1)], evicts=False)
         elif repaired := self._repaired_server():
             reason = f"{repaired} gets back what was edited by hand; its pods restart, node by node"
-            names = [name for name, count in by_node.items() if count]
-            yield from gap(reason, names, [(names, 1)], evicts=False)
+            yield from self._gap(reason, with_gpus, [(with_gpus, 1)], evicts=False)
+
+    def _served_anew(self) -> Iterator[str]:
+        """Yield the nodes that get a device plugin of their own, without some of their GPUs."""
+        created = {
+            finding.name
+            for finding in self._difference.platform.missing
+            if finding.kind is Kind.CHANGE
+        }
+        for item in self.platform.installation.objects:
+            metadata = item.manifest["metadata"]
+            name = f"DaemonSet {metadata.get('namespace')}/{metadata['name']}"
+            if item.manifest["kind"] == "DaemonSet" and name in created:
+                yield from sorted(named_nodes(item.manifest), key=natural_order)
 
     def _repaired_server(self) -> str:
         """Return the DaemonSet that advertises GPUs, if the run repairs an edit of its pods."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from gpu_cluster.charts.availability import fetched
 from gpu_cluster.desired.pool import PoolScheduling
@@ -133,15 +134,23 @@ def deferrals(pools_seen: Iterable[PoolSeen]) -> dict[str, str]:
     return {node: text for pool_seen in pools_seen for node, text in pool_seen.deferred.items()}
 
 
-async def _observe_platform(client: Client, request: PresenceRequest) -> PlatformDifference:
-    """Return the differences of the installed GPU platform's chart; empty if none is installed."""
+async def _observe_platform(
+    client: Client, request: PresenceRequest, values: Mapping[str, Any]
+) -> PlatformDifference:
+    """Return the differences of the installed GPU platform's chart; empty if none is installed.
+
+    Args:
+        values: Desired values of the chart.
+    """
     if request.release is None:
         return missing_objects((await observe_objects(client, request)).missing)
     release_record = await newest(client, request.release)
     if release_record is None:
         return PlatformDifference()
     objects_seen = await observe_objects(client, request)
-    return platform_difference(str(request.release), release_record, objects_seen, request.version)
+    return platform_difference(
+        str(request.release), release_record, objects_seen, request.version, values
+    )
 
 
 async def nodes_by_name(context: str) -> dict[str, Json]:
@@ -205,7 +214,8 @@ async def _observe(question: Question) -> ClusterSeen:
             cluster_seen = with_members(replace(cluster_seen, surroundings=around), nodes, question)
             try:
                 cluster_seen = replace(
-                    cluster_seen, platform=await _observe_platform(client, question.presence)
+                    cluster_seen,
+                    platform=await _observe_platform(client, question.presence, question.values),
                 )
             except grammar.IllFormed as error:
                 problem = f"{question.presence.release}: {error}"

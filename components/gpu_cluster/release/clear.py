@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from gpu_cluster.kubernetes.managers import OWNER
 from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.platforms.validate_cluster import shared_namespace, taken_namespace
 from gpu_cluster.release import runtime_class
-from gpu_cluster.release.helm_record import decode_release, secrets_of, settle
+from gpu_cluster.release.helm_record import decode_release, same_values, secrets_of, settle
 from gpu_cluster.release.inspect import manager_of, ours
 from gpu_rules.faults import Fault
 
@@ -64,19 +64,6 @@ class Others:
     context: str
     selectors: Collection[str]
     pools: Sequence[Members] = ()
-
-
-def same_values(recorded: Any, desired: Any) -> bool:
-    """Return True if two sets of Helm values are equal; absent, null and empty values are equal."""
-    if not recorded and not desired:
-        return True
-    if isinstance(recorded, dict) and isinstance(desired, dict):
-        return all(
-            same_values(recorded.get(key), desired.get(key)) for key in recorded.keys() | desired
-        )
-    if isinstance(recorded, list) and isinstance(desired, list):
-        return len(recorded) == len(desired) and all(map(same_values, recorded, desired))
-    return bool(recorded == desired)
 
 
 async def release(other_platforms: Others, inputs: Json) -> list[str]:
@@ -226,10 +213,11 @@ def _owner_names(pod: Json) -> set[str]:
 
 def _served_nodes(inputs: Json) -> set[str]:
     """Return the nodes that a DaemonSet of this program names in its node affinity."""
-    return _named_nodes(inputs) if inputs.get("kind") == "DaemonSet" else set()
+    return named_nodes(inputs) if inputs.get("kind") == "DaemonSet" else set()
 
 
-def _named_nodes(daemon_set: Json) -> set[str]:
+def named_nodes(daemon_set: Mapping[str, Any]) -> set[str]:
+    """Return the nodes that the node affinity of a DaemonSet of this program names."""
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][required]
     terms = affinity["nodeSelectorTerms"]
@@ -251,7 +239,7 @@ async def _own_servers_gone(
         if (
             LABELS.items() <= (metadata.get("labels") or {}).items()
             and any(labels.get(key) == value for key, value in pairs)
-            and not _named_nodes(item).isdisjoint(nodes)
+            and not named_nodes(item).isdisjoint(nodes)
         ):
             url = f"namespaces/{metadata['namespace']}/daemonsets/{metadata['name']}"
             await _delete(client, url, base="/apis/apps")

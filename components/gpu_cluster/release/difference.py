@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from gpu_cluster.findings import EMPTY, THERE, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.platforms.requests import Expected
 from gpu_cluster.release.field_edits import FieldEdit
-from gpu_cluster.release.helm_record import DEPLOYED, ReleaseRecord
+from gpu_cluster.release.helm_record import DEPLOYED, ReleaseRecord, same_values
 from gpu_cluster.release.objects import ObjectsSeen
 from gpu_rules.facts.transitions import released
 from gpu_rules.printable import printable
@@ -29,6 +29,7 @@ class PlatformDifference:
         edited: Fields of the release's objects that somebody edited.
         unfinished: An installation or upgrade of the release that did not end.
         chart: A change of the Helm chart's version.
+        is_upgraded: Whether the release gets other values, so that its pods may restart.
         values: Paths of the values that the installed release sets.
     """
 
@@ -36,6 +37,7 @@ class PlatformDifference:
     edited: Findings = ()
     unfinished: Findings = ()
     chart: Findings = ()
+    is_upgraded: bool = False
     values: tuple[str, ...] = ()
 
     @property
@@ -50,7 +52,11 @@ class PlatformDifference:
 
 
 def compare(
-    release: str, record: ReleaseRecord, observed: ObjectsSeen, version: str
+    release: str,
+    record: ReleaseRecord,
+    observed: ObjectsSeen,
+    version: str,
+    values: Mapping[str, Any],
 ) -> PlatformDifference:
     """Compare an installed platform with the desired and the last applied platform.
 
@@ -62,6 +68,7 @@ def compare(
         record: Helm's newest record of the release.
         observed: Objects that are not as the last run left them.
         version: Desired version of the chart.
+        values: Desired values of the chart.
     """
     noted, lost_objects = record.noted, []
     for item in observed.missing:
@@ -93,6 +100,7 @@ def compare(
         ),
         unfinished=() if record.status == DEPLOYED else (unfinished,),
         chart=chart,
+        is_upgraded=not same_values(record.config, values),
         values=record.values,
     )
 

@@ -82,6 +82,7 @@ class ReleaseRecord:
             there was no such run.
         chart: Version of the chart; empty if the record has none.
         values: Paths of the values that the release sets.
+        config: Values that the release sets. None: it sets none.
     """
 
     revision: int
@@ -90,6 +91,7 @@ class ReleaseRecord:
     noted: Noted | None = None
     chart: str = ""
     values: tuple[str, ...] = ()
+    config: Any = None
 
     @property
     def digest(self) -> str:
@@ -108,6 +110,19 @@ class ReleaseRecord:
     def objects(self) -> list[Expected]:
         """Return the objects in the release's manifest."""
         return expected(self.manifest)
+
+
+def same_values(recorded: Any, desired: Any) -> bool:
+    """Return True if two sets of Helm values are equal; absent, null and empty values are equal."""
+    if not recorded and not desired:
+        return True
+    if isinstance(recorded, dict) and isinstance(desired, dict):
+        return all(
+            same_values(recorded.get(key), desired.get(key)) for key in recorded.keys() | desired
+        )
+    if isinstance(recorded, list) and isinstance(desired, list):
+        return len(recorded) == len(desired) and all(map(same_values, recorded, desired))
+    return bool(recorded == desired)
 
 
 def decode_release(secret: Json) -> Json:
@@ -261,6 +276,7 @@ async def newest(client: Client, release: HelmRelease) -> ReleaseRecord | None:
         _read_note(secrets[-1]),
         _chart_version(recorded),
         tuple(islice(_value_paths(recorded.get("config"), ""), MOST_VALUES)),
+        recorded.get("config"),
     )
 
 

@@ -208,7 +208,7 @@ def lines_of(body: str) -> dict[str, str]:
          "**no new GPU pods**, all 32 GPUs of `gpu-1..4` at the same time"),
         ("an older chart", "Down meanwhile", "at most 8 GPUs at a time, 32 of `gpu-1..4` in all"),
         ("devices by environment", "Down meanwhile", "2 steps, one after the other"),
-        ("partitioned GPUs", "Down meanwhile", "MIG layout not declared → 7x1g.5gb-"),
+        ("partitioned GPUs", "Down meanwhile", "2 steps, one after the other"),
         ("partitioned GPUs", "Drained nodes",
          "3 (first `gpu-4`, without a drain, because no pod runs there; then `gpu-1`, then"),
         ("a new label", "Changed on hosts and nodes", "`label team=ml is added`"),
@@ -253,6 +253,12 @@ def test_the_steps_of_an_outage_are_numbered_in_their_order() -> None:
     assert [number for number, _ in items] == ["1", "2"]
     assert "drained for" in items[0][1]
     assert "running pods keep theirs" in items[1][1]
+
+
+def test_the_platform_restarts_before_gpus_are_partitioned() -> None:
+    items = re.findall(r"(?m)^  [0-9]\. (.*)$", rendered(document_of("partitioned GPUs")))
+    assert "the pods of gpu-operator restart, node by node" in items[0]
+    assert "MIG layout not declared → 7x1g.5gb-" in items[1]
 
 
 def test_the_reasons_of_one_rollout_are_one_step() -> None:

@@ -115,6 +115,8 @@ class World:
         pods: All pods.
         release: Chart version of the installed platform by chart name.
         claims: All ResourceClaims.
+        values: Values of the installed platform's chart.
+        objects: Objects of the installed platform in addition to its release.
     """
 
     nodes: dict[str, Json] = field(default_factory=dict)
@@ -122,12 +124,18 @@ class World:
     pods: list[Json] = field(default_factory=list)
     release: dict[str, str] = field(default_factory=dict)
     claims: list[Json] = field(default_factory=list)
+    values: Json = field(default_factory=dict)
+    objects: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, document: Json) -> World:
         """Return the state of a stack that was applied and validated."""
         desired = desired_of(document)
-        world = cls(release={desired.platform.chart: desired.platform.version})
+        world = cls(
+            release={desired.platform.chart: desired.platform.version},
+            values=dict(desired.question.values),
+            objects=tuple(map(str, desired.presence.objects)),
+        )
         for pool in desired.scheduling.pools:
             names = pool.nodes or tuple(f"{pool.pool}-{n}" for n in range(1, pool.count + 1))
             for name in names:
@@ -204,9 +212,16 @@ class World:
         )
         version = self.release.get(desired.platform.chart)
         if version is not None:
-            kept = ReleaseRecord(1, "", "deployed", Noted(version=version, objects=frozenset()))
-            name = str(desired.presence.release)
-            platform = platform_difference(name, kept, ObjectsSeen(), desired.platform.version)
+            noted = Noted(version=version, objects=frozenset(self.objects))
+            kept = ReleaseRecord(1, "", "deployed", noted, config=self.values)
+            missing = [item for item in desired.presence.objects if str(item) not in self.objects]
+            platform = platform_difference(
+                str(desired.presence.release),
+                kept,
+                ObjectsSeen(missing=tuple(missing)),
+                desired.platform.version,
+                desired.question.values,
+            )
             seen = replace(seen, platform=platform)
         found: dict[str, tuple[Finding, ...]] = {}
         for pool in desired.validation.pools:

@@ -123,7 +123,7 @@ def test_a_way_back_that_the_makers_exclude_is_refused() -> None:
 
 def test_values_that_the_running_release_sets_and_the_new_chart_lacks_are_named() -> None:
     record = ReleaseRecord(3, "", chart="v25.10.1", values=("cdi.default", "driver.enabled"))
-    difference = compare("release a/b", record, ObjectsSeen(), "v26.7.0")
+    difference = compare("release a/b", record, ObjectsSeen(), "v26.7.0", {})
     assert difference.values == record.values
     (finding,) = difference.chart
     assert (finding.aspect, finding.was, finding.now) == (Aspect.CHART, "v25.10.1", "v26.7.0")
@@ -144,7 +144,7 @@ def test_values_that_the_running_release_sets_and_the_new_chart_lacks_are_named(
 def test_the_chart_of_a_release_that_another_program_installed_counts(
     record: ReleaseRecord, was: str
 ) -> None:
-    found = compare("release a/b", record, ObjectsSeen(), "v26.7.0").chart
+    found = compare("release a/b", record, ObjectsSeen(), "v26.7.0", {}).chart
     assert [finding.was for finding in found] == ([was] if was else [])
 
 
