@@ -520,6 +520,7 @@ REFUSALS: dict[str, Refusal] = {
         section(charts={"directory": "no-such-folder"}),
         "chart nvidia-device-plugin .*correct charts.directory",
         "inspection.judgement._check_chart",
+        variables=lambda _: {"GPU_CHARTS": ""},
     ),
     "a chart that does not exist": Refusal(
         lambda cluster: cluster.update(devicePlugin={"version": "0.99.9"}),
