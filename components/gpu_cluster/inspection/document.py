@@ -361,13 +361,21 @@ class ChangeCollector:
             )
         with_gpus = [name for name, count in self._gpus_by_node.items() if count]
         restarted = [edit.name for edit in edits if is_setting(edit, *SECTIONS)]
-        restarted += self._served_anew()
+        # These nodes are without a plugin until the restart of the release's pods has ended.
+        moved = set(self._served_anew())
+        restarted += [name for name in with_gpus if name in moved]
         if difference.platform.chart or (difference.platform.is_upgraded and not containers):
             restarted = with_gpus
+            moved |= {
+                node.node
+                for node in self._nodes.values()
+                if node.before and node.after and node.before != node.after
+            }
         if restarted:
             reason = f"the pods of {self.platform.chart} restart, node by node"
             names = list(dict.fromkeys(restarted))
-            yield from self._gap(reason, names, [(names, 1)], evicts=False)
+            at_once = max(1, len(moved) + bool(set(names) - moved))
+            yield from self._gap(reason, names, [(names, at_once)], evicts=False)
         elif repaired := self._repaired_server():
             reason = f"{repaired} gets back what was edited by hand; its pods restart, node by node"
             yield from self._gap(reason, with_gpus, [(with_gpus, 1)], evicts=False)
