@@ -12,7 +12,7 @@ from gpu_cluster.hosts.observed.hardware import place
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.settings.support import REBUILDS, ended, is_unknown_system, supported
 from gpu_rules.facts.floors import Software, below, wanted
-from gpu_rules.faults import Fault, FaultSeverity
+from gpu_rules.faults import Fault, FaultSeverity, Outside
 from gpu_rules.printable import shortened
 
 Members = Mapping[str, list[Mapping[str, str]]]
@@ -83,7 +83,7 @@ def _check_host_versions(
                 place(names),
                 f"{software} {version}, whose end of support is unknown here",
                 f"one that gets fixes: {', '.join(supported(software, today))}",
-                "ask its maker: an interim release is fixed for some months only",
+                Outside("ask its maker: an interim release is fixed for some months only"),
                 FaultSeverity.WARNING,
             )
 
