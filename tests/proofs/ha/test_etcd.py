@@ -173,6 +173,13 @@ def test_an_alarm_about_space_stops_a_change(host: Host) -> None:
     status, output = host.run("require_etcd")
     assert status == 1
     assert "Active Alarm(s): NOSPACE" in output
+    # As the text says: again, when there is no alarm.
+    host.ask("del", "", "--from-key")
+    revision = str(host.revision())
+    host.ask("compact", revision)
+    host.ask("defrag")
+    host.ask("alarm", "disarm")
+    assert host.run("require_etcd") == (0, "")
 
 
 def test_a_snapshot_is_restored_by_the_documented_lines(stopped: Host) -> None:

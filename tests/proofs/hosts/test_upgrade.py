@@ -183,7 +183,10 @@ def test_a_control_plane_is_not_upgraded_before_the_first_one(joined: Member) ->
     as_member(joined, "1.34.4")
     done = joined.run("upgrade", "1.35.1")
     assert done.status == 1
-    assert "found a cluster at v1.34.4; wanted v1.35.1, by kubeadm upgrade apply" in done.errors
+    assert (
+        "found a cluster at kubernetesVersion: v1.34.4; wanted v1.35.1, by kubeadm upgrade apply"
+        in done.errors
+    )
     assert joined.commands() == []
     assert joined.serving() == "v1.34.4"
 

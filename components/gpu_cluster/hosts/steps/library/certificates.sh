@@ -30,7 +30,7 @@ restart_static_pod() {
     cp -- "$scratch/manifest" "$root/etc/kubernetes/$1.yaml" && chmod 600 "$root/etc/kubernetes/$1.yaml" &&
         mv -- "$root/etc/kubernetes/$1.yaml" "$root$manifest" || fail_file "can't write $manifest"
     again 60 5 is_restarted "$1" ||
-        fail_act "found no $1 that is ready with new certificates five minutes after its manifest changed ($(log_end)); wanted that pod; correct what \`crictl ps -a\` and its log show"
+        fail "found no $1 that is ready with new certificates five minutes after its manifest changed ($(log_end)); wanted that pod; run \`gpu-cluster up\` again: it restarts all static pods again"
 }
 
 is_restarted() {

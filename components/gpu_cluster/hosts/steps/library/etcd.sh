@@ -72,7 +72,7 @@ has_etcd() {
 require_etcd() {
     has_etcd || return 0
     again "$GC_ETCD_TRIES" 5 is_etcd_healthy ||
-        fail_act "found members of etcd that are not well: ${ill:-$(log_end)}; wanted each of them started, with a vote and without an alarm, before the control plane is changed; mend that member (etcdctl endpoint health --cluster, etcdctl alarm list), or take it out of etcd; nothing was changed"
+        fail "found members of etcd that are not healthy: ${ill:-$(log_end)}; wanted each of them started, with a vote and without an alarm, before the control plane is changed; run \`gpu-cluster up\` again when etcdctl endpoint health --cluster reports no error"
 }
 
 is_etcd_healthy() {
@@ -93,12 +93,12 @@ take_snapshot() {
     snapshot=$root$etcd_data/gpu-cluster.snapshot
     (umask 077 && mkdir -p "$root$snapshots") || fail_file "can't make $snapshots"
     rm -f -- "$snapshot" "$snapshot.part"
-    has_space_for_snapshot || fail_act "found too little space for a snapshot of etcd ($needed KiB) at $etcd_data or $snapshots; wanted it, before the control plane is changed; free space there"
+    has_space_for_snapshot || fail "found too little space for a snapshot of etcd at $etcd_data or $snapshots; wanted $needed KiB, before the control plane is changed; run \`gpu-cluster up\` again when that space is free"
     # The library's limit is for short answers.
     etcdctl_limit=180
     etcdctl snapshot save "$etcd_data/gpu-cluster.snapshot" || {
         rm -f -- "$snapshot" "$snapshot.part"
-        fail_act "found no snapshot of etcd ($(log_end)); wanted one, before the control plane is changed; mend the member of etcd on this host"
+        fail "found no snapshot of etcd ($(log_end)); wanted one, before the control plane is changed; run \`gpu-cluster up\` again when etcd answers on this host"
     }
     etcdctl_limit=
     named=$snapshots/$(date -u +%Y%m%dT%H%M%SZ).db

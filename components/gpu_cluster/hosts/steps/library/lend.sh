@@ -13,7 +13,7 @@ main() {
     withdraw
     [ -n "${GC_JOINING-}" ] || return 0
     again 6 3 find_etcd "$GC_JOINING" ||
-        fail_act "found no member of etcd that answers ($(log_end)); wanted one, before another member joins; start the control planes that are down"
+        fail "found no member of etcd that answers ($(log_end)); wanted one, before another member joins; run \`gpu-cluster up\` again when a control plane answers"
     take_snapshot >&2
     each_member take_out >&2
     # kubeadm join refuses the name of a node that is ready, as one is for a while after its end

@@ -62,10 +62,9 @@ upgrade_control_plane() {
 # apply writes on the first control plane (cmd/upgrade/node.go, newNodeData).
 require_upgraded_cluster() {
     kubectl_within 20 -n kube-system get configmap kubeadm-config \
-        -o 'jsonpath={.data.ClusterConfiguration}' ||
-        fail_act "found no configuration of the cluster ($(log_end)); wanted the ConfigMap kubeadm-config; restore it as \"Reconfiguring a kubeadm cluster\" says (Kubernetes documentation)"
-    grep -qx "kubernetesVersion: v$upgrade_version" "$scratch/log" ||
-        fail_act "found a cluster at $(sed -n 's/^kubernetesVersion: //p' "$scratch/log"); wanted v$upgrade_version, by kubeadm upgrade apply on the first control-plane host; mend that host, then run \`gpu-cluster up\` again"
+        -o 'jsonpath={.data.ClusterConfiguration}' &&
+        grep -qx "kubernetesVersion: v$upgrade_version" "$scratch/log" ||
+        fail "found a cluster at $(grep '^kubernetesVersion: ' "$scratch/log" || log_end); wanted v$upgrade_version, by kubeadm upgrade apply on the first control-plane host; run \`gpu-cluster up\` again when that host is ready"
 }
 
 # Returns true if the API server's manifest has an older version (app/images/images.go,
