@@ -22,7 +22,7 @@ from tests.proofs.rules.sample import FULL, SEED
 
 ENFORCED = ("GPU001", "GPU002", "GPU003", "GPU008", "GPU009", "GPU010", "GPU027")
 """The rules that the API server itself enforces in pods and pod templates."""
-CASES, FEW = (10_000, 100) if FULL else (2_000, 20)
+CASES, FEW = (10_000, 100) if FULL else (1_000, 10)
 """Number of manifests, and of those that must break and follow each rule."""
 PLURALS = {kind: f"{kind.lower()}s" for kind in KINDS}
 
