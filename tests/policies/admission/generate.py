@@ -185,9 +185,13 @@ def _somewhere(
     return lambda: st.sampled_from(list(CONTEXTS)).flatmap(kind)
 
 
+_any_pod = _somewhere(_pod)
+_any_ordinary_pod = _somewhere(
+    lambda space: st.sampled_from([space, "whole"]).flatmap(ordinary_pods)
+)
 SHARES: Final[Mapping[Callable[[], st.SearchStrategy[Json]], int]] = {
-    _somewhere(_pod): 18,
-    _somewhere(lambda space: st.sampled_from([space, "whole"]).flatmap(ordinary_pods)): 8,
+    _any_pod: 18,
+    _any_ordinary_pod: 8,
     _somewhere(lambda space: _workload("Deployment", space)): 6,
     _somewhere(lambda space: _workload("DaemonSet", space)): 4,
     _somewhere(lambda space: _ANY_WORKLOAD.flatmap(lambda kind: _workload(kind, space))): 12,
@@ -206,3 +210,8 @@ Hypothesis itself prefers some of several strategies: it varies the examples tha
 def manifests() -> st.SearchStrategy[Json]:
     """Return a strategy for objects of every kind that a rule checks."""
     return st.one_of([strategy() for strategy in SHARES])
+
+
+def pods() -> st.SearchStrategy[Json]:
+    """Return a strategy for pods."""
+    return st.one_of(_any_pod(), _any_ordinary_pod())

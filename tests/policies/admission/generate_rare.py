@@ -371,7 +371,7 @@ def _nodes(draw: st.DrawFn) -> Json:
 
 
 RARE: Final[Mapping[Callable[[], st.SearchStrategy[Json]], int]] = {
-    _updates: 5,
+    _updates: 8,
     _parts: 5,
     _shares: 5,
     _hami: 5,
