@@ -67,14 +67,17 @@ def _updates(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _parts(draw: st.DrawFn) -> Json:
-    """Generate a pod that may request a wrong part of a GPU (GPU005, GPU006, GPU046)."""
+    """Generate a pod with a part of a GPU, which may be wrong (GPU005, GPU006, GPU020, GPU046)."""
     limits = {CORE: draw(st.sampled_from([*range(5, 101, 15), 100, 101, 150]))}
     if draw(st.integers(0, 3)):
         limits[MEMORY] = draw(st.sampled_from(_BLOCKS)) + draw(st.integers(-1, 2))
     spec: Json = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
     if draw(st.booleans()):
         spec["nodeSelector"] = {"gpu": draw(st.sampled_from(["a100", "t4", "v100"]))}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _metadata("vcuda"), "spec": spec}
+    metadata = _metadata("vcuda")
+    if draw(st.integers(0, 3)) == 0:
+        metadata["annotations"] = {"tencent.com/predicate-time": str(draw(st.integers(0, 999)))}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 @st.composite
@@ -263,8 +266,10 @@ def _agents(draw: st.DrawFn) -> Json:
 
 @st.composite
 def _hami(draw: st.DrawFn) -> Json:
-    """Generate a pod with amounts of HAMi's GPU resources near their maximum (GPU080)."""
-    limits: Json = {GPU: 1, "nvidia.com/gpucores": draw(st.integers(90, 110))}
+    """Generate a pod with amounts of HAMi's GPU resources near their maximum (GPU080, GPU081)."""
+    limits: Json = {"nvidia.com/gpucores": draw(st.integers(90, 110))}
+    if draw(st.booleans()):
+        limits[GPU] = 1
     if draw(st.booleans()):
         limits["nvidia.com/gpumem"] = draw(st.sampled_from([1, 3000, "3Gi"]))
     spec = {"containers": [_container(limits)], "tolerations": [{"operator": "Exists"}]}
