@@ -335,12 +335,12 @@ REFUSALS: dict[str, Refusal] = {
     # Hosts.
     "a host that gives no answer": Refusal(
         CHANGED,
-        "host gpu-2: found .*a reachable host, because this run changes it",
+        "host gpu-2: found .*a login that works, because this run changes it",
         UNREACHED,
         silent_host,
     ),
     "a wrong port": Refusal(
-        host(port=1), "host gpu-2: found .*wanted: a reachable host", UNREACHED
+        host(port=1), "host gpu-2: found .*wanted: a login that works", UNREACHED
     ),
     "the ports of two hosts exchanged": Refusal(swapped, "host gpu-1: found .*key", UNREACHED),
     "another user": Refusal(host(user="somebody"), "host gpu-2: found", UNREACHED),
