@@ -225,7 +225,7 @@ def test_an_excluded_uuid_that_was_replaced_is_named() -> None:
     facts = replace(GOOD, uuids=("GPU-2", "GPU-3", "GPU-4"))
     (fault,) = validate_driver(excluded, facts)
     assert "no GPU with the UUID GPU-1," in str(fault)
-    assert "2 others; wanted: 1 others" in str(fault)
+    assert "2 other GPUs; wanted: 1 other GPUs" in str(fault)
     assert fault.severity is FaultSeverity.ERROR
     # The excluded GPU is off the bus, and no other GPU has replaced it.
     assert list(validate_driver(excluded, replace(GOOD, uuids=("GPU-2", "GPU-3")))) == []
