@@ -141,7 +141,7 @@ def test_a_record_that_the_engine_did_not_make_is_never_restored(
     installed(cluster, monkeypatch)
     cluster.secrets = [item for item in cluster.secrets if item["metadata"] != planted["metadata"]]
     cluster.secrets.append(planted)
-    with pytest.raises(ClusterError, match=r"found a Helm record .* that this stack did not create"):
+    with pytest.raises(ClusterError, match=r"Helm record .* that this stack did not create"):
         asyncio.run(presence.restore(WANTED))
     assert cluster.objects == {}
 
