@@ -199,7 +199,7 @@ def test_a_quota_of_cpu_without_a_limit_range_is_a_warning() -> None:
     counted = quota("compute", {"requests.cpu": "10", "limits.memory": "1Gi", "pods": "100"})
     (fault,) = judged(manifests(), PodAdmission(quotas={"gpus": (counted,)}))
     assert fault.severity is FaultSeverity.WARNING
-    assert "it counts limits.memory, requests.cpu, and no LimitRange" in str(fault)
+    assert "a quota of limits.memory, requests.cpu, and no LimitRange" in str(fault)
     ranged = PodAdmission(quotas={"gpus": (counted,)}, ranged=frozenset({"gpus"}))
     assert judged(manifests(), ranged) == []
     empty = PodAdmission(quotas={"gpus": ({"metadata": {"name": "empty"}},)})

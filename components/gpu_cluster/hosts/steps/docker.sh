@@ -153,7 +153,7 @@ after_start() {
             *" docker "*) continue ;;
         esac
         record members "$name"
-        timeout 60 usermod -aG docker "$name" || fail_act "$name can't be put into the group docker; create the user (useradd) and the group (groupadd docker), or remove the user from runtime.docker.members, then run \`gpu-cluster up\` again"
+        timeout 60 usermod -aG docker "$name" || fail "$name can't be put into the group docker; remove the user from runtime.docker.members, or create the user (useradd) and the group (groupadd docker), then run \`gpu-cluster up\` again"
         did "$name in the group docker"
     done
     if [ -f "$state/members" ]; then
