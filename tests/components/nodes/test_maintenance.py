@@ -20,7 +20,7 @@ from gpu_cluster.hosts.reboot.component import reboot_request
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.monitoring.values import _cluster_alerts
 from gpu_cluster.nodes.inspect import pool_members
-from gpu_rules.faults import ConfigError
+from gpu_rules.faults import ConfigError, FaultError
 from tests.desired_host import rebooting
 from tests.fixtures.clusters import HOST_KEY, cluster
 from tests.mocks import Recorder, declare
@@ -93,7 +93,7 @@ def test_a_selector_counts_a_node_in_maintenance_whether_it_is_there_or_not() ->
 
 def test_it_is_not_asked_to_be_validated() -> None:
     made = cluster(maintenance=["gpu-1"])
-    with pytest.raises(ValueError, match="--nodes: found gpu-1, in maintenance"):
+    with pytest.raises(FaultError, match="--nodes: found gpu-1, in maintenance"):
         chosen("gpu-[1-2]", made.pools, made.nodes_in_maintenance)
 
 

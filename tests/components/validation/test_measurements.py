@@ -17,7 +17,7 @@ from gpu_cluster.settings.log_pattern import figure
 from gpu_cluster.validation import measurement
 from gpu_cluster.validation.measurement import Outcome
 from gpu_rules.declared import judge
-from gpu_rules.faults import ConfigError
+from gpu_rules.faults import ConfigError, FaultError
 from tests.fixtures.clusters import cluster
 from tests.fixtures.platforms import deployed
 
@@ -77,7 +77,7 @@ def test_settings_say_what_can_be_judged() -> None:
 def test_a_test_is_asked_for_by_its_name() -> None:
     made = cluster(validation={"tests": {"a": ONE, "b": ONE}})
     assert chosen_tests(" b, a", made.validation.tests) == "b,a"
-    with pytest.raises(ValueError, match="--tests: found x; wanted: of a, b; cure"):
+    with pytest.raises(FaultError, match="--tests: found x; wanted: of a, b; cure"):
         chosen_tests("x", made.validation.tests)
     assert ONE["image"] in [each.upstream for each in images(*deployed(made))]
 

@@ -23,6 +23,7 @@ from gpu_cluster.validation.job import ObservedJob, job, job_name, observed
 from gpu_cluster.validation.node_result import of_node
 from gpu_cluster.validation.pod import pod_template
 from gpu_rules.declared import judge as judge_declared
+from gpu_rules.faults import FaultError
 from gpu_rules.kube.gpu_resources import HAMI_CORES, HAMI_MEMORY
 from tests.findings import found
 from tests.fixtures.documents import stack_document
@@ -410,7 +411,7 @@ def test_nodes_to_validate_anew_are_those_of_the_stack() -> None:
     pools = gpu_pools(cluster().pools)
     assert chosen("", pools, ()) == "all"
     assert chosen("gpu-1, gpu-[3-4]", pools, ()) == "gpu-1,gpu-3,gpu-4"
-    with pytest.raises(ValueError, match="--nodes: found gpu-9; wanted: nodes of the stack"):
+    with pytest.raises(FaultError, match="--nodes: found gpu-9; wanted: nodes of the stack"):
         chosen("gpu-9", pools, ())
 
 
