@@ -130,16 +130,31 @@ spec:
           resources:
             {{- toYaml . | nindent 12 }}
           {{- end }}
-          {{- if $configMap }}
+          {{- $folders := eq .container "nvidia-device-plugin-ctr" }}
+          {{- if or $folders $configMap }}
           volumeMounts:
+            {{- if $folders }}
+            - name: kubelet-device-plugins-dir
+              mountPath: /var/lib/kubelet/device-plugins
+            {{- end }}
+            {{- if $configMap }}
             - name: available-configs
               mountPath: /available-configs
+            {{- end }}
           {{- end }}
-      {{- if $configMap }}
+      {{- if or $folders $configMap }}
       volumes:
+        {{- if $folders }}
+        - name: kubelet-device-plugins-dir
+          hostPath:
+            path: /var/lib/kubelet/device-plugins
+            type: Directory
+        {{- end }}
+        {{- if $configMap }}
         - name: available-configs
           configMap:
             name: {{ $configMap }}
+        {{- end }}
       {{- end }}
       {{- with merge (dict) .selector $values.nodeSelector }}
       nodeSelector:
