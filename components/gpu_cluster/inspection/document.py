@@ -371,10 +371,17 @@ class ChangeCollector:
                 for node in self._nodes.values()
                 if node.before and node.after and node.before != node.after
             }
+            # Nodes get their taints before the platform's pods tolerate them.
+            moved |= {
+                finding.name
+                for finding in difference.scheduling.findings
+                if (taint := new_taint(finding)) is not None and taint.evicts
+            }
         if restarted:
-            reason = f"the pods of {self.platform.chart} restart, node by node"
             names = list(dict.fromkeys(restarted))
             at_once = max(1, len(moved) + bool(set(names) - moved))
+            pace = ", node by node" if at_once == 1 else ""
+            reason = f"the pods of {self.platform.chart} restart{pace}"
             yield from self._gap(reason, names, [(names, at_once)], evicts=False)
         elif repaired := self._repaired_server():
             reason = f"{repaired} gets back what was edited by hand; its pods restart, node by node"
