@@ -26,6 +26,9 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gpu_manager.platform:SOCKETS": ("part", "hosts.runtime:Engine"),
     "hosts.commands:TEXTS": ("part", "hosts.command:INPUTS"),
     "inspection.ends:_CURES": ("part", "settings.support:CLAIMS"),
+    "inspection.ends:_SYSTEMS": ("part", "settings.support:CLAIMS"),
+    "inspection.upgrade_path:_SETTINGS": ("part", "settings.support:TITLES"),
+    "settings.rollout:Judged": ("part", "settings.support:TITLES"),
     "kubeadm.access:_TOP": ("equal", "charts:_NO_CLUSTER"),
     "kubeadm.kubeconfig:EMPTY": ("part", "kubeadm.access:_TOP"),
     "maintenance.facts:PROVED": ("part", "settings.support:CLAIMS"),
@@ -63,7 +66,13 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
         *("hosts.preflight:SYSTEMS", "hosts.preflight:FIRST_WITH_DNF", "settings.support:CLAIMS"),
         *("settings.support:TITLES", "settings.support:REBUILDS", "maintenance.facts:PROVED"),
         *("inspection.ends:_CURES", "driver_daemonset.container:MAJOR_ONLY"),
-        *("report.software:SYSTEMS",),
+        *("report.software:SYSTEMS", "inspection.ends:_SYSTEMS"),
+    ),
+    "software by what is known of it: ends, upgrades, values of charts, floors, effects": (
+        *("settings.support:TITLES", "settings.support:CLAIMS", "inspection.ends:_CURES"),
+        *("settings.rollout:Judged", "inspection.upgrade_path:_SETTINGS"),
+        *("charts.value_table:SERIES", "floors:Software", "facts.floors:_IMAGES"),
+        "settings.effects:EFFECTS",
     ),
     "objects that a twin checks, and all kinds of the API": (
         *("admission.gatekeeper:_KINDS", "rules.twin:Scope"),
@@ -71,10 +80,6 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
     ),
     "images that name their version, and parts with a security floor": (
         *("charts.gpu053_part_versions:_VERSIONED", "charts.gpu073_part_floors:_PARTS"),
-    ),
-    "software by what is known of it: ways between versions, values of charts, security floors": (
-        *("settings.rollout:Judged", "charts.value_table:SERIES", "floors:Software"),
-        "facts.floors:_IMAGES",
     ),
     "wrong names of resources, and words in names of an inventory's groups": (
         *("rules.resource_names:_WRONG", "adoption.machines:_GPU_WORDS"),
