@@ -58,7 +58,7 @@ SHOWN = 300
 def _validate_percent(value: Any) -> float:
     if not isinstance(value, str):
         raise PartError("a value that is not a quantity")
-    # A pod of a large node holds at most some dozens of GPUs; `merge` compares with their number.
+    # A pod has at most some dozens of GPUs; `merge` compares the utilization with their number.
     amount = quantity.parse(value)
     if not 0 <= amount.milli <= 10**9:
         raise PartError("a utilization below 0 or above 1,000,000")

@@ -158,7 +158,7 @@ class Desired:
             ),
             presence=self.presence,
             values=self.platform.installation.values,
-            # Declared hosts with GPUs try the endpoints themselves.
+            # If hosts with GPUs are declared, they report which endpoints they can reach.
             endpoints=[]
             if any(host.role.has_gpus for host in self.hosts)
             else sorted(self.platform.endpoints().values()),

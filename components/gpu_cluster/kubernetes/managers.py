@@ -22,7 +22,7 @@ MANAGERS = {
     "k8s-gpushare-plugin": "Aliyun's gpushare",
     "fake-gpu-operator": "fake-gpu-operator",
 }
-# Name parts of DaemonSets that allocate no GPUs although they use an image listed above.
+# Parts of the names of DaemonSets that allocate no GPUs although they use an image listed above.
 _HELPERS = ("feature-discovery", "mps-control-daemon")
 _NFD_IMAGE = "node-feature-discovery"
 # Folders of a kubelet in which device plugins and DRA drivers register (k8s.io/kubelet v0.36.3

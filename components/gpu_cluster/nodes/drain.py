@@ -144,8 +144,8 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
 
     async def step() -> bool:
         nonlocal going
-        # A pod created in the meantime may lose data too: it is not evicted, and the error names
-        # it.
+        # A pod that was created in the meantime, and would lose data, is not evicted; the error
+        # names it.
         await asyncio.gather(*(_evict(client, p) for p in going if not losses([p], consent)))
         going = await remaining()
         return not going

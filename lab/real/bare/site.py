@@ -99,7 +99,7 @@ class Site:
 def running(
     cluster: str, machines: Sequence[Machine], built_parts: Mapping[str, Path], key: str
 ) -> Iterator[Site]:
-    """Start the desk and the hosts; remove both at the end.
+    """Start the hosts and the desk, the machine that manages them; remove both at the end.
 
     Args:
         cluster: Cluster name of the hosts.

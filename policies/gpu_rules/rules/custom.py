@@ -137,8 +137,8 @@ def pods(manifest: Mapping[str, object]) -> Iterator[Pod]:
             yield replace(pod, copies=_copies_of(place, manifest), whole=whole)
         elif _claims_in_field(place.value, _CLAIMS):
             claiming.append(place)
-    # An object may list claims for the pods in it. Claims that no pod in it uses are for a pod that
-    # its controller makes, and that isn't in the object.
+    # An object may list claims for its pods. If none of the pods in the object uses a claim, the
+    # claim is for a pod that the object's controller makes later.
     for place in claiming:
         pod = (
             _requesting_pod(place, _claims_in_field(place.value, _CLAIMS))

@@ -262,7 +262,7 @@ def _describes_gpus(variables: Variables) -> bool:
 
 
 def _is_group_of(group: str, kind: frozenset[str]) -> bool:
-    """Return True if a group's name consists of words of a kind, such as `kube-node` for nodes."""
+    """Return True if each word of a group's name means a kind of machine: `kube-node` for nodes."""
     words = _name_words(group)
     other_words = words - _PRODUCTS
     if kind is _CLUSTER:

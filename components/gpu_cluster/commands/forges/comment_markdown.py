@@ -745,7 +745,7 @@ def _footer(document: Document, origin: Origin) -> str:
 
 
 def problems(document: Document) -> Iterator[Problem]:
-    """Yield the problems of a document whose line in the stack file is known."""
+    """Yield those problems of a document for which the line in the stack file is known."""
     all_problems = [*document.faults, *document.rules]
     for cluster in document.clusters:
         all_problems += [*cluster.faults, *cluster.warnings]
