@@ -68,7 +68,7 @@ def _split_fields(blob: bytes) -> list[bytes]:
         (length,) = struct.unpack_from(">I", blob, position)
         position += 4
         if position + length > len(blob):
-            raise PartError("a key that ends within a field")
+            raise PartError("a key that is cut off")
         fields.append(blob[position : position + length])
         position += length
     return fields

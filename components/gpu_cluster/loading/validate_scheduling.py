@@ -42,7 +42,7 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
         if by_rule and strange:
             yield fault(
                 ("pools", i, "selector", strange[0]),
-                f"the label {strange[0]} with scheduling.nodeFeatures rule",
+                f"the label {strange[0]} although scheduling.nodeFeatures is rule",
                 f"labels of Node Feature Discovery ({NFD_PREFIX}…), which a rule can match",
                 'select by such a label, or write "nodeFeatures: program"',
             )
@@ -51,7 +51,7 @@ def _by_rule(scheduling: SchedulingSettings, sections: ValidSections) -> Iterato
         if by_rule and pool.selector and pool.startup_taint:
             yield fault(
                 ("pools", i, "startupTaint"),
-                "true with scheduling.nodeFeatures rule",
+                "true although scheduling.nodeFeatures is rule",
                 "a pool whose nodes this program taints itself: a rule taints them all the time",
                 'remove it, or write "nodeFeatures: program" in scheduling',
             )
@@ -79,7 +79,7 @@ def _is_reserved_label(key: str) -> bool:
 def _strange_rule_fault(path: tuple[str | int, ...], setting: str) -> Fault:
     return fault(
         path,
-        f"{setting} with scheduling.nodeFeatures rule",
+        f"{setting} although scheduling.nodeFeatures is rule",
         "a key with a prefix that isn't Kubernetes' own (example.com/team), which a rule may set",
         'write "nodeFeatures: program" in scheduling, or choose a key such as example.com/team',
     )

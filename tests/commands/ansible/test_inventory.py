@@ -91,7 +91,7 @@ def test_an_ini_file_is_read_by_ansibles_rules() -> None:
         ("[a:parents]", "unknown kind"),
         ("[g]\nhost noequals", "key=value"),
         ("[g:vars]\nnoequals", "key=value"),
-        ("[g:children]\na b", "names of groups"),
+        ("[g:children]\na b", "name of a group"),
         ('[g]\nhost x="open', "quotation"),
         ("[g]\nhost[1:2", "bracket"),
         ("[g]\nhost a=" + "\N{MICRO SIGN}" * 20_000, "more than 16384 characters"),

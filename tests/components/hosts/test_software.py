@@ -76,7 +76,7 @@ def cluster(first: dict[str, Any] | None = None, **sections: Any) -> Cluster:
         ({"packages": {"install": ["gcc; reboot"]}}, '"gcc; reboot"'),
         (
             {"runtime": {"engine": "k3s", "install": {"packages": ["k3s"]}}},
-            "install with engine k3s",
+            "install for engine k3s",
         ),
         (
             {"runtime": {"engine": "docker", "install": {"packages": ["docker-ce"]}}},

@@ -76,7 +76,9 @@ class _Reader:
     def _child(self, line: str) -> None:
         match = _GROUP.fullmatch(line)
         if match is None:
-            raise PartError(f"{show(line)}, but a section of children has names of groups")
+            raise PartError(
+                f"{show(line)}, but each line of a section `:children` is the name of a group"
+            )
         self.found.child(self.group, match[1])
 
 

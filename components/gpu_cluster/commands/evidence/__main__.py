@@ -149,8 +149,8 @@ def made(stack: Stack, now: datetime, valid: int) -> Predicate:
     """
     extent = Extent.wanted()
     if not extent.has_cluster:
-        cure = "unset GPU_CLUSTER_INSPECTION"
-        raise EvidenceError(Fault("inspection", extent, "an inspection of the cluster", cure))
+        place, wanted = "GPU_CLUSTER_INSPECTION", "an inspection of the cluster"
+        raise EvidenceError(Fault(place, f"{extent}, which leaves it out", wanted, "unset it"))
     require_clean(status.document_of(stack))
     desired = resolve(stack.cluster, stack.name)
     resources = [pool.resources for pool in desired.validation.pools]

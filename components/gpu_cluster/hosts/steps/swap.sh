@@ -75,7 +75,7 @@ apply_swap() {
     done
     if [ -n "$(agents_swap)" ]; then
         sed 's/^\([[:space:]]*ResourceDisk\.EnableSwap[[:space:]]*=[[:space:]]*\)[Yy].*/\1n/' \
-            "$root/etc/waagent.conf" >"$scratch/waagent" || fail_file "can't read /etc/waagent.conf"
+            "$root/etc/waagent.conf" >"$scratch/waagent" || fail_file "can't copy /etc/waagent.conf"
         effect file /etc/waagent.conf
         place /etc/waagent.conf "$scratch/waagent"
     elif recorded file /etc/waagent.conf; then

@@ -117,13 +117,13 @@ class RuntimeSettings(Model):
         engine, adapter = self.engine, self.install.cri_dockerd
         if engine not in (Engine.CONTAINERD, Engine.DOCKER):
             raise refuse(
-                f"install with engine {engine.value}",
-                "containerd or docker, which Kubernetes' packages don't bring",
-                "install the engine by its own means, and take runtime.install out",
+                f"install for engine {engine.value}",
+                "containerd or docker: only these can be installed apart from Kubernetes",
+                "remove runtime.install, and install the engine as its makers say",
             )
         if (engine is Engine.DOCKER) != (adapter is not None):
             raise refuse(
-                f"install with engine {engine.value} {'and' if adapter else 'without'} criDockerd",
+                f"install for engine {engine.value} {'and' if adapter else 'without'} criDockerd",
                 "criDockerd with engine docker only: kubelet 1.24 and later reaches Docker only "
                 "through it",
                 "remove criDockerd" if adapter else "add criDockerd: {locations: […], sha256: …}",

@@ -27,7 +27,7 @@ join_control_plane() {
 }
 
 undo_member() {
-    have kubeadm || fail "found no kubeadm; wanted it to take this host out of its cluster; install it"
+    have kubeadm || fail "found no kubeadm; wanted kubeadm, which takes this host out of its cluster; install it"
     leave_etcd
     reset_member
     rm -rf -- "$root"/etc/kubernetes/tmp/kubeadm-kubelet-config*
@@ -52,7 +52,7 @@ leave_etcd() {
     elif [ -n "${GC_MAY_LOSE_ETCD-}" ]; then
         note "no other member of etcd answers, so etcd may keep this one: $(log_end)"
     else
-        fail_act "found no other member of etcd that answers ($(log_end)); wanted one that takes this host out of etcd; start the other control planes, or declare kubernetesPackages.init.protect: false if etcd may be lost, and run \`gpu-cluster up\` first"
+        fail_act "found no other member of etcd that answers ($(log_end)); wanted another member, which takes this host out of etcd; start the other control planes, or, if the data of etcd may be lost, declare kubernetesPackages.init.protect: false, and run \`gpu-cluster up\` first"
     fi
 }
 
