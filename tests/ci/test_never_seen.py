@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.hosts.preflight import SYSTEMS
 from gpu_cluster.settings.gpu_operator import SandboxMode
 from gpu_cluster.settings.hosts.driver import DriverSource
 from gpu_cluster.settings.hosts.runtime import Engine
@@ -16,10 +17,7 @@ from gpu_cluster.settings.support import TITLES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "explanation" / "never-seen.md"
-SOFTWARE = {"kubernetes", "containerd", "driver"}
-"""Sections of the table of support that are no distributions."""
-SYSTEMS = [name for key in TITLES if key not in SOFTWARE for name in TITLES[key].split(", ")]
-"""Names of the distributions."""
+SYSTEM_NAMES = [name for key in TITLES if key in SYSTEMS for name in TITLES[key].split(", ")]
 
 UNSEEN_ENGINES = set(Engine) - {Engine.CONTAINERD}
 UNSEEN_DRIVERS = set(DriverSource) - {DriverSource.PREINSTALLED}
@@ -37,7 +35,9 @@ def rows() -> list[list[str]]:
     "What no run has shown is listed: each engine, platform, source of a driver, virtual machine "
     "and distribution of the settings is on one page, with what stands in its place."
 )
-@pytest.mark.parametrize("names", [UNSEEN_ENGINES, NAMES, UNSEEN_DRIVERS, SandboxMode, SYSTEMS])
+@pytest.mark.parametrize(
+    "names", [UNSEEN_ENGINES, NAMES, UNSEEN_DRIVERS, SandboxMode, SYSTEM_NAMES]
+)
 def test_each_choice_of_the_settings_is_on_the_page(names: Iterable[str]) -> None:
     text = "\n".join(" | ".join(row) for row in rows())
     assert {name for name in names if re.search(rf"(?i)\b{re.escape(name)}", text)} == set(names)

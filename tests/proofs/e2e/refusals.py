@@ -542,11 +542,13 @@ REFUSALS: dict[str, Refusal] = {
 WARNING = (
     "hosts.observed.hardware.warnings",
     "inspection.ends.outlived",
+    "inspection.ends.outlived_chart",
     "inspection.judgement._cordoned_warning",
     "inspection.judgement._warn_of_deferred",
     "inspection.judgement._kept_layouts",
     "inspection.judgement._check_registries",
     "inspection.moves.warnings",
+    "inspection.upgrade_path.unsupported_kubernetes",
     "loading.warnings.warnings",
 )
 """Functions whose faults are warnings, which stop nothing."""
@@ -559,6 +561,7 @@ ELSEWHERE = {
     "inspection.misfits.misfits": "components/change/test_document.py",
     "inspection.moves.unseen": "components/inspection/test_moves.py",
     "inspection.removed.undrained_engines": "components/inspection/test_removed.py",
+    "inspection.upgrade_path.refused_upgrades": "components/inspection/test_upgrade_path.py",
     "release.definitions.outdated": "components/charts/test_definitions.py",
 }
 """Functions whose fault the embedded cluster can't have, with the test file that shows it.

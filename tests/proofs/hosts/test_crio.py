@@ -168,7 +168,10 @@ def test_a_daemon_that_ends_after_its_start_gets_its_old_files_back(host: Runnin
     restart(host)
     failed = host.apply(SCRIPT)
     assert failed.status == 1
-    assert "crio did not start with the new configuration, so the old one is back" in failed.errors
+    assert (
+        "crio did not start with the new configuration, so the old one was restored"
+        in failed.errors
+    )
     assert "no CRI-O answers at /var/run/crio/crio.sock: " in failed.errors
     assert "check journalctl -u crio" in failed.errors
     assert not host.exists(DROPIN)

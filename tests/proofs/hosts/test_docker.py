@@ -103,7 +103,7 @@ def test_a_daemon_that_refuses_gets_file_and_data_back(docker: Running) -> None:
     text = docker.read(CONFIG)
     failed = docker.apply(script(docker={"data_root": "/data/docker", "forward": "leave"}))
     assert failed.status == 1
-    assert "so the old one is back" in failed.errors
+    assert "so the old one was restored" in failed.errors
     assert docker.read(CONFIG) == text
     assert docker.read("/var/lib/docker/precious") == "layers\n"
     assert not docker.exists("/data/docker")

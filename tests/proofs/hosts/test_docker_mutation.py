@@ -129,7 +129,7 @@ def comes_back(host: Running, mutant: Callable[[str], str]) -> bool:
         failed = host.apply(mutant(MOVED))
         return (
             failed.status == 1
-            and "so the old one is back" in failed.errors
+            and "so the old one was restored" in failed.errors
             and host.read(CONFIG) == text
             and host.exists("/var/lib/docker/precious")
             and not host.exists("/data/docker")

@@ -111,4 +111,4 @@ def test_an_uninstaller_that_did_nothing_is_named(cluster: str, namespaces: None
         assert host.run("nvidia-uninstall --silent").status == 0
         refused = host.apply(declared(tools, drivers, version=NEWER, removeEarlier=True))
     assert refused.status == 1
-    assert "nvidia-uninstall still there" in refused.errors
+    assert "nvidia-uninstall still installed after it had run" in refused.errors

@@ -72,7 +72,7 @@ def test_cri_o_that_does_not_start_gets_its_old_files_back(crio: Running) -> Non
     before = crio.tree()
     failed = crio.apply(of(Engine.CRI_O))
     assert failed.status == 1
-    assert 'so the old one is back: level=fatal msg="CRI-O does not start' in failed.errors
+    assert 'so the old one was restored: level=fatal msg="CRI-O does not start' in failed.errors
     assert not crio.exists(CRIO_DROPIN)
     assert {
         path
@@ -159,7 +159,7 @@ def test_k3s_that_does_not_start_gets_its_old_file_back(host: Running) -> None:
     host.write("/etc/rancher/k3s/refuse", "")
     failed = host.apply(of(Engine.K3S))
     assert failed.status == 1
-    assert "so the old one is back: " in failed.errors
+    assert "so the old one was restored: " in failed.errors
     assert not host.exists("/etc/rancher/k3s/config.yaml.d/99-nvidia.yaml")
     assert host.run("systemctl is-active k3s").output == "active\n"
 

@@ -248,7 +248,7 @@ def test_a_daemon_that_does_not_start_gets_its_old_files_back(host: Running) -> 
     root, before = host.read(ROOT), merged(host)
     failed = host.apply(SCRIPT)
     assert failed.status == 1
-    assert "so the old one is back" in failed.errors
+    assert "so the old one was restored" in failed.errors
     assert host.read(ROOT) == root
     assert not host.exists(DROPIN)
     assert merged(host) == before

@@ -325,7 +325,7 @@ def test_a_run_names_each_edit_as_drift_and_repairs_it(
     def drift() -> list[str]:
         async def ask() -> list[str]:
             async with connect(recorded.context) as client:
-                return lines((await _observe_platform(client, recorded)).findings)
+                return lines((await _observe_platform(client, recorded, {})).findings)
 
         return asyncio.run(ask())
 

@@ -88,7 +88,7 @@ def inspected() -> Findings:
 
     async def ask() -> Findings:
         async with connect(CONTEXT) as client:
-            return (await _observe_platform(client, WANTED)).findings
+            return (await _observe_platform(client, WANTED, {})).findings
 
     return asyncio.run(ask())
 
