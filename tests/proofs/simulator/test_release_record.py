@@ -99,7 +99,9 @@ def test_an_unfinished_record_is_found_refused_and_settled(api: Running, status:
     record(api, 1, "deployed")
     record(api, 2, status)
     assert inspected() == (unended(status),)
-    with pytest.raises(ClusterError, match=rf"newest record \(revision 2\) is {status}"):
+    with pytest.raises(
+        ClusterError, match=rf"found status {status} in the newest Helm record \(revision 2\)"
+    ):
         asyncio.run(presence.check(WANTED))
     removed = asyncio.run(clear.upgrade(CONTEXT, INPUTS))
     assert removed == [f"{status} of release default/{NAME}"]
