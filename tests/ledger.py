@@ -36,6 +36,8 @@ stands in it: a row with another digest than this page's last line is older than
 TARGET = re.compile(r"^test-([\w-]+):", re.MULTILINE)
 ROW = re.compile(r"^\| `test-([\w-]+)` \| (.*) \|$", re.MULTILINE)
 SKIPPED = re.compile(r"^ *(\d+) (.+)$")
+OF_MAKE = re.compile(r"make(\[\d+\])?: ")
+"""Beginning of a line that `make` itself prints, such as the one about a command that failed."""
 LONGEST = 400
 """Number of characters that the page keeps of a last line, and of the reasons of skips."""
 
@@ -128,9 +130,9 @@ def run(root: Path, proof: str, tree: str) -> Row:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             lines.append(line)
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "no output")
+    printed = [line.strip() for line in lines if line.strip() and not OF_MAKE.match(line)]
     return Row(
-        line=("failed: " if process.returncode else "") + last[:LONGEST],
+        line=("failed: " if process.returncode else "") + (printed or ["no output"])[-1][:LONGEST],
         tree=tree,
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         minutes=f"{(time.monotonic() - begun) / 60:.1f}",

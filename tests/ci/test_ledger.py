@@ -50,7 +50,7 @@ def test_a_row_has_what_the_run_printed_and_skipped(project: Path) -> None:
 
 def test_a_failed_proof_is_written_as_failed_and_fails_the_command(project: Path) -> None:
     assert ledger.prove(project, []) == 1
-    assert rows(project)["bad"].is_failed
+    assert rows(project)["bad"].line == "failed: bad: 1 of 2"
     assert "1 of 2 whole" in (project / ledger.PAGE).read_text()
 
 
