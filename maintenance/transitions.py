@@ -122,11 +122,11 @@ def _releases(git: Path, rule: Rules) -> Iterator[tuple[str, dict[str, Any]]]:
             release["parts"] = dict(_parts(chart))
             release["optional"] = sorted(optional & {*release["parts"], *chart.subcharts})
             release["definitions"] = dict(_definitions(chart))
-            known = _Known(frozenset(_paths(plain(chart.values))), chart.read)
+            chart_values = _Known(frozenset(_paths(plain(chart.values))), chart.read)
             if before is not None:
-                release["values"] = sorted(known.without(before))
-                release["dropped"] = sorted(before.without(known))
-            before = known
+                release["values"] = sorted(chart_values.without(before))
+                release["dropped"] = sorted(before.without(chart_values))
+            before = chart_values
         yield tag, {key: value for key, value in release.items() if value}
     for version, source in rule.later.items():
         yield version, {"source": source}
@@ -141,8 +141,8 @@ def _tags(git: Path, rule: Rules) -> list[tuple[str, str]]:
     def series(tag: str) -> str:
         return ".".join(map(str, parse(tag)[:2]))
 
-    known = [(tag, day) for tag, day in tags if _TAG.fullmatch(tag) and series(tag) in rule.order]
-    return sorted(known, key=lambda pair: (rule.order.index(series(pair[0])), parse(pair[0])))
+    tagged = [(tag, day) for tag, day in tags if _TAG.fullmatch(tag) and series(tag) in rule.order]
+    return sorted(tagged, key=lambda pair: (rule.order.index(series(pair[0])), parse(pair[0])))
 
 
 def _chart_at(git: Path, tag: str, rule: Rules) -> ChartContents | None:
@@ -208,9 +208,9 @@ def _parts(chart: ChartContents) -> Iterator[tuple[str, str]]:
     def walk(values: Any, prefix: str) -> Iterator[tuple[str, str]]:
         if not isinstance(values, Mapping):
             return
-        named = next((values[key] for key in _IMAGE_PARTS if values.get(key)), None)
-        if prefix and named and {"image", "repository"} & set(values):
-            yield prefix, str(named)
+        image = next((values[key] for key in _IMAGE_PARTS if values.get(key)), None)
+        if prefix and image and {"image", "repository"} & set(values):
+            yield prefix, str(image)
         for key, value in values.items():
             yield from walk(value, f"{prefix}.{key}" if prefix else str(key))
 

@@ -86,20 +86,24 @@ def targets(versions: Mapping[str, str], running: str, today: date) -> dict[str,
         running: Version of the cluster's Kubernetes, if the stack declares none. Empty: unknown.
         today: Versions whose support ended earlier are no targets.
     """
-    wanted = dict(versions)
+    target_versions = dict(versions)
     server = versions.get(KUBERNETES, running)
     for chart in SERIES:
         if chart in versions:
-            wanted[chart] = _newest_chart(chart, versions[chart], server, KUBERNETES in versions)
+            target_versions[chart] = _newest_chart(
+                chart, versions[chart], server, KUBERNETES in versions
+            )
             if KUBERNETES in versions:
-                wanted[KUBERNETES] = _newest_kubernetes(chart, wanted[chart], server, today)
+                target_versions[KUBERNETES] = _newest_kubernetes(
+                    chart, target_versions[chart], server, today
+                )
     if not any(chart in versions for chart in SERIES) and KUBERNETES in versions:
-        wanted[KUBERNETES] = _newest_kubernetes("", "", server, today)
+        target_versions[KUBERNETES] = _newest_kubernetes("", "", server, today)
     if DRIVER in versions:
-        wanted[DRIVER] = _fixed_driver(versions[DRIVER], today)
+        target_versions[DRIVER] = _fixed_driver(versions[DRIVER], today)
     if TOOLKIT in versions and (border := below(Software.TOOLKIT, versions[TOOLKIT])):
-        wanted[TOOLKIT] = border.fixed
-    return wanted
+        target_versions[TOOLKIT] = border.fixed
+    return target_versions
 
 
 def _newest_chart(chart: str, version: str, server: str, is_upgraded: bool) -> str:
@@ -111,11 +115,11 @@ def _newest_chart(chart: str, version: str, server: str, is_upgraded: bool) -> s
     history = histories()[chart]
     start = "v" if version.startswith("v") else ""
     later = [
-        f"{start}{known.removeprefix('v')}"
-        for known in history.releases
-        if history.position(known) > history.position(version) != ()
-        and is_known(chart, f"{start}{known.removeprefix('v')}")
-        and (is_upgraded or not parse(server) or history.works_with(known, server))
+        f"{start}{release.removeprefix('v')}"
+        for release in history.releases
+        if history.position(release) > history.position(version) != ()
+        and is_known(chart, f"{start}{release.removeprefix('v')}")
+        and (is_upgraded or not parse(server) or history.works_with(release, server))
     ]
     return later[-1] if later else version
 
@@ -124,11 +128,11 @@ def _newest_kubernetes(chart: str, version: str, server: str, today: date) -> st
     """Return the newest supported version of Kubernetes that a chart's version works with."""
     history, releases = histories().get(chart), histories()[KUBERNETES].releases
     later = [
-        known.removeprefix("v")
-        for known in releases
-        if parse(known) > parse(server)
-        and ".".join(map(str, parse(known)[:2])) in supported(KUBERNETES, today)
-        and (history is None or history.works_with(version, known))
+        release.removeprefix("v")
+        for release in releases
+        if parse(release) > parse(server)
+        and ".".join(map(str, parse(release)[:2])) in supported(KUBERNETES, today)
+        and (history is None or history.works_with(version, release))
     ]
     return later[-1] if later else server
 
@@ -144,7 +148,7 @@ def _fixed_driver(version: str, today: date) -> str:
 
 def plan(
     versions: Mapping[str, str],
-    wanted: Mapping[str, str],
+    target_versions: Mapping[str, str],
     running: str,
     settings: Mapping[str, Any],
 ) -> Iterator[Step]:
@@ -156,10 +160,13 @@ def plan(
     """
     now = dict(versions)
     for _ in range(MOST_STEPS):
-        waiting = [software for software in now if now[software] != wanted[software]]
+        waiting = [software for software in now if now[software] != target_versions[software]]
         if not waiting:
             return
-        steps = {software: _next(software, now[software], wanted[software]) for software in waiting}
+        steps = {
+            software: _next(software, now[software], target_versions[software])
+            for software in waiting
+        }
         fitting = [
             software for software in waiting if _fits({**now, software: steps[software]}, running)
         ]
@@ -168,9 +175,9 @@ def plan(
         now[software] = steps[software]
 
 
-def _next(software: str, was: str, wanted: str) -> str:
-    path = judge(software, was, wanted).path
-    step = path[1] if len(path) > 1 else wanted
+def _next(software: str, was: str, target: str) -> str:
+    path = judge(software, was, target).path
+    step = path[1] if len(path) > 1 else target
     return step if was.startswith("v") else step.removeprefix("v")
 
 
@@ -188,18 +195,18 @@ def _step(software: str, was: str, now: str, settings: Mapping[str, Any]) -> Ste
     section = setting.rpartition(".")[0]
     edits = [Edit(tuple(setting.split(".")), now)]
     if software in SERIES:
-        known = is_known(software, now)
+        is_known_version = is_known(software, now)
         present = settings.get(section)
         accepts = isinstance(present, Mapping) and present.get("unknownVersion") is True
-        if known is accepts:
-            edits.append(Edit((section, "unknownVersion"), not known))
+        if is_known_version is accepts:
+            edits.append(Edit((section, "unknownVersion"), not is_known_version))
     return Step(software=software, setting=setting, was=was, now=now, edits=tuple(edits))
 
 
 async def _server(context: str) -> str:
     async with connect(context) as client:
-        answer = await client.request("GET", "", base="/version", version="")
-        return str(answer["gitVersion"])
+        response = await client.request("GET", "", base="/version", version="")
+        return str(response["gitVersion"])
 
 
 def running_kubernetes(context: str) -> str:
@@ -228,8 +235,8 @@ def run(stack: Stack, *, write: bool, json_output: Answer, today: date | None = 
     running = "" if KUBERNETES in versions else running_kubernetes(desired.context)
     server = versions.get(KUBERNETES, running)
     say(f"Kubernetes {printable(server, 63) or 'unknown: its API server does not answer'}")
-    wanted = targets(versions, running, today or date.today())
-    steps = list(plan(versions, wanted, running, settings))
+    target_versions = targets(versions, running, today or date.today())
+    steps = list(plan(versions, target_versions, running, settings))
     json_output |= {"steps": [_document(step) for step in steps], "written": False}
     for number, step in enumerate(steps, start=1):
         say(f"step {number}: {step.setting}: {printable(step.was)} → {printable(step.now)}")

@@ -138,8 +138,8 @@ class History:
         numbers = parse(version)
         if not self.order:
             return ".".join(map(str, numbers[:2])) if len(numbers) > 1 else ""
-        known = (".".join(map(str, numbers[:count])) for count in (2, 1) if len(numbers) >= count)
-        return next((series for series in known if series in self.order), "")
+        names = (".".join(map(str, numbers[:count])) for count in (2, 1) if len(numbers) >= count)
+        return next((series for series in names if series in self.order), "")
 
     def newest(self, series: str) -> str:
         """Return the newest release of a series, or the series itself if no release is known."""
@@ -161,9 +161,9 @@ class History:
             return
         later = self.order[self.order.index(series) + 1 :]
         supported = {"next": later[:1], "any": later, "listed": ()}[self.forward]
-        for other in later:
-            if other in supported or (series, other) in self.steps:
-                yield other
+        for later_series in later:
+            if later_series in supported or (series, later_series) in self.steps:
+                yield later_series
 
 
 def parse(version: str) -> tuple[int, ...]:
@@ -286,15 +286,15 @@ def _chain(history: History, old: str, new: str) -> tuple[str, ...] | None:
     if not history.order and parse(old)[0] != parse(new)[0]:
         return None
     waiting: deque[tuple[str, ...]] = deque([(old,)])
-    seen = {old}
+    visited = {old}
     while waiting:
         way = waiting.popleft()
         for series in history.next_series(way[-1]):
             if series == new:
                 return way[1:]
             is_between = bool(history.order) or parse(series) < parse(new)
-            if series not in seen and is_between:
-                seen.add(series)
+            if series not in visited and is_between:
+                visited.add(series)
                 waiting.append((*way, series))
     return None
 
@@ -339,20 +339,20 @@ def _known(history: History, version: str) -> str:
     """Return the newest release up to a version, of its series, whose chart was read; or empty."""
     numbers, series = parse(version), history.series(version)
     earlier = [
-        known
-        for known, release in history.releases.items()
+        release_version
+        for release_version, release in history.releases.items()
         if (release.parts or release.definitions)
-        and history.series(known) == series
-        and parse(known) <= numbers
+        and history.series(release_version) == series
+        and parse(release_version) <= numbers
     ]
     return earlier[-1] if earlier else ""
 
 
 def _unread(history: History, was: str, now: str) -> Iterator[str]:
     for version in (was, now):
-        read = _known(history, version)
-        if read and parse(read) != parse(version):
-            yield f"the chart of {version} was not read: this is what {read} has"
+        chart_version = _known(history, version)
+        if chart_version and parse(chart_version) != parse(version):
+            yield f"the chart of {version} was not read: this is what {chart_version} has"
 
 
 def _notes(history: History, was: str, now: str) -> Iterator[str]:
