@@ -415,6 +415,7 @@ async def _open_session(credentials: Any) -> httpx.AsyncClient:
         if not login.done():
             await asyncio.wait({login}, timeout=WRITING)
             login.cancel()
+            await asyncio.wait({login}, timeout=WRITING)  # Ends the credential plugin.
         for file in _credential_files(credentials):
             file.unlink(missing_ok=True)
 
