@@ -10,6 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
 from http.server import HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -289,37 +290,58 @@ def test_a_kubernetes_that_came_after_the_client_is_no_warning(
         asyncio.run(connected())
 
 
-@pytest.mark.parametrize("plugin", ["", "sleep"])
-def test_a_login_that_is_cancelled_leaves_no_key_in_a_file(
-    plugin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The login is cancelled after 0 to 19 steps; 3 of them left the file that was being written.
-
-    A credential plugin that does not end makes no difference to the end of the login.
-    """
+@pytest.fixture
+def files_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which a login has its temporary files."""
     (files := tmp_path / "files").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(files))
-    monkeypatch.setattr(api, "WRITING", 0.5 if plugin else api.WRITING)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    config = yaml.safe_load(kubeconfig(context="with-keys"))
-    keys = dict.fromkeys(("client-key-data", "client-certificate-data"), "LS0tLS1CRUdJTg==")
-    config["users"][0]["user"] = keys
-    if plugin:
-        config["users"][0]["user"] = {
-            "exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep"}
-            | {"args": ["60"]}
-        }
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    return files
 
-    async def cancelled(steps: int) -> None:
-        login = asyncio.ensure_future(api.connect("with-keys").__aenter__())
-        for _ in range(steps):
-            await asyncio.sleep(0.0005)
-        login.cancel()
-        await asyncio.wait({login})
-        assert login.cancelled() or login.exception() is not None
 
-    for steps in (40,) if plugin else range(20):
-        asyncio.run(cancelled(steps))
-        assert list(files.iterdir()) == []
-    gc.collect()  # A process of a plugin that was left alone would be reported here.
+async def cancelled(is_time: Callable[[], bool]) -> None:
+    """Cancel a login when it is time, and wait for its end."""
+    login = asyncio.ensure_future(api.connect("with-keys").__aenter__())
+    while not is_time():
+        await asyncio.sleep(0.0005)
+    login.cancel()
+    await asyncio.wait({login})
+    assert login.cancelled() or login.exception() is not None
+
+
+def write_user(config: Path, user: dict[str, object]) -> None:
+    """Write a kubeconfig whose user has these credentials."""
+    content = yaml.safe_load(kubeconfig(context="with-keys"))
+    content["users"][0]["user"] = user
+    config.write_text(yaml.safe_dump(content))
+
+
+def test_a_login_that_is_cancelled_leaves_no_key_in_a_file(files_of_keys: Path) -> None:
+    """The login is cancelled after 0 to 19 steps; 3 of them left the file being written."""
+    keys = ("client-key-data", "client-certificate-data")
+    write_user(files_of_keys.parent / "config", dict.fromkeys(keys, "LS0tLS1CRUdJTg=="))
+    for steps in range(20):
+        taken = iter([False] * steps)
+        asyncio.run(cancelled(partial(next, taken, True)))
+        assert list(files_of_keys.iterdir()) == []
+
+
+def test_a_login_that_is_cancelled_ends_a_credential_plugin_that_does_not_end(
+    files_of_keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "WRITING", 0.5)
+    number = files_of_keys.parent / "number"
+    write_user(
+        files_of_keys.parent / "config",
+        {
+            "exec": {
+                "apiVersion": "client.authentication.k8s.io/v1",
+                "command": "sh",
+                "args": ["-c", f"echo $$ >{number}.new; mv {number}.new {number}; exec sleep 60"],
+            }
+        },
+    )
+    asyncio.run(cancelled(number.exists))
+    assert not Path("/proc", number.read_text().strip()).exists()
+    assert list(files_of_keys.iterdir()) == []
+    gc.collect()  # A process that was left alone is reported here.
