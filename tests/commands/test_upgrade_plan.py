@@ -77,7 +77,7 @@ def steps_of(chart: str, version: str, running: str = "", **sections: Any) -> li
         ("hami", "2.10.0", "", {"driver": {"version": "570.211.01"}}, "580.159.03"),
         ("hami", "2.10.0", "", {"driver": {"version": "580.95.05"}}, "580.159.03"),
         ("hami", "2.10.0", "", {"driver": {"version": "595.91.07"}}, ""),
-        ("hami", "2.10.0", "", {"toolkit": {"version": "1.18.0"}}, "1.19.1"),
+        ("hami", "2.10.0", "", {"runtime": {"toolkit": {"version": "1.18.0"}}}, "1.19.1"),
     ],
 )
 def test_the_steps_lead_to_the_newest_versions_that_work_together(

@@ -23,7 +23,7 @@ from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.stack_edit import Edit, edited
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.inspection.upgrade_path import setting_of, upgrade_path
-from gpu_cluster.kubernetes.api import ClusterError, connect
+from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.settings.support import ended, supported
 from gpu_rules.facts.floors import Software, below, borders
 from gpu_rules.facts.transitions import Verdict, histories, judge, parse
@@ -31,12 +31,6 @@ from gpu_rules.faults import ConfigError, FaultError
 from gpu_rules.printable import printable
 
 KUBERNETES, DRIVER, TOOLKIT = "kubernetes", "driver", "container-toolkit"
-_DECLARED: Mapping[str, tuple[str, str]] = {
-    KUBERNETES: ("kubernetesPackages", "version"),
-    DRIVER: ("driver", "version"),
-    TOOLKIT: ("toolkit", "version"),
-}
-"""Settings with versions that a stack file need not declare, by software."""
 MOST_STEPS = 30
 
 
@@ -70,9 +64,10 @@ def declared_versions(settings: Mapping[str, Any], chart: str, version: str) -> 
         version: Version of that chart, also if it is the default.
     """
     versions = {chart: version} if chart in histories() else {}
-    for software, (section, key) in _DECLARED.items():
-        below_section = settings.get(section)
-        declared = below_section.get(key) if isinstance(below_section, Mapping) else None
+    for software in (KUBERNETES, DRIVER, TOOLKIT):
+        declared: Any = settings
+        for key in setting_of(software).split("."):
+            declared = declared.get(key) if isinstance(declared, Mapping) else None
         if isinstance(declared, str) and parse(declared):
             versions[software] = declared
     return versions
@@ -213,7 +208,7 @@ def running_kubernetes(context: str) -> str:
     """Return the version of a cluster's API server; empty if it doesn't answer."""
     try:
         return asyncio.run(_server(context))
-    except (ClusterError, FaultError, OSError):
+    except (FaultError, OSError):
         return ""
 
 

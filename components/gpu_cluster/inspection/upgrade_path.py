@@ -20,7 +20,7 @@ _SOFTWARE: Mapping[str, str] = {
 _SETTINGS: Mapping[str, str] = {
     "driver": "driver.version",
     "kubernetes": "kubernetesPackages.version",
-    "container-toolkit": "toolkit.version",
+    "container-toolkit": "runtime.toolkit.version",
 }
 """Settings with the declared version of software that is no chart."""
 

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 import yaml
 
+from gpu_cluster.base.keys import field_at
 from gpu_cluster.change.document import ClusterChange
 from gpu_cluster.change.text import lines
 from gpu_cluster.findings import Aspect
-from gpu_cluster.inspection.upgrade_path import unsupported_kubernetes
+from gpu_cluster.inspection.upgrade_path import setting_of, unsupported_kubernetes
 from gpu_cluster.release.difference import compare
 from gpu_cluster.release.helm_record import Noted, ReleaseRecord
 from gpu_cluster.release.objects import ObjectsSeen
+from gpu_cluster.settings.declared_cluster import ClusterSettings
+from gpu_rules.facts.transitions import histories
 from gpu_rules.faults import ConfigError
 from tests.components.change.world import World, base
 
@@ -162,3 +165,9 @@ def test_a_chart_whose_makers_do_not_name_the_running_kubernetes_is_a_warning(
 ) -> None:
     found = [str(fault) for fault in unsupported_kubernetes(OPERATOR, version, server)]
     assert [told in text for text in found] == ([True] if told else [])
+
+
+@pytest.mark.parametrize("software", sorted(histories()))
+def test_the_setting_that_is_named_for_a_version_exists(software: str) -> None:
+    setting = setting_of(software)
+    assert setting == "its version" or field_at(ClusterSettings, tuple(setting.split(".")))
