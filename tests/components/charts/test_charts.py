@@ -14,6 +14,7 @@ from gpu_cluster.charts.value_check import check
 from gpu_cluster.driver_daemonset.component import daemon_set as driver_daemon_set
 from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
 from gpu_cluster.platforms.needed import images as needed
+from gpu_cluster.property_values import strings
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.nodes.pool import gpu_pools
 from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
@@ -44,17 +45,6 @@ def rendered(helm: Helm, folder: Path, declared: Cluster) -> dict[tuple[str, str
         pytest.skip(f"the folder's {chart} is of another series than {wanted}")
     objects = helm.render(found, values, namespace, chart)
     return {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in objects}
-
-
-def strings(tree: Any) -> Iterator[str]:
-    if isinstance(tree, dict):
-        for item in tree.values():
-            yield from strings(item)
-    elif isinstance(tree, list):
-        for item in tree:
-            yield from strings(item)
-    elif isinstance(tree, str):
-        yield tree
 
 
 @pytest.mark.parametrize("name", CLUSTERS)

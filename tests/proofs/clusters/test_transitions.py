@@ -15,6 +15,7 @@ import httpx
 import pytest
 
 from gpu_cluster.charts.definitions import lacking_fields, lost_fields
+from gpu_cluster.property_values import strings
 from gpu_rules.facts.transitions import judge
 from lab.benchmarks.api_server import running
 from lab.helm import Helm
@@ -26,7 +27,6 @@ from tests.proofs.clusters.transitions import (
     pairs,
     rendered,
     sample,
-    strings,
 )
 from tests.proofs.platform.chart_folders import REAL
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -148,15 +147,3 @@ def definitions(chart: str, version: str) -> dict[str, Json]:
         for item in yaml.safe_load_all(path.read_text())
         if item
     }
-
-
-def strings(tree: Any) -> Iterator[str]:
-    """Yield all texts in a tree of mappings and lists."""
-    if isinstance(tree, dict):
-        for item in tree.values():
-            yield from strings(item)
-    elif isinstance(tree, list):
-        for item in tree:
-            yield from strings(item)
-    elif isinstance(tree, str):
-        yield tree
