@@ -135,9 +135,12 @@ class KubeadmCluster(pulumi.ComponentResource):
         """Declare a host's control plane.
 
         The name is the same whether the host is the first of the list or not, so that another
-        order takes no member out of the cluster.
+        order takes no member out of the cluster. A state that was made when
+        there could be only one control plane has another name for it: without the alias, the next
+        run would take that host out of its cluster.
         """
         options = pulumi.ResourceOptions(
+            aliases=[pulumi.Alias(name=f"{name}-init-{host.name}")],
             protect=protect,
             depends_on=after,
             hooks=lending.around(host),

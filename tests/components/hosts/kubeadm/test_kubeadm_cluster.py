@@ -149,6 +149,33 @@ def test_control_planes_join_one_after_the_other_and_workers_after_them(tmp_path
     assert "caCertHashes" in str(by_name[joins[3]].inputs["stdin"])
 
 
+@pytest.mark.usefixtures("no_hooks")
+def test_a_state_of_one_control_plane_keeps_it_under_its_earlier_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine finds the resource under its earlier name, and so deletes none."""
+    names: dict[str, list[str]] = {}
+    register = mocks.MockMonitor.RegisterResource
+
+    def registered(monitor: mocks.MockMonitor, request: Any) -> Any:
+        listed = [urn.rpartition("::")[2] for urn in request.aliasURNs]
+        names[request.name] = listed + [each.spec.name for each in request.aliases]
+        return register(monitor, request)
+
+    monkeypatch.setattr(mocks.MockMonitor, "RegisterResource", registered)
+    path = tmp_path / "cni.yaml"
+    path.write_text(OBJECTS)
+    declared = cluster(kubernetesPackages=packages(network={"manifest": str(path)}))
+
+    def program() -> None:
+        GpuCluster("gpu-cluster", GpuClusterArgs(settings=declared, private_key="key"))
+
+    declare(program, preview=False, recorder=Answers())
+    assert names["gpu-cluster-kubeadm-cluster-member-cp-1"] == [
+        "gpu-cluster-kubeadm-cluster-init-cp-1"
+    ]
+
+
 def test_one_of_three_control_planes_may_be_in_maintenance() -> None:
     declared = cluster(kubernetesPackages=packages(), **{**THREE, "maintenance": ["cp-3"]})
     kubeadm = resolve(declared, "dev").kubeadm
