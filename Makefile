@@ -25,7 +25,11 @@ define HELP
     if (name ~ /^(test|bench|fuzz|check)/) proofs = proofs line[name]; else rest = rest line[name]
 }
 END {
-    print "Your cluster (STACK=name chooses the stack, dev by default):"
+    print "Begin with `make up`, which needs no cluster; `make down` removes all of it."
+    print "STACK=name chooses the stack, dev by default. EMBEDDED=1 runs on a fake of the"
+    print "stack's cluster, VERBOSE=1 prints more, JSON=1 prints one JSON document."
+    print "`venv/bin/gpu-cluster VERB --help` shows the options and an example of each."
+    print "\nYour cluster:"
     count = split(users, names, " "); for (i = 1; i <= count; i++) printf "%s", line[names[i]]
     printf "\nProofs:\n%s\nFor maintainers:\n%s", proofs, rest
 }
@@ -44,7 +48,7 @@ COMMAND := $(MODULE) gpu_cluster.commands
 # The options of the command for variables of `make`: NODES=gpu-1 is --nodes=gpu-1, SCAN=1 is --scan.
 option = $(shell printf %s $(1) | tr A-Z_ a-z-)
 options = $(foreach name,$(1),$${$(name):+"--$(call option,$(name))=$$$(name)"})
-switches = $(foreach name,$(1),$(if $(filter 1 true,$($(name))),--$(call option,$(name))))
+switches = $(foreach name,$(1),$(if $(filter 1 true,$(value $(name))),--$(call option,$(name))))
 # Run the proof $(1) with the options $(2) of pytest; tests/proofs/__init__.py lists its files.
 proof = files=$$($(MODULE) tests.proofs $(1)) && venv/bin/python -m pytest $(2) $$files
 
@@ -59,103 +63,103 @@ $(VENV): requirements.lock
 	@chmod +x $@
 
 .PHONY: help
-help: ## print this list
+help:
 	@awk -v users='$(USERS)' "$$HELP" $(MAKEFILE_LIST)
 
 .PHONY: up
-up: $(VENV) ## create or update the stack: toolchain, embedded cluster, hosts, platform, GPU validation
+up: $(VENV) ## create or update the stack, and validate its GPUs
 	@$(COMMAND) up
 
 .PHONY: validate
-validate: $(VENV) ## validate the GPUs of nodes again: make validate NODES=gpu-[1-2] (default: all); TESTS=name runs tests; JUNIT=file, CTRF=file
+validate: $(VENV) ## validate GPUs again: NODES=gpu-[1-2]; TESTS=name
 	@$(COMMAND) validate $(call options,NODES TESTS JUNIT CTRF)
 
 .PHONY: evidence
-evidence: $(VENV) ## sign what the validation found: make evidence KEY=evidence.key; DAYS=30; writes evidence-STACK.json
+evidence: $(VENV) ## sign what the validation found: KEY=evidence.key; DAYS=30
 	@$(COMMAND) evidence $(call options,KEY DAYS) $${EVIDENCE:+"--file=$$EVIDENCE"}
 
 .PHONY: verify-evidence
-verify-evidence: $(VENV) ## check such a file offline: make verify-evidence FILE=evidence-prod.json PUBLIC=evidence.pub
+verify-evidence: $(VENV) ## check evidence offline: FILE=evidence.json PUBLIC=a.pub
 	@$(COMMAND) verify-evidence $(call options,FILE PUBLIC) $(call switches,SIMULATED)
 
 .PHONY: why
-why: $(VENV) ## print why a pod does not run, or why a node lacks GPUs: make why POD=namespace/name, or NODE=name
+why: $(VENV) ## say why a pod waits or a node lacks GPUs: POD= or NODE=
 	@$(COMMAND) why -- "$${POD:-$${NODE:-}}"
 
 .PHONY: comment
-comment: $(VENV) ## print or update the comment of a pull request about CHANGE (change.json): see docs/how-to/ci.md
-	@$(COMMAND) comment $(call options,CHANGE FORGE PULL HEAD COMMIT BASE RUN JOB CONCLUSION) $(call switches,EXPECTED BY_BASE)
+comment: $(VENV) ## print or post the comment of a pull request
+	@$(COMMAND) comment $(call options,CHANGE FORGE PULL HEAD COMMIT BASE RUN JOB BASE_JOB FORKS CONCLUSION) $(call switches,EXPECTED BY_BASE)
 
 .PHONY: preview
-preview: $(VENV) ## show what `make up` would change, checked by the policy pack; changes nothing
+preview: $(VENV) ## show what `make up` would change, judged by the rules
 	@$(COMMAND) preview
 
 .PHONY: status
-status: $(VENV) ## show drift, due work, faults and GPUs that are not validated; read-only; fails on drift and on faults
+status: $(VENV) ## show drift, due work, faults and lost GPUs; only reads
 	@$(COMMAND) status
 
 .PHONY: who
-who: $(VENV) ## show which pods use which GPUs, and how many are free; read-only; VERBOSE=1 names each pod
+who: $(VENV) ## show which pods use which GPUs, and how many are free
 	@$(COMMAND) who
 
 .PHONY: report
-report: $(VENV) ## write report-STACK.html: GPUs, changes, findings, measurements, versions; changes nothing
+report: $(VENV) ## write a page: GPUs, changes, findings, measurements
 	@$(COMMAND) report $(call options,CHANGE) $${REPORT:+"--file=$$REPORT"}
 
 .PHONY: new
-new: $(VENV) ## write a new stack file: make new STACK=lab FROM_CLUSTER=context FROM_INVENTORY=hosts.ini (one or both)
+new: $(VENV) ## write a stack file: STACK=lab FROM_CLUSTER=context
 	@$(COMMAND) new $(call options,FROM_CLUSTER FROM_INVENTORY CONTEXT PLATFORM NODES GPUS) $(call switches,SCAN)
 
 .PHONY: adopt
-adopt: $(VENV) ## adopt a running cluster: write the differences into STACK's file, then preview; CONTEXT=name for a new file
+adopt: $(VENV) ## adopt a running cluster: write the stack file, preview
 	@$(COMMAND) adopt $(call options,CONTEXT)
 
 .PHONY: leave
-leave: $(VENV) ## stop managing the cluster, which keeps running: make leave; POOL=name or HOSTS=gpu-[1-2] for a part
+leave: $(VENV) ## stop managing the cluster, or a part: POOL= or HOSTS=
 	@$(COMMAND) leave $(call options,POOL HOSTS)
 
 .PHONY: host-keys
-host-keys: $(VENV) ## scan the host keys of new hosts; CONFIRM=code writes them; HOSTS=gpu-[1-2] scans these again
+host-keys: $(VENV) ## scan the keys of new hosts; CONFIRM=code writes them
 	@$(COMMAND) host-keys $(call options,HOSTS CONFIRM)
 
 .PHONY: support-bundle
-support-bundle: $(VENV) ## write support-STACK.tar.gz for support: state, status, pods; no secrets; LIST=1 only lists
-	@$(COMMAND) support-bundle $${BUNDLE:+"--file=$$BUNDLE"} $(if $(filter 1,$(LIST)),--only-list)
+support-bundle: $(VENV) ## write an archive for support; LIST=1 only lists it
+	@$(COMMAND) support-bundle $${BUNDLE:+"--file=$$BUNDLE"} $(if $(filter 1,$(value LIST)),--only-list)
 
 .PHONY: down
-down: $(VENV) ## destroy the stack and stop its embedded cluster and hosts; refuses a stack on a real cluster
+down: $(VENV) ## destroy the stack and stop its embedded cluster
 	@$(COMMAND) down
 
 .PHONY: start
-start: $(VENV) ## start the embedded cluster and its hosts (lab/hardware/STACK.yaml), without the stack
+start: $(VENV) ## start the embedded cluster and its hosts, without a stack
 	@$(COMMAND) start
 
 .PHONY: destroy
-destroy: $(VENV) ## destroy the stack (asks at a terminal if its cluster is real); an embedded cluster keeps running
+destroy: $(VENV) ## destroy the stack; asks if its cluster is real
 	@$(COMMAND) destroy
 
 .PHONY: forget
-forget: $(VENV) ## remove a host that no longer exists from the state: make forget HOST=gpu-2
+forget: $(VENV) ## remove a host that no longer exists: HOST=gpu-2
 	@$(COMMAND) forget -- "$${HOST:-}"
 
 .PHONY: env
-env: $(VENV) ## print the environment for plain pulumi: eval "$$(make env)"
+env: $(VENV) ## environment for plain pulumi: eval "$$(make env)"
 	@$(COMMAND) env
 
 .PHONY: probe-key
-probe-key: $(VENV) ## create an SSH key for previews that can only run the probe, and check it on STACK's hosts
+probe-key: $(VENV) ## create an SSH key for previews, and check it on hosts
 	@$(COMMAND) probe-key $${PROBE_KEY:+"--file=$$PROBE_KEY"}
 
 .PHONY: preview-state
-preview-state: $(VENV) ## write a copy of the state without its secrets, for previews
+preview-state: $(VENV) ## write a copy of the state without its secrets
 	@$(COMMAND) preview-state
 
 .PHONY: preview-secrets
-preview-secrets: $(VENV) ## write placeholders for the secrets in this checkout's stack file, for previews
+preview-secrets: $(VENV) ## replace the secrets in this checkout's stack file
 	@$(COMMAND) preview-secrets
 
 .PHONY: audit
-audit: $(VENV) ## check dependencies and workflows for known vulnerabilities, and the history for secrets
+audit: $(VENV) ## find known vulnerabilities, and secrets in the history
 	@$(MAKE) --silent venv-audit/.complete || echo "audit: pip-audit and zizmor can't be had" >&2
 	@$(MODULE) maintenance.audit
 
@@ -165,7 +169,7 @@ venv-audit/.complete: requirements-audit.lock
 	@touch $@
 
 .PHONY: sbom
-sbom: $(VENV) ## print the bill of materials: packages, Go modules, tools (CycloneDX)
+sbom: $(VENV) ## print the bill of materials (CycloneDX)
 	@$(MODULE) maintenance.sbom
 
 .PHONY: site
@@ -178,15 +182,15 @@ venv-site/.complete: requirements-site.lock
 	@touch $@
 
 .PHONY: changelog
-changelog: $(VENV) ## date the unreleased changes in CHANGELOG.md: they become the version of pyproject.toml
+changelog: $(VENV) ## date the unreleased changes in CHANGELOG.md
 	@$(MODULE) maintenance.changelog
 
 .PHONY: release
-release: $(VENV) venv-site/.complete ## write a release to dist/: source archive, packages, site, bill of materials, text, checksums
+release: $(VENV) venv-site/.complete ## write a release to dist/: packages, site, checksums
 	@$(MODULE) maintenance.release
 
 .PHONY: rehearse-release
-rehearse-release: $(VENV) venv-site/.complete ## do in a clone all that the release workflow does before it publishes
+rehearse-release: $(VENV) venv-site/.complete ## do in a clone what the release workflow does
 	@$(MODULE) maintenance.rehearsal
 
 .PHONY: release-sums
@@ -198,80 +202,80 @@ tools: $(VENV) ## show the toolchain and build what is missing
 	@$(COMMAND) tools
 
 .PHONY: images
-images: $(VENV) ## list all images and charts that STACK needs, or versions: make images PACKAGES='nvidia-driver*'
+images: $(VENV) ## list all images and charts that STACK needs
 	@$(COMMAND) images $${PACKAGES:+"--packages=$$PACKAGES"}
 
 .PHONY: facts
-facts: $(VENV) ## write the tables of policies/gpu_rules/facts/: make facts CSAF=<folder of NVIDIA's bulletins>
+facts: $(VENV) ## write the tables of facts: CSAF=folder of bulletins
 	@$(MODULE) maintenance.facts
 
 .PHONY: test
-test: $(VENV) ## run the tests, at most about ten minutes on two idle threads
+test: $(VENV) ## run the tests, about ten minutes on two idle threads
 	@# Build the tools first: the time limits of the tests are too short for a build.
 	@$(MODULE) gpu_cluster_lab.toolchain
 	@venv/bin/python -m pytest -q --progress --numprocesses 4 --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-full
-test-full: $(VENV) ## run the tests that `make test` skips because they take long; CI runs both
+test-full: $(VENV) ## run the tests that `make test` skips for their length
 	@$(MODULE) gpu_cluster_lab.toolchain
 	@venv/bin/python -m pytest -q --progress -m 'slow and not full' --numprocesses 4 --dist loadfile --no-loadscope-reorder --durations 60 --durations-min 10
 
 .PHONY: test-e2e
-test-e2e: $(VENV) ## prove whole runs of `make up`, previews and `make down` with the real engine, also when killed
+test-e2e: $(VENV) ## whole runs with the real engine, also when killed
 	@$(call proof,e2e,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-simulator
-test-simulator: $(VENV) ## prove the simulator, and what the program does to the simulated cluster
+test-simulator: $(VENV) ## the simulator, and what the program does to it
 	@$(call proof,simulator,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-hosts
-test-hosts: $(VENV) ## prove the preparation of hosts and container runtimes
+test-hosts: $(VENV) ## the preparation of hosts and container engines
 	@$(call proof,hosts,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-platform
-test-platform: $(VENV) ## prove the platforms: make test-platform KUBERNETES=1.37.2
+test-platform: $(VENV) ## the platforms: KUBERNETES=1.37.2
 	@export GPU_CLUSTER_KUBERNETES="$${KUBERNETES:-}"; $(call proof,platform,-m '' --numprocesses 3 --dist worksteal)
 
 .PHONY: test-clusters
-test-clusters: $(VENV) ## clusters that run already: adopted, left, value files of others, stale objects; the last line counts
+test-clusters: $(VENV) ## clusters that run already: adopted, left, stale objects
 	@$(call proof,clusters,-m clusters --numprocesses 2 --dist loadfile)
 
 .PHONY: test-logins
-test-logins: $(VENV) ## failed logins on real SSH servers, hand-overs, first messages; the last line counts
+test-logins: $(VENV) ## failed logins on real SSH servers, hand-overs, messages
 	@$(call proof,logins,-m logins)
 
 .PHONY: test-documents
-test-documents: $(VENV) ## try each line of five guides, contradictions, recipes and HAMi's cases; the last line counts
+test-documents: $(VENV) ## each line of five guides, recipes and HAMi's cases
 	@$(call proof,documents,-m documents --numprocesses 2 --dist loadfile)
 
 .PHONY: test-advice
-test-advice: $(VENV) ## follow the cures of errors, values and rules, and name causes of public reports; the last line counts
+test-advice: $(VENV) ## follow the cures of errors, values and rules
 	@$(call proof,advice,-m advice --numprocesses 2 --dist worksteal)
 
 .PHONY: test-validation
-test-validation: $(VENV) ## prove the validation in nine ways: each GPU by its UUID, no workload disturbed
+test-validation: $(VENV) ## the validation in nine ways, each GPU by its UUID
 	@$(call proof,validation,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rollout
-test-rollout: $(VENV) ## prove rollouts in waves: rolls, kills at each step, disruption budgets, B8
+test-rollout: $(VENV) ## rollouts in waves: kills, disruption budgets, B8
 	@$(MODULE) lab.benchmarks B8
 	@$(call proof,rollout,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-reach
-test-reach: $(VENV) ## prove the components in programs of other people; the last line counts them
+test-reach: $(VENV) ## the components in programs of other people
 	@$(call proof,reach,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-install
-test-install: $(VENV) ## prove a site that has only the wheels of a release; the last line counts
+test-install: $(VENV) ## a site that has only the wheels of a release
 	@$(call proof,install,-m '' -n 2 --dist loadfile)
 
 .PHONY: test-change
-test-change: $(VENV) ## prove what previews, comments, page, status, who and support bundle report; the last line counts
+test-change: $(VENV) ## what previews, comments, page and status report
 	@$(MODULE) lab.benchmarks B9
 	@$(call proof,change,-m '' --numprocesses 2 --dist loadfile)
 
 .PHONY: test-rules
-test-rules: $(VENV) ## prove the rules
+test-rules: $(VENV) ## the rules
 	@rm -rf tests/results
 	@$(call proof,rules,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 	@$(MODULE) tests.proofs.rules.mutate
@@ -279,41 +283,41 @@ test-rules: $(VENV) ## prove the rules
 	@$(MODULE) tests.proofs.rules.results
 
 .PHONY: test-attacks
-test-attacks: $(VENV) ## run each known attack as a test; the last line counts them
+test-attacks: $(VENV) ## run each known attack as a test
 	@$(call proof,attacks,-m '' --numprocesses 2 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: test-promises
-test-promises: $(VENV) ## prove each promise of README and docs, also after kills; the last line counts them
+test-promises: $(VENV) ## each promise of README and docs, also after kills
 	@venv/bin/python -m pytest -m promise --numprocesses 2 --dist loadfile --no-loadscope-reorder tests
 
 .PHONY: test-docs
-test-docs: $(VENV) ## run each command of README, tutorial and how-tos on the embedded cluster; the last line counts them
+test-docs: $(VENV) ## run each command of README, tutorial and how-tos
 	@$(MODULE) gpu_cluster_lab.toolchain
 	@$(call proof,docs,-m '')
 	@$(MODULE) tests.proofs.docs
 
 .PHONY: test-versions
-test-versions: $(VENV) ## prove each supported version; the last line names and counts them
+test-versions: $(VENV) ## each supported version
 	@$(call proof,versions,-m versions --numprocesses 2 --dist worksteal --no-loadscope-reorder)
 
 .PHONY: proofs
-proofs: $(VENV) ## run proofs, and write docs/proofs.md: make proofs ONLY="rules logins"; ROWS=1 runs none
-	@$(MODULE) tests.ledger $(if $(ROWS),--rows) $${ONLY:-}
+proofs: $(VENV) ## run proofs: ONLY="rules logins"; ROWS=1 runs none
+	@$(MODULE) tests.ledger $(if $(value ROWS),--rows) $${ONLY:-}
 
 .PHONY: promises
 promises: $(VENV) ## write docs/promises.md from the marks of the tests
 	@$(MODULE) tests.promises
 
 .PHONY: errors
-errors: $(VENV) ## write docs/reference/errors.md, the texts of all errors, from the code
+errors: $(VENV) ## write docs/reference/errors.md from the code
 	@$(MODULE) tests.error_texts
 
 .PHONY: pictures
-pictures: $(VENV) ## draw README's pictures of the report and of a comment: needs Chromium (Debian: chromium)
+pictures: $(VENV) ## draw README's pictures: needs Chromium
 	@$(MODULE) tests.pictures
 
 .PHONY: change-schema
-change-schema: $(VENV) ## write docs/change.schema.json, the JSON schema of the documents that previews write
+change-schema: $(VENV) ## write docs/change.schema.json, the schema of previews
 	@$(MODULE) maintenance.change_schema
 
 .PHONY: verbs
@@ -321,40 +325,40 @@ verbs: $(VENV) ## write docs/reference/verbs.md from the table of the verbs
 	@$(MODULE) maintenance.verbs_page
 
 .PHONY: stack-schema
-stack-schema: $(VENV) ## write docs/stack.schema.json and docs/reference/settings.md from the models of the settings
+stack-schema: $(VENV) ## write docs/stack.schema.json and the page of settings
 	@$(MODULE) maintenance.stack_schema
 
 .PHONY: roles
-roles: $(VENV) ## write policies/roles/ again, from the requests that an API server received
+roles: $(VENV) ## write policies/roles/ again, from recorded requests
 	@$(MODULE) tests.proofs.attacks.record_requests
 
 .PHONY: fuzz
-fuzz: $(VENV) ## send hostile input to everything that is read from outside: make fuzz INPUTS=1000000
+fuzz: $(VENV) ## send hostile input to all readers: INPUTS=1000000
 	@$(MODULE) tests.proofs.attacks.fuzz $${INPUTS:-}
 
 .PHONY: test-newcomer
-test-newcomer: $(VENV) ## perform the tasks of docs/contributing.md on a copy: make test-newcomer ONLY=rule
+test-newcomer: $(VENV) ## the tasks of docs/contributing.md on a copy: ONLY=rule
 	@$(MODULE) tests.newcomer $${ONLY:-}
 
 .PHONY: house
-house: $(VENV) ## measure the structure: upward imports, cycles, functions that take the whole; LIST=1 names all
-	@$(MODULE) lab.house $(if $(LIST),--list)
+house: $(VENV) ## measure the structure; LIST=1 names all
+	@$(MODULE) lab.house $(if $(value LIST),--list)
 
 .PHONY: test-real
-test-real: $(VENV) ## run the real kubelet, containerd and device plugin on a mock of NVML: needs root and a C compiler
+test-real: $(VENV) ## real kubelet and plugins on a mock of NVML: needs root
 	@$(call proof,real,-m '')
 	@$(MODULE) lab.real
 
 .PHONY: test-ha
-test-ha: $(VENV) ## three control planes of real parts: joins and members killed, writes counted: needs root and haproxy
+test-ha: $(VENV) ## three control planes of real parts: needs root, haproxy
 	@$(call proof,ha,-m ha)
 
 .PHONY: test-gpu
-test-gpu: $(VENV) ## the same on this machine's own GPUs, with real kernels: needs root, NVIDIA's driver and nvcc
+test-gpu: $(VENV) ## this machine's own GPUs, with real kernels: needs root
 	@$(MODULE) lab.real.gpu
 
 .PHONY: check
-check: $(VENV) ## run the linters, the docstring and type checks, and the layer contracts
+check: $(VENV) ## run the linters, the type check, and the layer contracts
 	@venv/bin/ruff check .
 	@venv/bin/ruff format --check .
 	@venv/bin/mypy
@@ -366,7 +370,7 @@ bench: $(VENV) ## run the benchmarks, each a ratio: make bench ONLY=B4
 	@$(MODULE) lab.benchmarks $${ONLY:-}
 
 .PHONY: lock
-lock: $(VENV) ## write the locks: packages with hashes, from requirements*.txt
+lock: $(VENV) ## write the locks, with hashes, from requirements*.txt
 	@for files in requirements.lock:requirements-dev.txt requirements-site.lock:requirements-site.txt \
 	  requirements-audit.lock:requirements-audit.txt lab/benchmarks/requirements.lock:lab/benchmarks/requirements.txt; do \
 	  venv/bin/pip-compile --quiet --generate-hashes --strip-extras --allow-unsafe --no-emit-index-url --no-emit-find-links \
@@ -375,6 +379,6 @@ lock: $(VENV) ## write the locks: packages with hashes, from requirements*.txt
 	@$(MODULE) maintenance.constraints
 
 .PHONY: clean
-clean: ## remove the virtual environment and files that tools left in the working tree
+clean: ## remove the environments and what tools left
 	@rm -rf venv venv-audit venv-site dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache lab/benchmarks/results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

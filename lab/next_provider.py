@@ -1,6 +1,6 @@
 """Proxy that makes Pulumi's Kubernetes plugin reject the creation of existing objects.
 
-Plugin releases from 4.29 on do this, but releases after 4.25 are not available as Go modules. So
+Plugin releases from 4.29 on do this, but no release after 4.25 can be had (real-parts.md). So
 this proxy runs in front of the plugin that the toolchain builds, and handles a create like
 pulumi-kubernetes v4.29.0 (`provider/pkg/await/await.go`, `Creation`):
 - With server-side apply, the object is created by POST with the field manager `pulumi-kubernetes`,

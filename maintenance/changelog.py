@@ -37,7 +37,7 @@ def notes(text: str, version: str) -> str:
     return _RELATIVE.sub(r"\1", section) + "\n"
 
 
-def dated(text: str, version: str, date: str) -> str:
+def release_text(text: str, version: str, date: str) -> str:
     """Return the changelog's text in which the unreleased changes are those of a version.
 
     Args:
@@ -62,7 +62,7 @@ def main(file: Path = FILE) -> None:
     """Give the unreleased changes the version of pyproject.toml and today's date."""
     version = declared()
     date = datetime.now(UTC).date().isoformat()
-    file.write_text(dated(file.read_text(encoding="utf-8"), version, date), encoding="utf-8")
+    file.write_text(release_text(file.read_text(encoding="utf-8"), version, date), encoding="utf-8")
     print(f"{file.name}: {version}, {date}; commit it, then push the tag v{version}")
 
 

@@ -13,12 +13,13 @@ from datetime import date
 from pathlib import Path
 
 from gpu_cluster.charts.images import sections
-from gpu_cluster.settings.support import PAGE, overdue, page
+from gpu_cluster.settings.support import PAGE, outdated, overdue, page
 from gpu_cluster_lab.toolchain.pins import CONTAINERD, KUBERNETES_MODULES
-from gpu_rules.facts import csaf, floors, parts, reference
+from gpu_rules.facts import csaf, engine_floors, floors, parts, reference
 from gpu_rules.facts.transitions import TABLE as TRANSITIONS
 from gpu_rules.facts.transitions import histories
 from gpu_rules.faults import Fault
+from maintenance import engine_floors as engines
 from maintenance import transitions
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -59,7 +60,7 @@ def main(today: date | None = None) -> int:
     """Write the tables and the page about ends of support; return the exit code.
 
     Without the variable `CSAF`, the table that needs NVIDIA's security bulletins is left as it is;
-    without `REPOSITORIES`, the releases in the table of transitions.
+    without `REPOSITORIES`, the releases in the table of transitions, and the weaknesses of engines.
 
     Args:
         today: The date that decides which versions are out of support; the current date by default.
@@ -80,9 +81,13 @@ def main(today: date | None = None) -> int:
             transitions.table(Path(repositories) if repositories else None), encoding="utf-8"
         )
         print(f"facts: transitions from version to version: {TRANSITIONS.name}")
+        if repositories:
+            text = engines.table(Path(repositories))
+            engine_floors.TABLE.write_text(text, encoding="utf-8")
+            print(f"facts: weaknesses of containerd and runc: {engine_floors.TABLE.name}")
         (ROOT / PAGE).write_text(page(PROVED, day), encoding="utf-8")
         print(f"facts: ends of support: {PAGE}")
-        for cached in (floors.floors, parts.operator_charts, histories):
+        for cached in (floors.floors, engine_floors.weaknesses, parts.operator_charts, histories):
             cached.cache_clear()
         (ROOT / reference.PAGE).write_text(reference.page(), encoding="utf-8")
         print(f"facts: all of them: {reference.PAGE}")
@@ -92,6 +97,8 @@ def main(today: date | None = None) -> int:
         return 1
     for line in overdue(ROOT, day):
         print(f'facts: {line}: write "ended" in that line, or name a supported version')
+    for line in outdated(ROOT):
+        print(f"facts: {line}: name that release")
     return 0
 
 

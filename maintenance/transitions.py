@@ -133,7 +133,7 @@ def _releases(git: Path, rule: Rules) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _tags(git: Path, rule: Rules) -> list[tuple[str, str]]:
-    listed = _git(
+    listed = git_output(
         git, "for-each-ref", "--format=%(refname:short) %(creatordate:short)", "refs/tags"
     )
     tags = [line.split(" ", 1) for line in listed.decode().splitlines()]
@@ -150,9 +150,9 @@ def _chart_at(git: Path, tag: str, rule: Rules) -> ChartContents | None:
     places = (rule.chart, rule.chart.replace("dra-driver-nvidia-gpu", "nvidia-dra-driver-gpu"),
               rule.chart.replace("dra-driver-nvidia-gpu", "k8s-dra-driver-gpu"))  # fmt: skip
     for place in dict.fromkeys(places):
-        if not _git(git, "ls-tree", tag, f"{place}/Chart.yaml"):
+        if not git_output(git, "ls-tree", tag, f"{place}/Chart.yaml"):
             continue
-        packed = _git(git, "archive", "--format=tar", tag, place)
+        packed = git_output(git, "archive", "--format=tar", tag, place)
         with (
             tempfile.TemporaryDirectory() as folder,
             tarfile.open(fileobj=io.BytesIO(packed), mode="r:") as archive,
@@ -162,7 +162,12 @@ def _chart_at(git: Path, tag: str, rule: Rules) -> ChartContents | None:
     return None
 
 
-def _git(git: Path, *arguments: str) -> bytes:
+def git_output(git: Path, *arguments: str) -> bytes:
+    """Return what git prints about a git directory.
+
+    Raises:
+        OSError: git failed.
+    """
     command = ["git", f"--git-dir={git}", *arguments]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:

@@ -13,10 +13,18 @@ HEAD = f"""\
 # Verbs of {PROGRAM}
 
 `make verbs` writes this page from the table that the command line reads.
-`{PROGRAM} VERB --help` prints the same; `{PROGRAM} completion bash`, `zsh` or `fish`
-prints the completion of a shell. A verb on a stack without a file ends with 1 and names the nearest
-stack; [exit codes](exit-codes.md) has all codes. In a clone `make VERB` runs the same verb: a
-variable in capital letters is the option of that name (`NODES=gpu-1` is `--nodes gpu-1`).
+`{PROGRAM} VERB --help` prints the options of a verb. If a stack has no file, a verb ends with 1 and
+names a stack with a similar name; [exit codes](exit-codes.md) lists all codes. In a clone,
+`make VERB` runs the same verb: a variable in capital letters is the option of the same name
+(`NODES=gpu-1` is `--nodes gpu-1`).
+
+A line in the start-up file of your shell completes verbs, options and stacks:
+
+| shell | line |
+| --- | --- |
+| bash | `source <({PROGRAM} completion bash)` |
+| zsh | `eval "$({PROGRAM} completion zsh)"`, after `compinit` |
+| fish | `{PROGRAM} completion fish \\| source` |
 """
 
 
@@ -33,7 +41,7 @@ def page() -> str:
 
 
 def _shared_options() -> Iterator[str]:
-    yield "Verbs that work on a stack, or print data, have these options too:"
+    yield "Verbs that work on a stack, or print data, also have these options:"
     yield ""
     yield from _options_table((*SHARED, OUTPUT))
 
@@ -50,7 +58,7 @@ def _verb_section(verb: Verb) -> Iterator[str]:
     if verb.options:
         yield from _options_table(verb.options)
     shared = [option for option in options_of(verb) if option not in verb.options]
-    if verb.has_stack:
+    if shared:
         names = ", ".join(f"`--{option.name}`" for option in shared)
         yield f"Also: {names}."
         yield ""

@@ -115,6 +115,7 @@ class ErrorText:
         return SUBJECTS[max(fitting, key=len)]
 
 
+@cache
 def errors() -> list[ErrorText]:
     """Return all error texts, each once, in the order of files and lines."""
     found: dict[ErrorText, None] = {}

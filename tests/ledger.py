@@ -36,8 +36,10 @@ stands in it: a row with another digest than this page's last line is older than
 TARGET = re.compile(r"^test-([\w-]+):", re.MULTILINE)
 ROW = re.compile(r"^\| `test-([\w-]+)` \| (.*) \|$", re.MULTILINE)
 SKIPPED = re.compile(r"^ *(\d+) (.+)$")
-OF_MAKE = re.compile(r"make(\[\d+\])?: ")
-"""Beginning of a line that `make` itself prints, such as the one about a command that failed."""
+NOT_OWN = re.compile(r"make(\[\d+\])?: |=+ .+ =+$")
+"""Beginning of a line that `make` itself prints, and the frame of a line of pytest's summary."""
+OF_CALLER = {"ONLY", "ROWS", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS", "MAKELEVEL"}
+"""Variables of `make proofs` that a proof must not get: its own `ONLY` would leave tests out."""
 LONGEST = 400
 """Number of characters that the page keeps of a last line, and of the reasons of skips."""
 
@@ -122,6 +124,7 @@ def run(root: Path, proof: str, tree: str) -> Row:
     with subprocess.Popen(
         ["make", f"test-{proof}"],
         cwd=root,
+        env={key: value for key, value in os.environ.items() if key not in OF_CALLER},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -130,7 +133,7 @@ def run(root: Path, proof: str, tree: str) -> Row:
         for line in process.stdout or ():
             print(line, end="", flush=True)
             lines.append(line)
-    printed = [line.strip() for line in lines if line.strip() and not OF_MAKE.match(line)]
+    printed = [line.strip() for line in lines if line.strip() and not NOT_OWN.match(line)]
     return Row(
         line=("failed: " if process.returncode else "") + (printed or ["no output"])[-1][:LONGEST],
         tree=tree,

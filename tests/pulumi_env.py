@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.commands.environment import unproxied
 from gpu_cluster_lab import toolchain
 
 ROOT = Path(__file__).parents[1]
@@ -39,4 +40,5 @@ def pulumi_env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "PULUMI_HOME": str(folder / "home"),
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "TMPDIR": str(folder / "tmp"),
+        **unproxied(os.environ),
     }

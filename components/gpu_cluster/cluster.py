@@ -30,7 +30,7 @@ from gpu_cluster.hosts.credentials import refused
 from gpu_cluster.hosts.kubeadm.component import KubeadmCluster, KubeadmClusterArgs, manifests
 from gpu_cluster.hosts.prepared import preparation_of
 from gpu_cluster.hosts.reboot.component import Reboot, RebootArgs
-from gpu_cluster.hosts.recorded import recorded_hosts
+from gpu_cluster.hosts.recorded import known_names
 from gpu_cluster.hosts.unreached import unreached_changes
 from gpu_cluster.inspection.bounds import completed
 from gpu_cluster.inspection.difference import Difference
@@ -48,6 +48,7 @@ from gpu_cluster.release.admitted import refusals
 from gpu_cluster.release.component import GpuPlatform, PlatformArgs
 from gpu_cluster.release.judged import broken_rules, release_inputs, rendered_objects
 from gpu_cluster.release.presence_component import presence
+from gpu_cluster.release.recorded import platform_of
 from gpu_cluster.rollout.component import Rollout, RolloutArgs
 from gpu_cluster.rollout.mig_layouts_component import MigLayouts, MigLayoutsArgs
 from gpu_cluster.settings.cluster import Cluster
@@ -236,7 +237,7 @@ class GpuCluster(pulumi.ComponentResource):
             _raise_faults(refused(self.desired.hosts, key, args.join_token))
             if kubeconfig is not None:
                 _raise_faults(filter(None, [missing_context(self.desired.context, args.source)]))
-            recorded = recorded_hosts(self._called) if Part.HOSTS in self.PARTS else ()
+            recorded = known_names() if {Part.HOSTS, Part.PLATFORM} & self.PARTS else None
             observed, change = inspect(
                 self._called, self.desired, key, args.source, unknown, recorded
             )
@@ -476,7 +477,7 @@ class GpuCluster(pulumi.ComponentResource):
                 registry_credentials=credentials,
             )
             ready.append(DriverInstaller(f"{name}-driver-installer", installers, after(*ready)))
-        serving = GpuPlatform(f"{name}-gpu-platform", platform, served, after(*ready))
+        serving = GpuPlatform(platform_of(name), platform, served, after(*ready))
         checked = presence(
             f"{name}-presence",
             desired.presence,
@@ -526,7 +527,8 @@ class GpuCluster(pulumi.ComponentResource):
                     {**platform_setting, **settings} if isinstance(settings, Mapping) else settings
                 )
         except ConfigError as error:
-            raise pulumi.RunError(f"{args.source}: {error}") from None
+            lines = StackFile.read(Path(args.source)).lines
+            raise pulumi.RunError(str(error.located(args.source, lines))) from None
         if self.PLATFORM and settings.platform != self.PLATFORM:
             cure = f"write {self.PLATFORM}, or declare the whole as `GpuCluster`"
             _raise_faults([fault(("platform",), settings.platform, f"{self.PLATFORM} here", cure)])

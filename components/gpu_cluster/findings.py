@@ -22,6 +22,8 @@ THERE = "there"
 """Value of an object that exists."""
 EMPTY = '""'
 """Value that is there and empty, in contrast to no value."""
+EXPECTED_GPUS = "number of GPUs that the validation expects"
+"""Name of the setting of a node that follows from its pool's GPUs and from excluded GPUs."""
 NOTHING = "none"
 """Word that a finding's text shows for an empty value."""
 

@@ -26,6 +26,7 @@ class HostFacts:
         tegra: Model of a machine with Tegra (Jetson), whose GPU is on no PCI bus. Empty: no Tegra.
         driver: Version of the loaded NVIDIA kernel driver. None if no driver is loaded.
         containerd: Version of containerd on PATH, or `UNREAD`. None if it is not installed.
+        runc: Version of runc on PATH, or `UNREAD`. None if it is not installed.
         toolkit: Version of nvidia-ctk on PATH, or `UNREAD`. None if it is not installed.
         docker: Version of Docker on PATH, or `UNREAD`. None if it is not installed.
         crio: Version of CRI-O on PATH, or `UNREAD`. None if it is not installed.
@@ -99,6 +100,7 @@ class HostFacts:
     loaded: tuple[str, ...] = ()
     driver: str | None = None
     containerd: str | None = None
+    runc: str | None = None
     toolkit: str | None = None
     docker: str | None = None
     crio: str | None = None

@@ -108,12 +108,18 @@ def repair(findings: Sequence[Finding]) -> tuple[dict[str, str], list[str]]:
 def repair_line(
     line: str, findings: Sequence[Finding], kept: Sequence[str] = ()
 ) -> tuple[str, list[str]]:
-    """Return the `update` line of a remote Command, and the inputs that the engine ignores.
+    """Return the value of `update` of a remote Command, and the inputs whose changes don't count.
 
-    Without findings, changes of the inputs `kept` are ignored too. A remote Command can't get the
-    findings in an environment variable as in `repair`, because sshd accepts only the variables that
-    its AcceptEnv names (sshd_config(5)). So a comment at the end of the line contains a digest of
-    the findings, without any text that a host reported.
+    If the inspection found drift, the line must differ from the one in the state, so that the
+    engine runs it again. Therefore it ends with a shell comment that holds a digest of the
+    findings; no text that a host reported stands in it. Local Commands get the findings in an
+    environment variable instead (see `repair`); sshd would refuse that variable (sshd_config(5),
+    AcceptEnv).
+
+    Args:
+        line: Shell line without the comment.
+        findings: What the inspection found on this host.
+        kept: Inputs whose changes don't count while there are no findings.
     """
     if not findings:
         return line, ["update", *kept]

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import is_dataclass
+from types import UnionType
 from typing import Any, TypeVar
 
 from gpu_cluster.kubernetes.kubeconfig_contexts import given
@@ -17,7 +18,9 @@ from gpu_rules.printable import printable_lines
 T = TypeVar("T")
 
 
-def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Any]]]) -> None:
+def main(
+    kind: type[T] | UnionType, actions: Mapping[str, Callable[[T], Coroutine[Any, Any, Any]]]
+) -> None:
     """Run the action that the first argument names, with the request on standard input.
 
     If the request encloses a kubeconfig, the action uses that kubeconfig; it is never written to a
@@ -25,13 +28,15 @@ def main(kind: type[T], actions: Mapping[str, Callable[[T], Coroutine[Any, Any, 
     error, with exit code 1.
 
     Args:
-        kind: Class of the request, which pydantic parses from standard input.
+        kind: Class of the request, which pydantic parses from standard input; or several classes.
         actions: Functions of the program, by action name.
     """
     try:
         kubeconfig, text = opened(sys.stdin.read())
         with given(kubeconfig):
-            result = asyncio.run(_action(actions)(read(kind, text)))
+            action = _action(actions)
+            request: T = read(kind, text)
+            result = asyncio.run(action(request))
     except FaultError as error:
         print(printable_lines(str(error)), file=sys.stderr)
         sys.exit(1)

@@ -11,7 +11,8 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -57,8 +58,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 @cache
-def _made(kind: type) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _made(kind: type | UnionType) -> TypeAdapter[Any]:
+    adapter: TypeAdapter[Any] = TypeAdapter(cast(Any, kind))
+    return adapter
 
 
 def write(request: Any) -> str:
@@ -66,11 +68,11 @@ def write(request: Any) -> str:
     return _adapter(type(request)).dump_json(request, exclude_defaults=True).decode()
 
 
-def read(kind: type[T], text: str) -> T:
+def read(kind: type[T] | UnionType, text: str) -> T:
     """Return the request that a JSON text contains.
 
     Args:
-        kind: Class of the request.
+        kind: Class of the request, or classes of which the text fits one.
         text: JSON that `write` returned.
 
     Raises:
@@ -100,11 +102,11 @@ def kept(kind: type[T], text: str | None, bound: int) -> T | None:
     return made
 
 
-def _faults(kind: type, error: ValidationError) -> Iterator[Fault]:
+def _faults(kind: type | UnionType, error: ValidationError) -> Iterator[Fault]:
     # The input is left out of the errors, because it may contain a secret.
     for found in error.errors(include_input=False, include_context=False, include_url=False):
         yield Fault(
-            f"{kind.__name__}: {path_text(found['loc'])}",
+            f"{getattr(kind, '__name__', kind)}: {path_text(found['loc'])}",
             f"an input of another release of this program ({found['type']})",
             "an input of the installed release",
             "run `up` with the release of this program that deployed the stack, then update",

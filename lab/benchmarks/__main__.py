@@ -1,4 +1,4 @@
-"""Run the benchmarks B1, B2, B4 to B6 and B8 to B11; exit with 1 if one misses its goal."""
+"""Run the benchmarks B1, B2, B4 to B6 and B8 to B14; exit with 1 if one misses its goal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from lab.benchmarks import (
     b9_reading,
     b10_sizes,
     b11_help,
+    b12_pools,
+    b13_sizes,
+    b14_kustomizations,
     growth,
     overhead,
     rules,
+    scale,
 )
 from lab.benchmarks.measure import BenchmarkError
 
@@ -31,7 +35,12 @@ ALL = {
     "B9": b9_reading.run,
     "B10": b10_sizes.run,
     "B11": b11_help.run,
+    "B12": b12_pools.run,
+    "B13": b13_sizes.run,
+    "B14": b14_kustomizations.run,
 }
+PARTS = {"scale": scale.run}
+"""Runs of several benchmarks with one last line."""
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -41,7 +50,9 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     """Run all benchmarks, or only the benchmark named on the command line."""
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
-    parser.add_argument("only", nargs="?", choices=ALL, help="one benchmark; all without it")
+    parser.add_argument(
+        "only", nargs="?", choices=[*ALL, *PARTS], help="one benchmark; all without it"
+    )
     only = parser.parse_args().only
     # Let Python write compiled modules to disk. The compared tools were compiled when they were
     # installed; this project is compiled at its first run.
@@ -49,7 +60,8 @@ def main() -> None:
     # Exit normally, so that the embedded clusters are stopped.
     signal.signal(signal.SIGTERM, _stop)
     try:
-        met = [run() for name, run in ALL.items() if only in (None, name)]
+        chosen = ALL if only is None else {only: {**ALL, **PARTS}[only]}
+        met = [run() for run in chosen.values()]
     except BenchmarkError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

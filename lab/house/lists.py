@@ -31,6 +31,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "settings.rollout:Judged": ("part", "settings.support:TITLES"),
     "kubeadm.access:_TOP": ("equal", "charts:_NO_CLUSTER"),
     "kubeadm.kubeconfig:EMPTY": ("part", "kubeadm.access:_TOP"),
+    "loading.validate_adopted:_DESCRIBING": ("part", "placement.gpu015_advertised:_ADVERTISED"),
     "maintenance.facts:PROVED": ("part", "settings.support:CLAIMS"),
     "namespaces.gpu012_limit_range:_FIELDS": ("part", "guard:_FREE"),
     "context:Mig": ("equal", "settings.plugin_flags:MigStrategy"),
@@ -70,7 +71,8 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
     ),
     "software by what is known of it: ends, upgrades, values of charts, floors, effects": (
         *("settings.support:TITLES", "settings.support:CLAIMS", "inspection.ends:_CURES"),
-        *("settings.rollout:Judged", "inspection.upgrade_path:_SETTINGS"),
+        *("settings.support:PATCHES", "settings.rollout:Judged"),
+        "inspection.upgrade_path:_SETTINGS",
         *("charts.value_table:SERIES", "floors:Software", "facts.floors:_IMAGES"),
         "settings.effects:EFFECTS",
     ),
@@ -78,8 +80,9 @@ OTHER_THINGS: dict[str, tuple[str, ...]] = {
         *("admission.gatekeeper:_KINDS", "rules.twin:Scope"),
         *("rules.pod_spec:_TEMPLATE", "rules.pod_spec:_GROUPS", "rules.replicas:_SCALED"),
     ),
-    "images that name their version, and parts with a security floor": (
+    "images that name their version, parts with a security floor, and operands that are edited": (
         *("charts.gpu053_part_versions:_VERSIONED", "charts.gpu073_part_floors:_PARTS"),
+        "gpu_operator.node_overrides:APPS",
     ),
     "wrong names of resources, and words in names of an inventory's groups": (
         *("rules.resource_names:_WRONG", "adoption.machines:_GPU_WORDS"),
@@ -203,7 +206,12 @@ def _failing_entries(lists: list[List]) -> Iterator[str]:
 
 
 def is_related(own_texts: frozenset[str], relation: str, other_texts: frozenset[str]) -> bool:
-    """Check that a list is `equal` to another, `part` of it, or has `more` texts."""
+    """Return whether the texts of two lists are related as `relation` says.
+
+    Args:
+        relation: `equal`; `part` if the other list has at least the own texts; `more` if the own
+            list has at least the other's.
+    """
     return {
         "equal": own_texts == other_texts,
         "part": own_texts <= other_texts,

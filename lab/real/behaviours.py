@@ -35,7 +35,7 @@ def plugin_pod(lab: Lab, node: str) -> tuple[str, bool]:
 
 
 def pod_name(node: str, purpose: str) -> str:
-    """Return the name of the test pod `purpose` on a node."""
+    """Return the name of the pod that tests something on a node, such as `shared-gpu-1`."""
     return f"{purpose}-{node}"
 
 

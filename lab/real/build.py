@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_cluster.machine.folders import cache_dir
@@ -23,6 +24,7 @@ from lab.real.parts import (
     CRI_O,
     ETCDCTL,
     HAMI,
+    KUBE_VIP,
     KUBERNETES,
     MOCK,
     NVIDIA,
@@ -112,8 +114,17 @@ def build_arithmetic() -> Path:
 def build_hami(source: Path) -> Path:
     """Build the program that answers with HAMi's own webhook and scheduler; return its path.
 
-    It is built inside HAMi's module: the tags of that module have no `/v2` in its path, so that no
-    module can require one. Nothing is written into the folder.
+    Args:
+        source: Folder with the source of https://github.com/Project-HAMi/HAMi.
+
+    Raises:
+        BuildError: The folder has another release than `HAMI`, or the build failed.
+    """
+    return _build_in_hami(source, "answers", {"main.go": ROOT / "hami" / "main.go"})
+
+
+def build_hami_scheduler(source: Path) -> Path:
+    """Build HAMi's scheduler, an extender of kube-scheduler with a webhook; return its path.
 
     Args:
         source: Folder with the source of https://github.com/Project-HAMi/HAMi.
@@ -121,25 +132,40 @@ def build_hami(source: Path) -> Path:
     Raises:
         BuildError: The folder has another release than `HAMI`, or the build failed.
     """
+    return _build_in_hami(source, "scheduler", {})
+
+
+def _build_in_hami(source: Path, name: str, added: Mapping[str, Path]) -> Path:
+    """Build a program inside HAMi's module; return its path.
+
+    The tags of that module have no `/v2` in its path, so that no other module can require one.
+    Nothing is written into the folder.
+
+    Args:
+        source: Folder with HAMi's source.
+        name: Name of the program and of its folder in `cmd`.
+        added: Files of this project that the program's folder gets, by name.
+    """
     stated = source / "VERSION"
     version = stated.read_text("utf-8").strip().removeprefix("v") if stated.is_file() else "none"
     if version != HAMI:
         raise BuildError(
             f"HAMi in {source}: found version {version}; wanted: {HAMI}; cure: check that tag out"
         )
-    program, store = ROOT / "hami" / "main.go", Store(cache_dir() / "real")
-    texts = {name: (source / name).read_bytes() for name in ("go.mod", "go.sum")}
-    entry = store.entry("hami", version, digest({"main.go": program.read_bytes(), **texts}))
+    store = Store(cache_dir() / "real")
+    texts = {each: (source / each).read_bytes() for each in ("go.mod", "go.sum")}
+    texts |= {each: path.read_bytes() for each, path in added.items()}
+    entry = store.entry("hami", version, digest(texts))
     with store.lock(print):
         if store.read(entry) is None:
             staged, overlay = store.stage(), store.stage() / "overlay.json"
-            placed = {str(source / "cmd" / "answers" / "main.go"): str(program)}
+            placed = {str(source / "cmd" / name / each): str(path) for each, path in added.items()}
             overlay.write_text(json.dumps({"Replace": placed}), encoding="utf-8")
-            output = staged / "answers"
-            arguments = ("build", "-overlay", str(overlay), "-o", str(output), "./cmd/answers")
+            output = staged / name
+            arguments = ("build", "-overlay", str(overlay), "-o", str(output), f"./cmd/{name}")
             _run_command(source, golang.find_go(print), *arguments, native=True)
-            store.publish(staged, Tool("answers", version, "go module", output), entry)
-    return entry / "answers"
+            store.publish(staged, Tool(name, version, "go module", output), entry)
+    return entry / name
 
 
 def build_crio() -> Path:
@@ -150,6 +176,11 @@ def build_crio() -> Path:
 def build_etcd_tools() -> dict[str, Path]:
     """Build etcd's client and its tool for files; return their paths by program name."""
     return _build_part(ETCDCTL)
+
+
+def build_kube_vip() -> dict[str, Path]:
+    """Build kube-vip; return its path by program name."""
+    return _build_part(KUBE_VIP)
 
 
 def build_kubernetes(version: str) -> dict[str, Path]:

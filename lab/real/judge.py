@@ -16,8 +16,8 @@ from lab.real.cases import DIFFERENCES, PHASES
 from lab.real.lab import REAL, SIMULATED, Lab
 from lab.real.node import RealError
 
-#: Seconds to wait for the expected observation. The wait for a known difference is short (`KNOWN`):
-#: just long enough to observe the difference.
+#: Maximum number of seconds in which a node must show the expected state. Where the simulated node
+#: is known to differ from the real one, `KNOWN` seconds are enough to see the difference.
 LIMIT = 60.0
 KNOWN = 8.0
 NODES = (REAL[0], SIMULATED[0])

@@ -163,6 +163,10 @@ HAMI = "2.10.0"
 """Release of HAMi that the simulator plays."""
 ETCDCTL = RealPart("etcdctl", "3.6.8", ("go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdutl/v3"))
 """etcd's client and its tool for files, as in the image of etcd; the version is that of `etcd`."""
+KUBE_VIP = RealPart(
+    "kube-vip", "1.2.2", ("github.com/kube-vip/kube-vip",), {"main.Version": "v1.2.2"}
+)
+"""kube-vip, which gives an address to one of several control planes."""
 #: Only tests of hosts build CRI-O. The tags leave out signatures by gpgme and the storage driver
 #: btrfs, which need C libraries.
 CRI_O = RealPart(

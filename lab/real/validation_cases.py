@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from lab.real.behaviours import both, gpus, heal, restart_plugin, running, unmake
 from lab.real.case import Case, Phase
 from lab.real.lab import GPUS
@@ -15,8 +17,8 @@ from lab.real.validation_inspections import (
     few,
     left,
     measured,
+    quoted_shortage,
     result,
-    shortfall,
     silent,
     twice,
 )
@@ -53,6 +55,9 @@ def _measured_lines(found: str) -> list[str]:
     ]
 
 
+_ALL_BROKEN = reduce(
+    both, [broken("kernel", index, 0, "validation-fails") for index in range(GPUS)]
+)
 _HELD = "5 of 8 devices free; default/busy-NODE (Running, holds 3)"
 
 _KERNELS = (
@@ -79,6 +84,13 @@ _KERNELS = (
         _NAMES,
         _OURS,
         both(both(heal, broken("silent", -1, 0, "validation-silent")), validates()),
+    ),
+    Case(
+        "where no GPU computes all containers fail",
+        ends,
+        [(1, "Error")] * GPUS,
+        _KUBELET,
+        both(both(heal, _ALL_BROKEN), validates()),
     ),
     Case(
         "with its kernels back each GPU counts again",
@@ -183,7 +195,7 @@ _TESTS = (
 _WITHDRAWN = (
     Case(
         "a withdrawn GPU keeps its node from being validated",
-        shortfall,
+        quoted_shortage,
         "7 of 8 GPUs allocatable (capacity 8: 1 unhealthy or withdrawn)",
         _HEALTH,
         both(both(unmake("busy"), withdraws), validates(timeoutSeconds=3)),

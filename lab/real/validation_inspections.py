@@ -59,7 +59,7 @@ def silent(lab: Lab, node: str) -> list[str]:
     return sorted(re.findall(r"(GPU \d+): its log has no line 'Test PASSED'", output))
 
 
-def shortfall(lab: Lab, node: str) -> str:
+def quoted_shortage(lab: Lab, node: str) -> str:
     """Return the validation program's error about missing GPUs.
 
     The message of the device plugin, which the error quotes, is cut off.

@@ -174,8 +174,12 @@ def _start_plugin() -> Iterator[Any]:
     ):
         if not port.isdecimal():
             raise NotRendered(f"{path} did not start: {port or 'it said nothing'}")
-        limits = [("grpc.max_receive_message_length", _MESSAGE_LIMIT)]
-        with grpc.insecure_channel(f"127.0.0.1:{port}", options=limits) as channel:
+        # The plugin is on this machine, which a proxy can't reach.
+        options = [
+            ("grpc.max_receive_message_length", _MESSAGE_LIMIT),
+            ("grpc.enable_http_proxy", 0),
+        ]
+        with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
             stub: Any = provider_pb2_grpc.ResourceProviderStub(channel)
             yield stub
 

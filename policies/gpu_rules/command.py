@@ -23,6 +23,7 @@ from .check.report import CLEAN, UNREADABLE
 from .check.stream import decode
 from .faults import Fault, InputError
 from .kube.names import is_dns_label
+from .parser import Parser
 from .printable import printable
 from .reference import described
 from .rules import RULES, Context, Rule
@@ -102,10 +103,8 @@ def run() -> None:
     sys.exit(main(find_stack=next((reader.load() for reader in readers), None)))
 
 
-def _build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="gpu-rules", description="Rules for GPU workloads on Kubernetes."
-    )
+def _build_parser() -> Parser:
+    parser = Parser(prog="gpu-rules", description="Rules for GPU workloads on Kubernetes.")
     parser.add_argument("--version", action="version", version=f"gpu-rules {VERSION}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     check = commands.add_parser(
@@ -227,9 +226,10 @@ def _export_text(target: str, mode: str, excluded: Sequence[str], context: Conte
         enforcement = Enforcement(ACTIONS[mode], excluded=namespaces)
         objects = exported(target, context, enforcement)
     except ValueError as error:
-        found, cure = str(error), "use fewer pools, labels or names of nodes"
-        fault = Fault("export", found, "policies that the API server accepts", cure)
-        raise ContextError(fault) from None
+        place, _, text = str(error).partition(": found ")
+        found, _, text = text.partition("; wanted: ")
+        wanted, _, cure = text.partition("; cure: ")
+        raise ContextError(Fault(place, found, wanted, cure)) from None
     # Some programs read no anchors and aliases; copies that share no object are written out.
     copies = json.loads(json.dumps(objects))
     return yaml.safe_dump_all(copies, sort_keys=False, explicit_start=True)

@@ -45,6 +45,11 @@ def printable_lines(text: str, limit: int = 64 * LIMIT) -> str:
     return "\n".join(printable(line, limit) for line in cut.split("\n"))
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, in the plural if needed."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def shortened(names: Sequence[str], most: int) -> str:
     """Return a list of names for a message: the first names, and the number of further names.
 

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gpu_cluster.commands.verbs import BY_NAME
+from tests.proofs.docs.__main__ import script_of
 from tests.proofs.docs.pages import (
     KINDS,
     MOST_MARKED,
@@ -66,6 +68,20 @@ def test_no_command_hides_from_the_proof_in_a_block_of_another_language() -> Non
         for block in blocks(path):
             hidden = block.language not in SHELLS and begins.match(block.text)
             assert not hidden, f"{block.page}:{block.line}: a block `sh` is run"
+
+
+def test_a_how_to_names_the_installed_command() -> None:
+    """A reader has the packages, and no Makefile."""
+    by_make = re.compile(rf"\bmake ({'|'.join(BY_NAME)})\b(?! VERB)")
+    found = {
+        f"{name}: {match[0]}"
+        for path, name in zip(manuals(), names(manuals()), strict=True)
+        if name != "README.md"
+        for match in by_make.finditer(path.read_text(encoding="utf-8"))
+    }
+    # The pages say what developers of this project do instead.
+    allowed = r"docs/tutorial/first-hour\S*: make up|docs/how-to/ci\.md: .*"
+    assert {each for each in found if not re.fullmatch(allowed, each)} == set()
 
 
 PAGE = """# A page
@@ -135,8 +151,15 @@ def test_each_setting_that_a_page_names_exists() -> None:
     ]
 
 
+def test_each_page_becomes_a_script_with_its_settings_also_with_a_date() -> None:
+    scripts = {path.stem: script_of(path) for path in manuals()}
+    assert "until: 2030-12-31" in scripts["time-slicing"]
+
+
 def test_few_commands_are_not_run_and_each_says_why() -> None:
     found = [command for path in manuals() for command in commands(path)]
-    marked = [command for command in found if command.mark]
+    elsewhere = {command.mark for command in found if command.mark.startswith("tests/")}
+    assert [path for path in elsewhere if not (ROOT / path).is_file()] == []
+    marked = [command for command in found if command.mark and command.mark not in elsewhere]
     assert len(marked) <= len(found) * MOST_MARKED
     assert {command.mark for command in marked if len(command.mark.split()) < 3} == set()

@@ -13,9 +13,9 @@ from tests import ledger
 MAKEFILE = """
 test-good:
 	@echo "=== skipped, by reason ==="; echo "   12 no GPU in this machine"; echo "=== end ==="
-	@echo "good: 3 of 3 | all"
+	@echo "good: 3 of 3 | $(or $(ONLY),all)"; echo "===== 5 passed, 12 skipped in 1.00s ====="
 test-bad:
-	@echo "bad: 1 of 2"; exit 1
+	@echo "bad: 1 of 2"; echo "===== 1 failed in 1.00s ====="; exit 1
 test:
 	@echo none
 """
@@ -46,6 +46,15 @@ def test_a_row_has_what_the_run_printed_and_skipped(project: Path) -> None:
     assert row.line == "good: 3 of 3 / all"
     assert row.skipped == "12: no GPU in this machine"
     assert row.tree == ledger.digest(project)
+
+
+def test_the_choice_of_proofs_is_no_choice_within_a_proof(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ONLY", "good")
+    monkeypatch.setenv("MAKEFLAGS", " -- ONLY=good")
+    assert ledger.prove(project, ["good"]) == 0
+    assert rows(project)["good"].line == "good: 3 of 3 / all"
 
 
 def test_a_failed_proof_is_written_as_failed_and_fails_the_command(project: Path) -> None:

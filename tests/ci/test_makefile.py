@@ -55,31 +55,44 @@ def test_a_makefile_that_is_named_from_elsewhere_says_where_to_run_it(tmp_path: 
     )
 
 
-def help_groups() -> dict[str, list[str]]:
-    """Return the make targets in the output of `make help`, by the heading of their group."""
-    shown = subprocess.run(
-        ["make", "--no-print-directory", "help"],
+def help_text() -> str:
+    """Return what `make` prints without a target."""
+    return subprocess.run(
+        ["make", "--no-print-directory"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     ).stdout
+
+
+def help_groups() -> dict[str, list[str]]:
+    """Return the make targets that `make` lists, by the heading of their group."""
     groups: dict[str, list[str]] = {}
-    heading = ""
-    for line in filter(None, shown.splitlines()):
-        if line.startswith("make "):
-            groups[heading].append(line.split()[1])
-        else:
-            heading = line
-            groups[heading] = []
+    for part in help_text().split("\n\n")[1:]:
+        heading, *lines = part.splitlines()
+        assert all(line.startswith("make ") for line in lines)
+        groups[heading] = [line.split()[1] for line in lines]
     return groups
+
+
+@pytest.mark.promise(
+    "`make` alone says how to begin and which variables all commands have, in 80 columns."
+)
+def test_the_list_says_how_to_begin_and_fits_a_terminal_of_80_columns() -> None:
+    shown = help_text()
+    assert max(map(len, shown.splitlines())) <= 80
+    first = shown.partition("\n\n")[0]
+    assert first.startswith("Begin with `make up`")
+    for name in ("STACK=", "EMBEDDED=1", "VERBOSE=1", "JSON=1", "--help"):
+        assert name in first
 
 
 @pytest.mark.promise("`make` lists a user's commands first, then the proofs, then the others.")
 def test_help_lists_each_target_once_and_the_users_first() -> None:
     user, proofs, others = help_groups().items()
-    assert user[0].startswith("Your cluster")
+    assert user[0] == "Your cluster:"
     assert user[1][:3] == ["up", "preview", "validate"]
     assert proofs[0] == "Proofs:"
     assert "test" in proofs[1]
@@ -99,6 +112,41 @@ def test_each_target_of_users_is_a_verb_in_one_line() -> None:
     of_maintainers = [target for group in others for target in group]
     assert [target for target in of_maintainers if "$(COMMAND)" in recipes[target]] == []
     assert [*BY_NAME.keys() & {*of_maintainers}] == []
+
+
+EVIL = """x'y "b" $(shell touch made)$(id)`id` $HOME läb 集群 $$"""
+"""A value that `make` or a shell would change if it read the value."""
+SHOW = "#!/bin/sh\nfor word; do printf '%s\\0' \"$word\"; done\n"
+"""Program that prints its arguments."""
+
+
+@pytest.mark.promise("A value of each variable of `make` reaches the command as it is.")
+@pytest.mark.parametrize("place", ["environment", "command line"])
+def test_each_value_reaches_the_command_as_it_is(place: str, tmp_path: Path) -> None:
+    text = (ROOT / "Makefile").read_text()
+    recipes = dict(re.findall(r"^([a-z-]+):[^\n]*\n((?:\t.*\n)*)", text, re.MULTILINE))
+    program = tmp_path / "show"
+    program.write_text(SHOW)
+    program.chmod(0o755)
+    reached = 0
+    users, *_ = help_groups().values()
+    for target in users:
+        switches = str(re.findall(r"switches,([A-Z_ ]+)|filter 1,([^)]+)", recipes[target]))
+        for name in {*re.findall(r"\b[A-Z_]{3,}\b", recipes[target])} - {"COMMAND"}:
+            given = [f"{name}={EVIL}"] if place == "command line" else []
+            words = ["make", "--silent", "--old-file=venv/bin/gpu-cluster", f"COMMAND={program}"]
+            more = {} if given else {name: EVIL}
+            done = run_program(
+                [*words, target, *given], cwd=ROOT, env={**person(), **more}, timeout=60
+            )
+            assert done.returncode == 0, f"{target} {name}: {done.stderr}"
+            values = [word for word in done.stdout.split("\0") if word.endswith(EVIL)]
+            assert len(values) == (not re.search(rf"\b{name}\b", switches)), (
+                f"{target} {name}: {done.stdout}"
+            )
+            reached += len(values)
+    assert reached > 20
+    assert not (ROOT / "made").exists()
 
 
 def person() -> dict[str, str]:

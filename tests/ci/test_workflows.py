@@ -369,6 +369,12 @@ def test_at_gitlab_only_the_default_branch_runs_beside_the_token() -> None:
     assert comments["script"] == ["make comment"]
     assert (comments["variables"]["JOB"], comments["variables"]["PULL"]) == ("preview dev", "all")
     assert "TOKEN" not in str(previews)
+    settings = GITLAB["fork settings"]
+    assert settings["rules"] == comments["rules"]
+    assert "environment" not in settings, "the token has the environment scope of `comments`"
+    assert comments["environment"] == {"name": "comments", "action": "access"}
+    assert comments["needs"] == [{"job": "fork settings", "artifacts": False}]
+    assert (settings["allow_failure"], comments["variables"]["BASE_JOB"]) == (True, "fork settings")
     assert previews["artifacts"]["when"] == "always"
     assert previews["variables"]["GPU_CLUSTER_CHANGE"].endswith(previews["artifacts"]["paths"][0])
 

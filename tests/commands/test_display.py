@@ -107,7 +107,8 @@ def test_what_the_engine_says_of_plugins_and_what_programs_answer_is_not_shown()
                 "<{%reset%}>using pulumi-resource-command from $PATH at /x<{%reset%}>", "warning"
             ),
             message(
-                '{"changed":4,"nodes":4,"released":0}\n', name="gpu-cluster-node-scheduling-a100"
+                '{"changed":4,"nodes":4,"pools":["a100"],"released":0}\n',
+                name="gpu-cluster-node-scheduling.pools",
             ),
             message("Skipping await logic", "info#err", "a", ephemeral=True),
             message("trace", "debug"),

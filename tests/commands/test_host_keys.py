@@ -12,7 +12,13 @@ import pytest
 from gpu_cluster.base.host_key import check_host_key
 from gpu_cluster.commands import host_keys
 from gpu_cluster.commands.adoption.stack_text import settings_of
-from gpu_cluster.commands.host_keys import chosen, code_of, line, scanned, with_host_keys
+from gpu_cluster.commands.host_keys import (
+    chosen,
+    code_of,
+    line,
+    scanned,
+    with_host_keys,
+)
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.loading.loader import load
 from gpu_rules.faults import ConfigError, FaultError
@@ -93,8 +99,8 @@ def test_a_file_that_names_a_host_by_a_merge_is_not_changed() -> None:
 
 def test_hosts_without_a_key_are_scanned_and_named_ones_again() -> None:
     text = with_host_keys(text_of("flow"), {"gpu-1": KEYS["gpu-1"]})
-    assert [host.name for host in chosen(settings_of(text), frozenset())] == ["gpu-2"]
-    both = chosen(settings_of(text), frozenset({"gpu-1"}))
+    assert [host.name for host in chosen(settings_of(text), frozenset())[0]] == ["gpu-2"]
+    both, _ = chosen(settings_of(text), frozenset({"gpu-1"}))
     assert [host.name for host in both] == ["gpu-1", "gpu-2"]
     with pytest.raises(FaultError, match="no host gpu-9"):
         chosen(settings_of(text), frozenset({"gpu-9"}))
@@ -128,12 +134,12 @@ def test_a_key_is_written_only_with_the_code_of_exactly_this_key(
     def served(key: asyncssh.SSHKey, **more: str) -> tuple[Any, str]:
         """Run `gpu-cluster host-keys` while an SSH server with this host key replaces all hosts."""
 
-        async def scan_of(hosts: tuple[Any, ...]) -> list[host_keys.Scanned]:
+        async def scan_of(hosts: tuple[Any, ...], seconds: float) -> list[host_keys.Scanned]:
             async with asyncssh.listen("127.0.0.1", 0, server_host_keys=[key]) as server:
                 port = server.get_port()
                 here = {"address": "127.0.0.1", "port": port}
                 there = tuple(host.model_copy(update=here) for host in hosts)
-                return await scanned(there)
+                return await scanned(there, seconds)
 
         monkeypatch.setattr(host_keys, "scanned", scan_of)
         return run(path, monkeypatch, capsys, **more)
@@ -176,6 +182,23 @@ def test_the_command_that_confirms_repeats_the_options_of_the_scan(
     )
 
 
+@pytest.mark.parametrize(("ssh", "seconds"), [({}, 15), ({"perDialTimeoutSeconds": 40}, 40)])
+def test_a_scan_takes_at_most_the_time_of_a_login(
+    ssh: dict[str, int], seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float] = []
+
+    async def presented(place: tuple[str, int], limit: float) -> str:
+        limits.append(limit)
+        return KEYS["gpu-1"]
+
+    monkeypatch.setattr(host_keys, "presented", presented)
+    settings = {**settings_of(text_of("flow", 1)), "ssh": ssh}
+    asyncio.run(scanned(*chosen(settings, frozenset())))
+    assert limits
+    assert {*limits} == {seconds}
+
+
 def test_a_host_that_does_not_answer_and_one_behind_a_bastion_say_why() -> None:
     bastion = {"address": "192.0.2.9", "hostKey": KEYS["gpu-1"]}
     settings = {
@@ -185,7 +208,7 @@ def test_a_host_that_does_not_answer_and_one_behind_a_bastion_say_why() -> None:
             {"name": "gpu-2", "address": "192.0.2.2", "bastion": bastion},
         ],
     }
-    found = asyncio.run(scanned(chosen(settings, frozenset())))
+    found = asyncio.run(scanned(chosen(settings, frozenset())[0], 5))
     assert [each.key for each in found] == ["", ""]
     first, second = map(line, found)
     assert first.startswith(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pty
 import re
@@ -9,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import termios
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -91,7 +93,12 @@ def test_a_site_has_all_files_without_a_placeholder(
             ".github/scripts/merged_settings.sh",
             *(f".github/workflows/{name}.yml" for name in WORKFLOWS),
         },
-        "gitlab": {"CODEOWNERS", ".gitlab-ci.yml"},
+        "gitlab": {
+            "CODEOWNERS",
+            ".gitlab-ci.yml",
+            ".gitlab/scripts/fork_previews.sh",
+            ".gitlab/scripts/merged_settings.sh",
+        },
     }
     assert files.keys() == {
         "Pulumi.yaml",
@@ -173,6 +180,17 @@ def test_each_action_of_a_site_has_the_pin_that_this_repository_has(
         assert {name.partition("@")[0] for name in used} == pinned.keys()
 
 
+@pytest.mark.parametrize("forge", init.FORGES)
+def test_the_scripts_of_a_site_are_those_whose_behavior_is_tested_here(forge: str) -> None:
+    files = init.site_files(forge, init.values_of((), ""))
+    scripts = [name for name in files if name.endswith(".sh")]
+    assert scripts
+    for name in scripts:
+        assert files[name] == (ROOT / name).read_text(), name
+        if name.endswith("merged_settings.sh"):
+            assert files[name] == (ROOT / ".github/scripts/merged_settings.sh").read_text()
+
+
 def test_no_existing_file_is_changed(folder: Path, constraints: str) -> None:
     (folder / "renovate.json").write_text("{}")
     with pytest.raises(FaultError, match=r"found renovate\.json"):
@@ -201,6 +219,45 @@ def test_constraints_of_another_release_are_refused(tmp_path: Path) -> None:
     file.write_text(CONSTRAINTS.replace(VERSION, "9.9.9"))
     with pytest.raises(FaultError, match=f"the constraints file of release {VERSION}"):
         init.requirements(file)
+
+
+def wheel(folder: Path, name: str, *needs: str) -> str:
+    """Write a wheel without modules; return the line and hash that requirements have for it."""
+    info = f"{name.replace('-', '_')}-{VERSION}.dist-info"
+    file = folder / f"{name.replace('-', '_')}-{VERSION}-py3-none-any.whl"
+    needed = "".join(f"Requires-Dist: {need}=={VERSION}\n" for need in needs)
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr(
+            f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {VERSION}\n{needed}"
+        )
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    return f"{name}=={VERSION} \\\n    --hash=sha256:{digest}\n"
+
+
+def test_without_constraints_the_requirements_are_those_of_pips_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With their dependencies and hashes, as `pip install --require-hashes` takes them."""
+    house = tmp_path / "wheels"
+    house.mkdir()
+    for name, value in {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(house)}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(FaultError, match=rf"gpu-cluster=={VERSION}.*cure: .*--constraints"):
+        init.requirements(None)
+    lines = [
+        wheel(house, "gpu-cluster", "gpu-rules"),
+        wheel(house, "gpu-cluster-lab", "gpu-cluster"),
+        wheel(house, "gpu-rules"),
+    ]
+    text = init.requirements(None)
+    assert text.startswith("# ")
+    assert text.partition("\n")[2] == "".join(lines)
+    file = tmp_path / "requirements.txt"
+    file.write_text(text)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
+    subprocess.run([*pip, "--require-hashes", "-r", file], check=True, timeout=120)
 
 
 @pytest.mark.parametrize("pack", [RULES, RECORDER], ids=lambda pack: pack.name)

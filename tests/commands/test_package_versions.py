@@ -91,7 +91,7 @@ def test_a_repository_that_cannot_be_read_says_why(
     assert "Packages.gz" in unread.note
     monkeypatch.setattr(package_versions, "LARGEST", 64)
     (unread,) = listing(declared("apt", f"file://{site}/flat"), "*")
-    assert "larger than" in unread.note
+    assert "more than 64 bytes" in unread.note
 
 
 def test_the_same_repository_is_read_once(site: Path) -> None:

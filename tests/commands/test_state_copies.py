@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from pulumi import automation
 
+from gpu_cluster.commands import destroy, forget, leave, up
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.loading.loader import load
@@ -85,3 +90,54 @@ def test_a_clock_that_was_set_back_does_not_make_a_new_copy_the_oldest(
     assert copy is not None
     assert copy.name.startswith("000008-")
     assert [path.name for path in backend.iterdir()] == [copy.name]
+
+
+class Copied(Exception):
+    """The copy was made."""
+
+
+CHANGES: dict[str, tuple[ModuleType, Callable[[Stack], object]]] = {
+    "up, validate": (up, lambda stack: up.run(stack, {})),
+    "destroy, down": (destroy, lambda stack: destroy.destroy(stack, {})),
+    "leave": (leave, lambda stack: leave.run(stack, leave.Part(), {})),
+    "forget": (forget, lambda stack: forget.main(host="gpu-1")),
+}
+"""The functions by which the verbs change a state."""
+
+
+@pytest.mark.promise(
+    "Each of up, validate, destroy, down, leave and forget keeps a copy of the state first."
+)
+@pytest.mark.parametrize("verbs", CHANGES)
+def test_a_copy_is_made_before_anything_is_changed(
+    verbs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's stack, the hosts and the cluster are absent: using one of them is an error."""
+    module, change = CHANGES[verbs]
+    stack = stack_with(monkeypatch)
+    state = automation.Deployment(3, {"resources": [{"urn": "urn:gpu-1", "type": "a:b:C"}]})
+
+    def copy(copied: Stack, exported: automation.Deployment) -> None:
+        assert (copied.name, exported) == (stack.name, state)
+        raise Copied
+
+    harmless: dict[str, Any] = {
+        "keep_copy": copy,
+        "select": lambda stack: None,
+        "export_state": lambda selected: state,
+        "of_host": lambda resources, host: ["urn:gpu-1"],
+        "embedded_cluster": lambda stack: None,
+        "require_ready": lambda context, nodes: _nothing(),
+    }
+    named = ("require_context", "require_own_state", "require_consent", "ensure_tools")
+    for name in (*harmless, *named, "start_cluster"):
+        if hasattr(module, name):
+            monkeypatch.setattr(module, name, harmless.get(name, lambda *arguments: None))
+    monkeypatch.setattr(Stack, "current", lambda: stack)
+    monkeypatch.setattr(Stack, "unsalted", lambda stack: nullcontext())
+    with pytest.raises(Copied):
+        change(stack)
+
+
+async def _nothing() -> None:
+    pass

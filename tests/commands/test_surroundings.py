@@ -34,7 +34,7 @@ BY_THE_CLOCK = {
     "components/gpu_cluster/hosts/observed/probe.py": "compared with a host's clock",
     "components/gpu_cluster/nodes/causes/read.py": "ages of what waits",
     "components/gpu_cluster/nodes/record.py": "a stamp",
-    "embedded/gpu_cluster_lab/simulator/controller/hami_scheduler.py": "a stamp",
+    "embedded/gpu_cluster_lab/simulator/controller/events.py": "a stamp",
     "embedded/gpu_cluster_lab/simulator/controller/operator.py": "a stamp",
     "embedded/gpu_cluster_lab/simulator/controller/validations.py": "a stamp",
     "embedded/gpu_cluster_lab/simulator/hosts/rootfs.py": "layers that nothing uses, by their age",

@@ -62,7 +62,7 @@ def steps_of(chart: str, version: str, running: str = "", **sections: Any) -> li
             "0.20.1",
             "",
             {"kubernetesPackages": {"version": "1.34.4"}},
-            "1.35.4 1.36.3 1.37.2",
+            "1.35.10 1.36.6 1.37.2",
         ),
         # Kubernetes 1.37 is not supported with any operator that was read.
         (
@@ -70,7 +70,7 @@ def steps_of(chart: str, version: str, running: str = "", **sections: Any) -> li
             "v26.3.3",
             "",
             {"kubernetesPackages": {"version": "1.35.4"}},
-            "v26.7.1 1.36.3",
+            "v26.7.1 1.36.6",
         ),
         ("hami", "2.10.0", "v1.36.3", {}, ""),
         # Branch 570 has ended; branch 580 gets fixes.
@@ -119,9 +119,9 @@ def test_the_plan_is_followed_step_by_step_until_nothing_is_left(
         "gpu-operator v25.10.1",
         "gpu-operator v26.3.3",
         "gpu-operator v26.7.1",
-        "kubernetes 1.34.4",
-        "kubernetes 1.35.4",
-        "kubernetes 1.36.3",
+        "kubernetes 1.34.13",
+        "kubernetes 1.35.10",
+        "kubernetes 1.36.6",
     ]
     assert "declares the newest versions" in capsys.readouterr().out
     declared = yaml.safe_load(file.read_text())["config"]["gpu-cluster:cluster"]

@@ -133,13 +133,14 @@ def test_another_user_than_root_uses_sudo_without_a_prompt(preview: bool) -> Non
 
 
 def validations(recorder: Recorder) -> list[dict[str, Any]]:
-    """Return the inputs of the Commands that run the program `validation`."""
+    """Return the pools of the Command that runs the program `validation`."""
     given = [
         resource.inputs["stdin"]
         for resource in recorder.of("command:local:Command")
         if resource.inputs["create"] == command_line("validation", "validate")
     ]
-    return [json.loads(item["value"] if isinstance(item, dict) else item) for item in given]
+    (request,) = (json.loads(item["value"] if isinstance(item, dict) else item) for item in given)
+    return list(request["pools"])
 
 
 def test_validation_tolerates_only_the_pools_taints_and_disturbs_nobody(preview: bool) -> None:

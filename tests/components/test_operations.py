@@ -77,7 +77,7 @@ def test_a_node_that_joins_in_this_run_may_be_missing() -> None:
 
 def test_a_selector_must_find_as_many_nodes_as_declared() -> None:
     pool = members("l4", selector={"kind": "l4"}, count=2)
-    with pytest.raises(ClusterError, match="selector kind=l4: found 1 nodes; wanted: the 2"):
+    with pytest.raises(ClusterError, match="selector kind=l4: found 1 node; wanted: the 2"):
         pool_members([node("a", labels={"kind": "l4"}), node("b")], pool)
 
 

@@ -7,10 +7,12 @@ import io
 import json
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from gpu_cluster import hooks
 from gpu_cluster.cluster import GpuCluster, GpuClusterArgs, GpuDevicePlugin, GpuValidation
@@ -127,7 +129,7 @@ def test_a_part_that_waits_for_another_is_declared_after_its_children(waits: boo
     ]
     release = made.index((RELEASE, "plugin-gpu-platform-release"))
     after = [name for _, name in made[release:] if name.startswith("validation")]
-    assert "validation-validation-a100" in after
+    assert "validation-validation.pools" in after
     assert not [name for _, name in made[:release] if name.startswith("validation")]
 
 
@@ -185,6 +187,32 @@ def test_bad_settings_are_refused_by_their_paths_all_at_once() -> None:
     assert text.startswith("settings: ")
     assert "pools[0].gpusPerNode" in text
     assert "validation.timeoutSeconds" in text
+
+
+@pytest.mark.usefixtures("no_hooks")
+@pytest.mark.promise("Plain `pulumi preview` names the line of each fault in the stack file.")
+def test_a_fault_is_named_with_its_line_in_the_stack_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = stack_document(
+        context="test",
+        pools=[{"name": "a", "nodes": ["gpu-1"], "gpusPerNode": -1}],
+        validation={"timeoutSeconds": "soon"},
+    )
+    monkeypatch.chdir(tmp_path)
+    text = yaml.safe_dump({"config": {"gpu-cluster:cluster": document}}, sort_keys=False)
+    Path("Pulumi.lab.yaml").write_text(text)
+    lines = {key: number for number, line in enumerate(text.splitlines(), 1)
+             for key in ("gpusPerNode", "timeoutSeconds") if key in line}  # fmt: skip
+    with pytest.raises(pulumi.RunError) as raised:
+        declare(
+            lambda: GpuCluster("site", GpuClusterArgs(settings=document, source="Pulumi.lab.yaml")),
+            preview=True,
+        )
+    said = str(raised.value)
+    assert said.startswith("Pulumi.lab.yaml: 2 problems\n")
+    assert f"pools[0].gpusPerNode (line {lines['gpusPerNode']}): found -1" in said
+    assert f"validation.timeoutSeconds (line {lines['timeoutSeconds']}): found" in said
 
 
 @pytest.mark.usefixtures("no_hooks")

@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 from dataclasses import FrozenInstanceError, fields, is_dataclass
+from functools import reduce
+from operator import or_
 from typing import TypeGuard
 
 import pytest
@@ -29,14 +31,16 @@ from tests.mocks import declare
 CANARY = "canary-of-a-key"
 
 
-def kind_of(name: str) -> tuple[type, list[str]]:
-    """Return the class of a program's input and its action names, which `main` gets."""
+def kind_of(name: str) -> tuple[list[type], list[str]]:
+    """Return the classes of a program's input and its action names, which `main` gets."""
     module = importlib.import_module(PROGRAMS[name])
     calls = [node for node in ast.walk(ast.parse(inspect.getsource(module))) if calls_main(node)]
     ((kind, actions),) = [call.args for call in calls]
-    assert isinstance(kind, ast.Name), f"{name}: its request has no class"
+    names = ast.unparse(kind).split(" | ")
+    assert all(map(str.isidentifier, names)), f"{name}: its request has no class"
     assert isinstance(actions, ast.Dict)
-    return getattr(module, kind.id), [ast.literal_eval(key) for key in actions.keys if key]
+    classes = [getattr(module, each) for each in names]
+    return classes, [ast.literal_eval(key) for key in actions.keys if key]
 
 
 def calls_main(node: ast.AST) -> TypeGuard[ast.Call]:
@@ -52,11 +56,11 @@ def started(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_s_request_is_a_frozen_class(name: str) -> None:
-    kind, _ = kind_of(name)
-    assert is_dataclass(kind)
-    bare = object.__new__(kind)
-    with pytest.raises(FrozenInstanceError):
-        setattr(bare, fields(kind)[0].name, None)
+    for kind in kind_of(name)[0]:
+        assert is_dataclass(kind)
+        bare = object.__new__(kind)
+        with pytest.raises(FrozenInstanceError):
+            setattr(bare, fields(kind)[0].name, None)
 
 
 @pytest.mark.promise("A program that gets a request it can't read says which field, in one line.")
@@ -115,7 +119,7 @@ def test_each_request_is_read_by_the_class_that_wrote_it(platform: str) -> None:
     for name, stdin in given:
         # A Pulumi secret is wrapped in the mocks' inputs.
         text = stdin["value"] if isinstance(stdin, dict) else stdin
-        kind, _ = kind_of(name)
+        kind = reduce(or_, kind_of(name)[0])
         assert json.loads(write(read(kind, text))) == json.loads(text)
 
 

@@ -26,6 +26,7 @@ CALLED_BY_OTHERS = {
     "begin_auth": "asyncssh calls it on a server",
     "construct": "pulumi.provider calls it on a provider",
     "do_HEAD": "http.server calls it",
+    "do_POST": "http.server calls it",
     "ignore_aliases": "PyYAML calls it on a writer",
     "intercept_service": "gRPC calls it on an interceptor",
     "log_message": "http.server calls it",

@@ -42,7 +42,7 @@ def test_the_changelog_has_the_form_of_keep_a_changelog() -> None:
 
 
 def test_a_release_gets_its_section_and_the_unreleased_one_is_empty() -> None:
-    made = changelog.dated(TEXT, "0.2.0", "2026-02-03")
+    made = changelog.release_text(TEXT, "0.2.0", "2026-02-03")
     assert sections(made)["Unreleased"] == ("", "")
     assert sections(made)["0.2.0"] == ("2026-02-03", FIXED)
     assert (
@@ -54,11 +54,11 @@ def test_a_release_gets_its_section_and_the_unreleased_one_is_empty() -> None:
 
 @pytest.mark.parametrize("version", ["0.1.0", "0.2.0"])
 def test_a_version_is_dated_once_and_only_with_changes(version: str) -> None:
-    made = changelog.dated(TEXT, "0.2.0", "2026-02-03")
+    made = changelog.release_text(TEXT, "0.2.0", "2026-02-03")
     with pytest.raises(SystemExit, match="cure"):
-        changelog.dated(made, version, "2026-02-04")
+        changelog.release_text(made, version, "2026-02-04")
     with pytest.raises(SystemExit, match="cure"):
-        changelog.dated(TEXT, "0.1.0", "2026-02-04")
+        changelog.release_text(TEXT, "0.1.0", "2026-02-04")
 
 
 def test_a_version_without_a_dated_section_has_no_text() -> None:

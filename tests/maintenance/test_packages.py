@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -9,14 +10,16 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from gpu_cluster.commands.files import ROOT, project_files
 from gpu_cluster.operation import command_line
 from gpu_cluster.programs import PROGRAMS
-from maintenance.constraints import constraints
+from maintenance.constraints import constraints, needed
 from tests.fixtures.programs import run_program
 from tests.fixtures.wheels import build, make_environment
 from tests.policies.check.samples import BAD
@@ -25,6 +28,11 @@ SOURCES = {
     "gpu_cluster": "components/",
     "gpu_cluster_lab": "embedded/",
     "gpu_rules": "policies/",
+}
+FILES = {
+    "gpu_cluster": "pyproject.toml",
+    "gpu_cluster_lab": "embedded/pyproject.toml",
+    "gpu_rules": "policies/pyproject.toml",
 }
 LIGHT = """
 import sys
@@ -99,6 +107,35 @@ def test_the_packages_need_what_the_program_needs() -> None:
     exact = {line for line in wanted if line.startswith(("pulumi==", "pulumi-policy=="))}
     others = {line for line in wanted if line.startswith(("aiohttp", "pytest"))}
     assert set(project["dependencies"]) == bounds | (wanted - exact - others)
+
+
+@pytest.mark.parametrize("package", FILES)
+@pytest.mark.promise("A package's dependencies bring all that its modules import.")
+def test_a_package_depends_on_what_its_modules_import(package: str) -> None:
+    """The packages that it finds by chance, in an environment of others, are no dependencies."""
+    project = tomllib.loads((ROOT / FILES[package]).read_text())["project"]
+    own = (f"gpu-{name}" for name in ("rules", "cluster") if f"gpu-{name}==" in str(project))
+    brought = needed(FILES[package], *(FILES[name.replace("-", "_")] for name in own))
+    for extra in project.get("optional-dependencies", {}).values():
+        brought |= {re.split(r"[<>=]", name)[0] for name in extra}
+        brought |= {"grpcio", "protobuf"} if "pulumi" in brought else set()
+    distributions = metadata.packages_distributions()
+    for module in (ROOT / SOURCES[package] / package).rglob("*.py"):
+        for name in imported(module) - sys.stdlib_module_names - SOURCES.keys():
+            of_name = {str(canonicalize_name(each)) for each in distributions[name]}
+            assert of_name & brought, f"{module} imports {name}, which {package} does not bring"
+
+
+def imported(module: Path) -> set[str]:
+    """Return the first parts of the names of all modules that a module imports."""
+    tree = [*ast.walk(ast.parse(module.read_text()))]
+    names = [alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names]
+    names += [
+        node.module
+        for node in tree
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level
+    ]
+    return {name.partition(".")[0] for name in names}
 
 
 def test_importing_the_packages_loads_neither_pulumi_nor_pydantic(installed: Path) -> None:

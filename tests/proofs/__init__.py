@@ -18,6 +18,8 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # This proof selects from these files the tests with the pytest marker `advice`.
         "advice": (
             "tests/proofs/advice",
+            "tests/proofs/logins/test_cures.py",
+            "tests/proofs/logins/test_host_programs.py",
             "tests/proofs/world/causes",
             "tests/proofs/real/test_causes.py",
         ),
@@ -58,7 +60,11 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/clusters",
             "tests/commands/adoption",
             "tests/components/charts/test_definitions.py",
+            "tests/components/charts/test_overrides.py",
+            "tests/components/inspection/test_overruled.py",
+            "tests/components/loading/test_adopted_overrides.py",
             "tests/components/platforms/test_contradictions.py",
+            "tests/components/platforms/test_pairs.py",
             "tests/components/release",
         ),
         "docs": ("tests/ci/test_docs.py", "tests/ci/test_error_texts.py"),
@@ -68,6 +74,7 @@ PROOFS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "tests/proofs/documents",
             "tests/components/loading/test_contradictions.py",
             "tests/proofs/real/test_hami.py",
+            "tests/proofs/real/test_hami_node.py",
             *files(),
         ),
         "e2e": ("tests/proofs/e2e",),

@@ -178,7 +178,9 @@ def _form(field: FieldInfo | None) -> str:
 
 def _missing_key(root: type[Model], location: Location) -> Fault:
     field = field_at(root, location)
-    example = f": {field.examples[0]}" if field is not None and field.examples else ":"
+    # The cure stands in double quotes, so its value has single ones.
+    value = str(field.examples[0]).replace('"', "'") if field is not None and field.examples else ""
+    example = f": {value}" if value else ":"
     return fault(
         location,
         NOTHING,

@@ -21,7 +21,7 @@ def taken_from(host: str) -> str:
     """Return the cure of a key that is missing or wrong; `host` is the machine in words."""
     return (
         f"take it from /etc/ssh/ssh_host_ed25519_key.pub on {host}, or by `ssh-keyscan -t ed25519`"
-        " with the fingerprint compared"
+        " and compare the fingerprint with the host's"
     )
 
 

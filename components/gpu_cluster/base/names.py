@@ -32,6 +32,13 @@ _FREE_FOR_ADMINISTRATORS = (
 )
 
 
+ZONE = "topology.kubernetes.io/zone"
+"""Label of nodes that fail together: of one rack, or with one power feed."""
+PLACES = (ZONE, "topology.kubernetes.io/region")
+"""Labels of Kubernetes that administrators set where no cloud provider does.
+
+Source: Kubernetes documentation, "Well-Known Labels, Annotations and Taints".
+"""
 NFD_PREFIX = "feature.node.kubernetes.io/"
 """Prefix of the labels that Node Feature Discovery (NFD) sets for features."""
 
@@ -156,7 +163,7 @@ def own_key(text: str) -> str:
 
 
 def own_label_key(text: str) -> str:
-    """Return a label key unless it is reserved; feature labels of nodes are not reserved.
+    """Return a label key unless it is reserved; features and places of nodes are not reserved.
 
     Without Node Feature Discovery, people label nodes with features by hand (NVIDIA GPU Operator
     documentation, "Node Feature Discovery").
@@ -164,7 +171,8 @@ def own_label_key(text: str) -> str:
     Raises:
         PydanticCustomError: The key is invalid or reserved.
     """
-    return qualified_key(text) if text.startswith(NFD_PREFIX) else own_key(text)
+    is_free = text in PLACES or text.startswith(NFD_PREFIX)
+    return qualified_key(text) if is_free else own_key(text)
 
 
 ConfigName = Annotated[StrictStr, AfterValidator(_config_name)]

@@ -119,6 +119,13 @@ Operation = Literal["create", "update", "replace", "delete", "refresh", "import"
 """What the engine does to a resource, in the words that users read."""
 
 
+class SharingKind(StrEnum):
+    """How several pods share one GPU: they take turns, or MPS gives each pod a fixed part."""
+
+    TIME_SLICING = "time-slicing"
+    MPS = "mps"
+
+
 class Numbers(Model):
     """A number before and after the run.
 
@@ -131,6 +138,16 @@ class Numbers(Model):
     after: Count
 
 
+def total(numbers: Iterable[Numbers]) -> Numbers:
+    """Return the sum of numbers; the sum before the run is unknown if one of them is."""
+    every = list(numbers)
+    known = [each.before for each in every if each.before is not None]
+    return Numbers(
+        before=sum(known) if len(known) == len(every) else None,
+        after=sum(each.after for each in every),
+    )
+
+
 class ResourceNumbers(Numbers):
     """Amount of one extended resource, or of one DRA driver's devices, that a pool advertises.
 
@@ -141,16 +158,31 @@ class ResourceNumbers(Numbers):
     name: Text
 
 
+class SharedGpus(Model):
+    """Sharing of each GPU, or of each MIG device, by several pods.
+
+    Attributes:
+        kind: How the pods share the GPU.
+        pods: Largest number of pods that share one GPU.
+    """
+
+    kind: SharingKind
+    pods: Count
+
+
 class PoolChange(Model):
     """GPUs of a pool before and after the run.
 
     Attributes:
         resources: Amount of each resource that pods can request.
+        sharing: How pods share GPUs after the run. None: each pod gets whole GPUs or MIG devices,
+            or requests a part of a GPU.
     """
 
     pool: Text
     gpus: Numbers
     resources: Many[ResourceNumbers] = ()
+    sharing: SharedGpus | None = None
 
 
 class NodeChange(Model):
@@ -189,6 +221,7 @@ class PodChange(Model):
         gpus: Number of GPUs, or shares of GPUs, that the pod requests.
         loss: What happens to the pod.
         cause: Why it happens. None: unknown.
+        recreated: Whether a controller creates the pod again after it is evicted.
     """
 
     namespace: Text
@@ -197,6 +230,7 @@ class PodChange(Model):
     gpus: Count = 0
     loss: Loss
     cause: Cause | None = None
+    recreated: bool = True
 
 
 class Gap(Model):
@@ -240,12 +274,14 @@ class Limit(Model):
         nodes: Nodes of the GPUs. Empty: all nodes of the cluster.
         gpus: Number of GPUs.
         detail: The taint, or why something was not inspected. Empty: nothing to add.
+        evicts: Whether running pods that don't tolerate the taint are evicted.
     """
 
     what: Restriction
     nodes: Many[Text]
     gpus: Count
     detail: Text = ""
+    evicts: bool = False
 
 
 class UpgradePath(Model):
@@ -361,11 +397,14 @@ class SettingEdit(Model):
         path: Path of the setting, such as `pools[a100].gpusPerNode`.
         was: Value in the last run, as a stack file writes it. Empty: it was not there.
         now: Value now. Empty: it was taken out.
+        default: Value that holds while the setting is not in the stack file. Empty: none, or this
+            program doesn't name it.
     """
 
     path: Text
     was: Text = ""
     now: Text = ""
+    default: Text = ""
 
 
 class UpgradeNote(Model):
@@ -489,7 +528,9 @@ class ClusterChange(Model):
         warnings: Problems that don't stop the run but will probably do harm.
         uninspected: Hosts or objects that could not be inspected, with the reason.
         notes: Nodes that the run doesn't change or must wait for, and why.
-        maintenance: Hosts and nodes in maintenance, which the run neither changes nor counts.
+        maintenance: Hosts and nodes in maintenance, which the run doesn't change.
+        resting: Number of GPUs of the nodes in maintenance, which no pool counts. None: not
+            inspected.
     """
 
     name: Text
@@ -515,6 +556,7 @@ class ClusterChange(Model):
     uninspected: Many[Text] = ()
     notes: Many[Text] = ()
     maintenance: Many[Text] = ()
+    resting: Numbers | None = None
 
     def with_faults(self, texts: Iterable[str]) -> Self:
         """Return a copy with more faults that stop the run."""
@@ -523,13 +565,13 @@ class ClusterChange(Model):
 
     @property
     def gpus(self) -> Numbers:
-        """Return the number of GPUs of all pools."""
-        before = [pool.gpus.before for pool in self.pools]
-        known_counts = [number for number in before if number is not None]
-        return Numbers(
-            before=sum(known_counts) if len(known_counts) == len(before) else None,
-            after=sum(pool.gpus.after for pool in self.pools),
-        )
+        """Return the number of GPUs of all pools, without those of nodes in maintenance."""
+        return total(pool.gpus for pool in self.pools)
+
+    @property
+    def declared(self) -> Numbers:
+        """Return the number of declared GPUs, also those of nodes in maintenance."""
+        return total(filter(None, (self.gpus, self.resting)))
 
     @property
     def lost(self) -> int:
@@ -632,13 +674,8 @@ class Document(Model):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def gpus(self) -> Numbers:
-        """Return the number of GPUs of all clusters."""
-        cluster_gpus = [cluster.gpus for cluster in self.clusters]
-        before = [numbers.before for numbers in cluster_gpus if numbers.before is not None]
-        return Numbers(
-            before=sum(before) if len(before) == len(cluster_gpus) else None,
-            after=sum(numbers.after for numbers in cluster_gpus),
-        )
+        """Return the number of declared GPUs of all clusters."""
+        return total(cluster.declared for cluster in self.clusters)
 
     @computed_field  # type: ignore[prop-decorator]
     @property

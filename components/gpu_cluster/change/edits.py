@@ -15,6 +15,8 @@ from typing import Any
 import yaml
 
 from gpu_cluster.change.document import SettingEdit
+from gpu_cluster.settings.nodes.pool import GPU_LABELS
+from gpu_cluster.settings.nodes.taint import GPU_TAINT
 from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
 
@@ -25,6 +27,9 @@ DIGITS = 8
 NAMES = ("name", "namespace", "key")
 """Keys whose values name the items of a list, in this order."""
 _DIGEST = re.compile(r"(a secret), digest [0-9a-f]{8}")
+_OF_POOL = re.compile(r"pools\[(?P<pool>[^\]]+)\]\.(?P<setting>labels|taints)")
+DEFAULTS: Mapping[str, Any] = {"labels": dict(GPU_LABELS), "taints": [str(GPU_TAINT.node_taint)]}
+"""Labels and taints of a pool with GPUs that declares none."""
 _ABSENT = object()
 
 Settings = Mapping[str, Any]
@@ -59,9 +64,30 @@ def edits(recorded: str, settings: Settings) -> tuple[SettingEdit, ...]:
     if not isinstance(was, dict):
         raise PartError("no mapping of settings")
     return tuple(
-        SettingEdit(path=printable(path, LONGEST), was=_text(before), now=_text(after))
+        SettingEdit(
+            path=printable(path, LONGEST),
+            was=_text(before),
+            now=_text(after),
+            default=_default(path, now) if _ABSENT in (before, after) else "",
+        )
         for path, before, after in _differences("", was, now)
     )
+
+
+def _default(path: str, settings: Settings) -> str:
+    """Return the default of a pool's labels or taints; empty for other settings."""
+    of_pool, pools = _OF_POOL.fullmatch(path), settings.get("pools")
+    if of_pool is None or not isinstance(pools, list):
+        return ""
+    for pool in pools:
+        if isinstance(pool, dict) and pool.get("name") == of_pool["pool"] and _has_gpus(pool):
+            return _text(DEFAULTS[of_pool["setting"]])
+    return ""
+
+
+def _has_gpus(pool: Settings) -> bool:
+    """Return whether a pool has GPUs, by which it has default labels and taints."""
+    return pool.get("gpusPerNode") != 0
 
 
 def _without_secrets(value: Any, *, hides: bool, below: bool) -> Any:

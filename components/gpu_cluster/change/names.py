@@ -39,8 +39,3 @@ def listed(names: Iterable[str], most: int = MOST) -> str:
 def and_more(number: int, most: int) -> str:
     """Return a text about omitted names, such as ` and 3 more`; empty if no name is omitted."""
     return f" and {number - most} more" if number > most else ""
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural if needed."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

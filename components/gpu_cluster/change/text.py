@@ -26,24 +26,25 @@ from gpu_cluster.change.document import (
     QuotaUse,
     ResourceNumbers,
     SettingEdit,
+    SharingKind,
     Statement,
     Upgrade,
     UpgradePath,
     VersionChange,
     stopping,
 )
-from gpu_cluster.change.names import and_more, counted, listed
+from gpu_cluster.change.names import and_more, listed
 from gpu_cluster.desired.parts import Part
-from gpu_cluster.findings import APPLIED, EMPTY, THERE, Aspect
+from gpu_cluster.findings import APPLIED, EMPTY, EXPECTED_GPUS, THERE, Aspect
 from gpu_rules.kube.gpu_resources import GPU
-from gpu_rules.printable import printable, shortened
+from gpu_rules.printable import counted, printable, shortened
 
 UNDECLARED = "not declared"
 """Words for an empty value in the stack file."""
 ABSENT = "absent"
 """Word for a value that is not there any more, or was not there before."""
-STOPPED = "a fault stops the run before it changes anything; without the fault it would do this:"
-"""Line above the effects of a run that would fail."""
+STOPPED = "a fault stops the run before it changes anything; the stack file asks for this:"
+"""Line above the effects that a run would have if no fault stopped it."""
 FULL_OUTAGE = "full outage"
 NO_NEW_PODS = "no new GPU pods"
 FULL: Mapping[str, str] = {
@@ -73,7 +74,7 @@ TOLD = frozenset(
         (Aspect.POOL, ""),
         (Aspect.GPUS, ""),
         (Aspect.LAYOUT, ""),
-        (Aspect.SETTING, "gpusPerNode"),
+        (Aspect.SETTING, EXPECTED_GPUS),
         (Aspect.SETTING, "release"),
         DRIVER_VERSION,
     }
@@ -82,8 +83,8 @@ TOLD = frozenset(
 HAPPENS: Mapping[Loss, tuple[str, str]] = {
     Loss.EVICTED: ("is evicted", "are evicted"),
     Loss.LOSES_GPU: (
-        "keeps running on its GPUs until it ends, but can't start there again",
-        "keep running on their GPUs until they end, but can't start there again",
+        "keeps running on its GPUs until it ends; then no pod gets them any more",
+        "keep running on their GPUs until they end; then no pod gets them any more",
     ),
     Loss.UNDECLARED_GPU: (
         "keeps running until it ends, on more GPUs than declared",
@@ -104,6 +105,26 @@ BECAUSE: Mapping[Cause, tuple[str, str]] = {
     ),
 }
 """Why it happens to a pod, and to several pods; other causes need no words."""
+AGAIN = (
+    "a controller creates it again, and then it waits until a node has room",
+    "controllers create them again, and then they wait until nodes have room",
+)
+"""What comes after the eviction of a pod, and of several pods."""
+NOT_THERE = (
+    "a controller creates it again, but not on a node with this taint, which it doesn't tolerate",
+    "controllers create them again, but not on a node with this taint, which they don't tolerate",
+)
+"""What comes after the eviction of a pod, and of several pods, because of a taint."""
+NEVER = ("nothing creates it again", "nothing creates them again")
+"""What comes after the eviction of a pod, and of several pods, without a controller."""
+SHARED: Mapping[SharingKind, str] = {
+    SharingKind.TIME_SLICING: (
+        "they take turns, each of them can use all of its memory, and a crash of one can end the "
+        "others"
+    ),
+    SharingKind.MPS: "MPS gives each of them a fixed part of its memory and of its compute time",
+}
+"""What it means for pods that they share a GPU."""
 _MARKS = frozenset({Aspect.LABEL, Aspect.TAINT})
 """What a node is marked with; a change that adds or removes a mark is said with its value."""
 _DIGEST = re.compile(r"[0-9a-f]{8}|[0-9a-f]{12}")
@@ -121,6 +142,7 @@ def lines(cluster: ClusterChange) -> list[str]:
         *filter(None, [health_text([cluster])]),
         *([STOPPED] if stopping([cluster]) else []),
         headline(cluster),
+        *sharing_lines(cluster),
         *pod_lines(cluster),
         *outage_lines(cluster),
         *gap_lines(cluster),
@@ -131,9 +153,14 @@ def lines(cluster: ClusterChange) -> list[str]:
         *statement_lines("drift", cluster.drift),
         *statement_lines("due", (item for item in cluster.due if not is_validation(item))),
         *(f"not inspected: {printable(reason)}" for reason in only_uninspected(cluster)),
-        *(["in maintenance, neither touched nor counted: " + listed(cluster.maintenance)]
-          if cluster.maintenance else []),
-    ]  # fmt: skip
+        *maintenance_lines(cluster),
+    ]
+
+
+def maintenance_lines(cluster: ClusterChange) -> Iterator[str]:
+    """Yield the line about hosts and nodes in maintenance."""
+    if cluster.maintenance:
+        yield f"in maintenance, so left alone: {listed(cluster.maintenance)}"
 
 
 def health_text(clusters: Iterable[ClusterChange]) -> str:
@@ -151,6 +178,10 @@ def health_text(clusters: Iterable[ClusterChange]) -> str:
         gone.setdefault(lost_node.why, []).append(f"{lost_node.node}: {lost_node.gpus}")
     total = sum(usable) + sum(node.gpus for cluster in all_clusters for node in cluster.unusable)
     reasons = [f"{shortened(nodes, UNUSABLE)} {reason}" for reason, nodes in gone.items()]
+    if resting := _gpus_in_maintenance(all_clusters):
+        total += resting
+        names = listed(name for cluster in all_clusters for name in cluster.maintenance)
+        reasons.append(f"{names}: {resting} in maintenance")
     word = "simulated GPUs" if all(cluster.simulated for cluster in all_clusters) else "GPUs"
     return printable("; ".join([f"{sum(usable)} of {total} {word} usable", *reasons]))
 
@@ -190,24 +221,45 @@ def _gpus(cluster: ClusterChange) -> str:
     if Part.PLATFORM not in cluster.parts:
         return ""
     details = list(pool_details(cluster))
-    total = cluster.gpus
-    text = f"GPUs {numbers(total)}"
-    if total.before == total.after and not details:
-        text += as_before([cluster])
+    total = cluster.declared
+    same = " as before" if total.before == total.after and not details else ""
+    text = f"GPUs {numbers(total)}{same}{maintenance_text([cluster], listed)}"
     return f"{text} ({'; '.join(details)})" if details else text
 
 
-def as_before(
-    clusters: Iterable[ClusterChange], names: Callable[[Iterable[str]], str] = listed
+def maintenance_text(
+    clusters: Iterable[ClusterChange], names: Callable[[Iterable[str]], str]
 ) -> str:
-    """Return the words for an unchanged number of GPUs, which leaves out nodes in maintenance.
+    """Return how many GPUs are on nodes in maintenance after the run; empty if none are.
 
     Args:
         clusters: Changes of each `GpuCluster`.
         names: Function that returns names of nodes as text.
     """
-    resting = [name for cluster in clusters for name in cluster.maintenance]
-    return f" as before, without {names(resting)} in maintenance" if resting else " as before"
+    all_clusters = list(clusters)
+    nodes = names(name for cluster in all_clusters for name in cluster.maintenance)
+    number = _gpus_in_maintenance(all_clusters)
+    return f", {number} of them on {nodes} in maintenance" if number else ""
+
+
+def _gpus_in_maintenance(clusters: Iterable[ClusterChange]) -> int:
+    return sum(cluster.resting.after for cluster in clusters if cluster.resting)
+
+
+def sharing_lines(cluster: ClusterChange, name: Callable[[str], str] = printable) -> Iterator[str]:
+    """Yield what sharing means for pods, for each pool whose amount of resources changes.
+
+    Args:
+        name: Function that returns a name as text.
+    """
+    for pool in cluster.pools:
+        is_changed = any(resource.before != resource.after for resource in pool.resources)
+        if pool.sharing and is_changed:
+            sharing = pool.sharing
+            yield (
+                f"pool {name(pool.pool)}: up to {counted(sharing.pods, 'pod')} share a GPU: "
+                f"{SHARED[sharing.kind]}"
+            )
 
 
 def pool_details(cluster: ClusterChange) -> Iterator[str]:
@@ -224,7 +276,7 @@ def pool_details(cluster: ClusterChange) -> Iterator[str]:
         if pool.pool in renamed:
             yield (
                 f"pool {printable(pool.pool)} is now {printable(renamed[pool.pool])}, "
-                f"with the same nodes and {pool.gpus.before} GPUs"
+                f"with the same nodes and {counted(pool.gpus.before or 0, 'GPU')}"
             )
             continue
         yield from _pool_lines(cluster, pool, nodes.get(pool.pool, []))
@@ -363,12 +415,14 @@ def drained(cluster: ClusterChange) -> str:
 
 
 def pod_lines(cluster: ClusterChange) -> Iterator[str]:
-    """Yield one line about pods that are evicted, and one about pods that lose their GPUs."""
+    """Yield lines about pods that are evicted, and about pods that lose their GPUs."""
     for affected_pods in consequences(cluster):
         pod_names = ", ".join(map(pod_text, affected_pods[:PODS])) + and_more(
             len(affected_pods), PODS
         )
         yield f"{loss_text(affected_pods)}: {pod_names}"
+        if after := afterwards(affected_pods):
+            yield f"  {after}"
     if text := none_now(cluster, listed):
         yield text
 
@@ -429,10 +483,11 @@ def prospect(cluster: ClusterChange, names: Callable[[Iterable[str]], str] = lis
 
 
 def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
-    """Yield the affected pods in groups: pods with the same loss and the same cause."""
-    groups: dict[tuple[Loss, Cause | None], list[PodChange]] = {}
+    """Yield the affected pods in groups: pods to which the same happens for the same cause."""
+    groups: dict[tuple[Loss, Cause | None, bool], list[PodChange]] = {}
     for pod in cluster.pods:
-        groups.setdefault((pod.loss, pod.cause), []).append(pod)
+        is_lost = pod.loss is Loss.EVICTED and not pod.recreated
+        groups.setdefault((pod.loss, pod.cause, is_lost), []).append(pod)
     yield from sorted(
         groups.values(), key=lambda affected_pods: list(Loss).index(affected_pods[0].loss)
     )
@@ -440,11 +495,27 @@ def consequences(cluster: ClusterChange) -> Iterator[list[PodChange]]:
 
 def loss_text(pods: Sequence[PodChange]) -> str:
     """Return what happens to pods, and why, such as `1 pod is evicted because …`."""
+    return f"{counted(len(pods), 'pod')} {_loss_words(pods)}"
+
+
+def _loss_words(pods: Sequence[PodChange]) -> str:
     several = len(pods) > 1
     cause = pods[0].cause
     words = (KEEPING if cause is Cause.PLATFORM else HAPPENS[pods[0].loss])[several]
-    reason = f" {BECAUSE[cause][several]}" if cause and cause in BECAUSE else ""
-    return f"{counted(len(pods), 'pod')} {words}{reason}"
+    return f"{words} {BECAUSE[cause][several]}" if cause and cause in BECAUSE else words
+
+
+def afterwards(pods: Sequence[PodChange]) -> str:
+    """Return what happens to evicted pods of one group after the eviction; empty for others."""
+    if pods[0].loss is not Loss.EVICTED:
+        return ""
+    words = NOT_THERE if pods[0].cause is Cause.TAINT else AGAIN
+    return (words if pods[0].recreated else NEVER)[len(pods) > 1]
+
+
+def fate_text(pod: PodChange) -> str:
+    """Return what happens to a pod, why, and what comes after, such as `is evicted because …`."""
+    return "; ".join(filter(None, [_loss_words([pod]), afterwards([pod])]))
 
 
 def pod_text(pod: PodChange) -> str:
@@ -494,16 +565,28 @@ def gap_lines(cluster: ClusterChange) -> Iterator[str]:
     steps = outage_steps(cluster)
     for number, gaps in enumerate(steps, 1):
         for gap in gaps:
-            yield (f"{number}. " if len(steps) > 1 else "") + f"{gap.why}: {_gap_text(gap)}"
+            text = _gap_text(gap, kept_by(cluster))
+            yield (f"{number}. " if len(steps) > 1 else "") + f"{gap.why}: {text}"
     if word := outage_word(cluster):
         yield f"{word} meanwhile: {FULL[word]}"
 
 
-def _gap_text(gap: Gap) -> str:
+def kept_by(cluster: ClusterChange) -> str:
+    """Return which running pods keep their GPUs during an outage that itself evicts no pod."""
+    evicts = (
+        any(limit.evicts for limit in cluster.limits)
+        or any(pod.loss is Loss.EVICTED for pod in cluster.pods)
+        or any(node.drained for node in cluster.nodes)
+        or any(gap.evicts for gap in cluster.gaps)
+    )
+    return "pods that are not evicted" if evicts else "running pods"
+
+
+def _gap_text(gap: Gap, keeping: str) -> str:
     gpus = f"{counted(gap.gpus, 'GPU')} of {listed(gap.nodes)}"
     if gap.evicts:
         return f"{gpus} gone meanwhile, {at_most(gap)}"
-    return f"no new pod gets the {gpus} meanwhile, {at_most(gap)}; running pods keep theirs"
+    return f"no new pod gets the {gpus} meanwhile, {at_most(gap)}; {keeping} keep theirs"
 
 
 def outage_steps(cluster: ClusterChange) -> list[list[Gap]]:
@@ -641,9 +724,11 @@ def edit_text(edit: SettingEdit, value: Callable[[str], str]) -> str:
         value: Function that returns a value as text.
     """
     if not edit.was:
-        return f"added, {value(edit.now)}"
+        replaced = f", in place of the default {value(edit.default)}" if edit.default else ""
+        return f"added, {value(edit.now)}{replaced}"
     if not edit.now:
-        return f"taken out, was {value(edit.was)}"
+        held = f"; the default {value(edit.default)} holds again" if edit.default else ""
+        return f"taken out, was {value(edit.was)}{held}"
     return f"{value(edit.was)} → {value(edit.now)}"
 
 
@@ -700,16 +785,48 @@ def is_validation(statement: Statement) -> bool:
     return statement.aspect is Aspect.VALIDATION
 
 
-def told_apart(cluster: ClusterChange) -> list[Statement]:
-    """Return the changes that no other line shows, in as few `Statement`s as possible."""
+def told_apart(cluster: ClusterChange, edited: frozenset[str] = frozenset()) -> list[Statement]:
+    """Return the changes that no other line shows, in as few `Statement`s as possible.
+
+    Args:
+        edited: Words of the paths of edits that another line shows. Changes of nodes without values
+            that belong to these sections of the stack file are left out.
+    """
     other_changes = [
         change
-        for change in cluster.changes
+        for change in own_changes(cluster)
+        if change.subject != "node"
+        or change.was
+        or change.now
+        or edited.isdisjoint(path_words(change.key)[:1])
         if not (change.subject == "node" and (change.aspect, change.key) in TOLD)
         and not (change.aspect is Aspect.CHART and cluster.versions)
         and not ((change.aspect, change.key) == DRIVER_VERSION and change.was and cluster.versions)
     ]
-    return _with_steps(_join_differences(other_changes))
+    return _join_differences(_with_steps(other_changes))
+
+
+def path_words(path: str) -> list[str]:
+    """Return the words of a setting's path: `pools[a100].mig` has the words pools, a100 and mig."""
+    return [word for word in re.split(r"[].[]", path) if word]
+
+
+def own_changes(cluster: ClusterChange) -> list[Statement]:
+    """Return the changes without those of nodes that only follow from a setting of their hosts.
+
+    A node records the settings with which it was validated, in which a default is a value; a host
+    records no value for a setting that was not declared.
+    """
+    of_hosts = {
+        (change.aspect, change.key) for change in cluster.changes if change.subject == "host"
+    }
+    return [
+        change
+        for change in cluster.changes
+        if change.subject != "node"
+        or change.aspect is not Aspect.SETTING
+        or (change.aspect, change.key) not in of_hosts
+    ]
 
 
 def _join_differences(statements: Iterable[Statement]) -> list[Statement]:
@@ -745,17 +862,18 @@ def _with_steps(statements: list[Statement]) -> list[Statement]:
     for host in hosts:
         if host.aspect is Aspect.STEP:
             new.setdefault(host.names, []).append(host.key)
-    result = [
+    kept = [
         statement
         for statement in statements
         if statement.subject != "host" or statement.names not in new or statement.was
     ]
+    summaries = []
     for names, steps in new.items():
         settings = counts[names] - len(steps)
         more = f" with {counted(settings, 'setting')}" if settings else ""
         key = f"new: step{'s' if steps[1:] else ''} {', '.join(steps)}{more}"
-        result.append(Statement(subject="host", names=names, aspect=Aspect.REASON, key=key))
-    return result
+        summaries.append(Statement(subject="host", names=names, aspect=Aspect.REASON, key=key))
+    return [*kept, *summaries]
 
 
 def statement_lines(kind: str, statements: Iterable[Statement]) -> Iterator[str]:

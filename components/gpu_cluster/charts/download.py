@@ -25,6 +25,11 @@ class _SameSecurity(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
+def opener() -> urllib.request.OpenerDirector:
+    """Return an opener that follows redirects, but never from https to http."""
+    return urllib.request.build_opener(_SameSecurity)
+
+
 def leads_to_http(address: str, target: str) -> bool:
     """Return whether an https address refers to an address of another scheme."""
     return address.lower().startswith("https:") and not target.lower().startswith("https:")
@@ -43,7 +48,7 @@ def download(request: urllib.request.Request, seconds: float, most: int) -> byte
         ValueError: The content has more than `most` bytes, or the URL is invalid.
     """
     latest, content = time.monotonic() + LONGEST, bytearray()
-    with urllib.request.build_opener(_SameSecurity).open(request, timeout=seconds) as response:
+    with opener().open(request, timeout=seconds) as response:
         while chunk := response.read1(_CHUNK):
             content += chunk
             if len(content) > most:

@@ -74,7 +74,8 @@ def _get(url: str, token: str, registry: str) -> tuple[bytes, str]:
 
 def _request_token(challenge: str, registry: str) -> str:
     """Return an anonymous token from the server in a WWW-Authenticate header; empty on failure."""
-    parameters = dict(re.findall(r'(\w+)="([^"]*)"', challenge))
+    # Without \b, each letter of a long word begins a search that fails at the word's end.
+    parameters = dict(re.findall(r'\b(\w+)="([^"]*)"', challenge))
     realm = parameters.get("realm", "")
     if not challenge.lower().startswith("bearer ") or not realm.startswith(("https://", registry)):
         return ""

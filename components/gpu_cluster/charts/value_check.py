@@ -71,7 +71,7 @@ def _check_values_below(
                 location,
                 f"{path}, which the chart reads since {since}",
                 f"a value that {table.chart} {table.series}.x reads",
-                f'write "version: {since}.0", or remove it',
+                f'write "version: {since}.0", or remove {path}',
             )
         elif key in known_keys:
             below = table.below(path)

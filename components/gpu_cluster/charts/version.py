@@ -38,8 +38,8 @@ def chart_version(chart: str, example: str) -> Callable[[str, ValidationInfo], s
             raise refuse(
                 show(text),
                 f"a version whose values are known: {known_versions(chart)}",
-                f'write {example}, or also "unknownVersion: true": your values are then checked'
-                " against the chart's own",
+                f'write {example}; to use {text} all the same, add "unknownVersion: true": then '
+                "your values are checked against the chart's own",
             )
         return text
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import urllib.error
-import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
+from gpu_cluster.charts.download import opener
 from gpu_cluster.charts.links import PROJECT_FILES
 from gpu_cluster.platforms.discovery import every
 from gpu_cluster.settings.chart_source import is_own
@@ -20,7 +20,7 @@ LIMIT = 3
 
 def _is_reached(repository: str) -> bool:
     try:
-        with urllib.request.urlopen(f"{repository}/index.yaml", timeout=LIMIT):  # noqa: S310
+        with opener().open(f"{repository}/index.yaml", timeout=LIMIT):
             return True
     except (urllib.error.URLError, OSError):
         return False

@@ -14,22 +14,11 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from gpu_cluster.commands.verbs import BY_NAME, OUTPUT, SHARED, VERBS, Option, Verb
+from gpu_rules.parser import WRONG, Parser, nearest
 
 PROGRAM = "gpu-cluster"
 LIST_STACKS = "ls | sed -n '/^Pulumi[.].*[.]yaml/{s/^Pulumi[.]//;s/[.]yaml//p;}'"
 """Command of each shell that lists the stacks of the folder."""
-WRONG = 2
-"""Exit code for wrong arguments, if the verb has no other."""
-
-
-class Parser(argparse.ArgumentParser):
-    """Parser of a command line that suggests the nearest valid word for a wrong one."""
-
-    wrong = WRONG
-
-    def error(self, message: str) -> NoReturn:
-        """Print what is wrong with the arguments, and exit."""
-        self.exit(self.wrong, f"{self.prog}: {message}; `{self.prog} --help` lists all\n")
 
 
 def run() -> NoReturn:
@@ -49,7 +38,7 @@ def main(words: Sequence[str]) -> int:
         print(f"{PROGRAM} {VERSION}")
         return 0
     verb = BY_NAME.get(words[0]) if words else None
-    if verb and verb.passes_on:
+    if verb and verb.passes_on and words[1:2] and words[1] in verb.options[0].choices:
         return int(_function(verb)(list(words[1:])) or 0)
     verb, chosen = read(words)
     share(verb, chosen)
@@ -77,21 +66,7 @@ def read(words: Sequence[str]) -> tuple[Verb, dict[str, Any]]:
     verb = BY_NAME[words[0]]
     parser = Parser(prog=f"{PROGRAM} {verb.name}", **presentation(verb))
     add_options(parser, verb)
-    options, unknown = parser.parse_known_args(words[1:])
-    if unknown:
-        kind = "option" if unknown[0].startswith("-") else "argument"
-        word = unknown[0].partition("=")[0]
-        names = [f"--{option.name}" for option in options_of(verb)]
-        parser.error(f"no {kind} {word!r}{nearest(word, names)}")
-    return verb, vars(options)
-
-
-def nearest(word: str, names: Sequence[str] | dict[str, Verb]) -> str:
-    """Return a question that names the right words that are nearest to a wrong word, or nothing."""
-    import difflib
-
-    alike = difflib.get_close_matches(word, names)
-    return f"; did you mean {' or '.join(alike)}?" if alike else ""
+    return verb, vars(parser.parse_args(words[1:]))
 
 
 def share(verb: Verb, chosen: dict[str, Any]) -> None:
@@ -151,7 +126,11 @@ def presentation(verb: Verb) -> dict[str, Any]:
 
 
 def _positions(verb: Verb) -> list[str]:
-    return [option.value for option in verb.options if option.is_position]
+    return [
+        f"[{option.value} ...]" if option.is_repeated else option.value
+        for option in verb.options
+        if option.is_position
+    ]
 
 
 def add_options(parser: argparse.ArgumentParser, verb: Verb) -> None:
@@ -164,9 +143,11 @@ def add_options(parser: argparse.ArgumentParser, verb: Verb) -> None:
 
 def _add_option(parser: argparse.ArgumentParser, option: Option) -> None:
     if option.is_position:
+        number: dict[str, Any] = {"nargs": "*", "default": ()} if option.is_repeated else {}
         action = parser.add_argument(
-            option.parameter, metavar=option.value, help=option.text, choices=option.choices or None
-        )
+            option.parameter, metavar=option.value, help=option.text,
+            choices=option.choices or None, **number,
+        )  # fmt: skip
     elif option.value:
         short = ("-s",) if option.name == "stack" else ()
         action = parser.add_argument(

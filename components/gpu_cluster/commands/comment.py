@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
+import httpx
+
 from gpu_cluster.base.stack_option import DEFAULT
 from gpu_cluster.change.document import Document, Outcome
 from gpu_cluster.commands.forges import github, gitlab
@@ -51,6 +53,10 @@ class Request:
         origin: Commit and run that the document comes from.
         change: Path of the document.
         job: Job of a GitLab pipeline that writes the document.
+        base_job: Job of this GitLab pipeline in which the base's program previews forks' settings.
+            Empty: there is none.
+        forks: File that gets the open merge requests of forks at GitLab. Empty: comments are
+            written.
         stack: Name of the stack that the document must be about. Empty: any stack.
         lost: Whether a missing document means that the preview failed.
         optional: Whether a missing document means that no preview ran.
@@ -62,6 +68,8 @@ class Request:
     origin: Origin
     change: Path
     job: str
+    base_job: str
+    forks: str
     stack: str
     lost: bool
     optional: bool
@@ -146,16 +154,27 @@ def _at_github(request: Request, environment: Mapping[str, str]) -> None:
 def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
     project = environment.get("CI_PROJECT_ID", "")
     address = environment.get("CI_API_V4_URL") or "https://gitlab.com/api/v4"
-    with gitlab.client(address, environment.get("GITLAB_TOKEN", "")) as client:
+    token = environment.get("GITLAB_TOKEN", "")
+    if request.forks:
+        with gitlab.client(address, token, environment.get("CI_JOB_TOKEN", "")) as client:
+            _write_forks(request, client, project)
+        return
+    with gitlab.client(address, token) as client:
         if request.pull != "all":
             forge = gitlab.GitLab(client, project, _number(request.pull))
             print(f"comment: {kept(forge, _read(request), request.origin)}")
             return
+        base_job = _base_job(request, client, environment)
         failed = []
         for number, commit in gitlab.open_merge_requests(client, project):
             where = f"comment: merge request {number}"
             try:
-                text = gitlab.change_document(client, project, number, commit, request.job)
+                text: bytes | None = None
+                if base_job is not None and _COMMIT.fullmatch(commit):
+                    text = gitlab.base_document(client, project, base_job, number, commit)
+                is_by_base = text is not None
+                if text is None:
+                    text = gitlab.change_document(client, project, number, commit, request.job)
                 document = None if text is None else _document(request.stack, text)
             except (ForgeError, ValueError) as error:
                 # The fork may be private, and its job may leave any file.
@@ -163,7 +182,7 @@ def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
                 continue
             if document is None:
                 continue
-            origin = Origin(commit=commit, base=request.origin.base)
+            origin = Origin(commit=commit, base=request.origin.base, is_by_base=is_by_base)
             try:
                 print(f"{where}: {kept(gitlab.GitLab(client, project, number), document, origin)}")
             except ForgeError as error:
@@ -171,6 +190,26 @@ def _at_gitlab(request: Request, environment: Mapping[str, str]) -> None:
                 failed.append(str(number))
         if failed:
             _fail(f"merge request {', '.join(failed)}: no comment; cure: see the lines above")
+
+
+def _write_forks(request: Request, client: httpx.Client, project: str) -> None:
+    """Write number and commit of each open merge request from a fork to the user's file."""
+    if not request.origin.base:
+        _fail("--base: found no branch; wanted the branch into which the forks' changes go")
+    found = gitlab.forks(client, project, request.origin.base)
+    lines = (f"{number} {commit}\n" for number, commit in found if _COMMIT.fullmatch(commit))
+    Path(request.forks).write_text("".join(lines), encoding="utf-8")
+
+
+def _base_job(request: Request, client: httpx.Client, environment: Mapping[str, str]) -> int | None:
+    """Return the number of the job that previewed forks' settings; None without such a job."""
+    if not request.base_job:
+        return None
+    pipeline = environment.get("CI_PIPELINE_ID", "")
+    if not re.fullmatch(r"[1-9][0-9]{0,18}", pipeline):
+        _fail("CI_PIPELINE_ID: found no number; wanted the pipeline of the job --base-job")
+    project = environment.get("CI_PROJECT_ID", "")
+    return gitlab.newest_job(client, project, int(pipeline), request.base_job)
 
 
 def main(
@@ -183,6 +222,8 @@ def main(
     base: str = "",
     run: str = "",
     job: str = "",
+    base_job: str = "",
+    forks: str = "",
     conclusion: str = "",
     expected: bool = False,
     by_base: bool = False,
@@ -198,6 +239,9 @@ def main(
         base: The branch that the pull request is for.
         run: Address of the run that made the document.
         job: Job of a GitLab pipeline that writes the document.
+        base_job: Job of this GitLab pipeline in which the base's program previews forks' settings.
+        forks: File that gets number and commit of each open merge request from a fork at GitLab; no
+            comment is written then.
         conclusion: How the preview's run ended; empty: it is not known.
         expected: Whether the run had a preview of this stack.
         by_base: Whether the program of the base branch made the document.
@@ -215,6 +259,8 @@ def main(
         ),
         change=Path(change or CHANGE),
         job=job or f"preview {stack or DEFAULT}",
+        base_job=base_job,
+        forks=forks,
         stack=stack,
         lost=expected and conclusion == "failure",
         optional=bool(conclusion),

@@ -16,6 +16,7 @@ from gpu_cluster.commands.state import export_state, resources_of
 from gpu_cluster.commands.state_copies import keep_copy
 from gpu_cluster.commands.up import changed
 from gpu_cluster.commands.watched import Failed, watched
+from gpu_rules.printable import counted
 
 
 def destroy(stack: Stack, json_output: Answer) -> int:
@@ -76,4 +77,6 @@ def main() -> None:
     ):
         removed = destroy(stack, json_output)
         json_output["removed"] = removed
-        print(f"destroy: {removed} resources removed, {time.monotonic() - started:.0f} s")
+        print(
+            f"destroy: {counted(removed, 'resource')} removed, {time.monotonic() - started:.0f} s"
+        )

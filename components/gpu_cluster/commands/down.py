@@ -9,6 +9,7 @@ from gpu_cluster.commands.destroy import destroy
 from gpu_cluster.commands.lab import embedded_cluster
 from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
+from gpu_rules.printable import counted
 
 
 def main() -> None:
@@ -26,4 +27,4 @@ def main() -> None:
         if cluster := embedded_cluster(stack):
             cluster.stop()
         seconds = time.monotonic() - started
-        print(f"down: {json_output['removed']} resources removed, {seconds:.0f} s")
+        print(f"down: {counted(json_output['removed'], 'resource')} removed, {seconds:.0f} s")

@@ -22,7 +22,7 @@ from pydantic_core import PydanticCustomError
 
 from gpu_cluster.base.stack_option import stack_option
 from gpu_cluster.base.yaml_file import node_of
-from gpu_cluster.change.names import counted, short
+from gpu_cluster.change.names import short
 from gpu_cluster.commands.adoption.stack_text import settings_of
 from gpu_cluster.commands.output import answering
 from gpu_cluster.commands.stack import Stack
@@ -30,11 +30,11 @@ from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.loading.loader import load
 from gpu_cluster.loading.stack_file import KEY
 from gpu_cluster.settings.hosts.host import Host
-from gpu_cluster.settings.nodes.node_range import written_out
+from gpu_cluster.settings.nodes.node_range import natural_order, written_out
 from gpu_cluster.ssh.host_keys import fingerprint_of, presented
 from gpu_cluster.ssh.login import PUBLIC_KEY, LoginFailed
 from gpu_rules.faults import ConfigError, Fault, FaultError, InputError
-from gpu_rules.printable import printable
+from gpu_rules.printable import counted, printable
 
 DIGITS = 16
 """Number of hexadecimal digits of the code that confirms a list of keys."""
@@ -58,8 +58,10 @@ class Scanned:
     why: str = ""
 
 
-def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ...]:
-    """Return the hosts without a host key, and the named hosts that have one.
+def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[tuple[Host, ...], int]:
+    """Return the hosts whose keys are scanned, and the time limit of one login in seconds.
+
+    The hosts are those without a host key, and the named ones.
 
     Args:
         settings: Content of `gpu-cluster:cluster`.
@@ -77,7 +79,7 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
         item.setdefault("hostKey", NOT_SCANNED)
     cluster = load(filled)
     host_names = {host.name for host in cluster.hosts}
-    if strange := sorted(names - host_names):
+    if strange := sorted(names - host_names, key=natural_order):
         strange_text = f"no host {', '.join(map(short, strange))}"
         raise FaultError(
             Fault("HOSTS", strange_text, "names of hosts in the stack file", "correct the names")
@@ -91,24 +93,33 @@ def chosen(settings: Mapping[str, Any], names: frozenset[str]) -> tuple[Host, ..
                 "declare the hosts, without hostKey; a stack without hosts needs no keys",
             )
         )
-    return tuple(host for host in cluster.hosts if host.name in new | names)
+    hosts_to_scan = tuple(host for host in cluster.hosts if host.name in new | names)
+    return hosts_to_scan, cluster.ssh.per_dial_timeout_seconds
 
 
-async def scan(host: Host) -> Scanned:
-    """Scan the host key of one host, without a login."""
+async def scan(host: Host, seconds: float) -> Scanned:
+    """Scan the host key of one host, without a login.
+
+    Args:
+        seconds: Time limit of one try.
+    """
     if host.bastion is not None:
         reason = f"behind a bastion; read {PUBLIC_KEY} on the host, and declare it as hostKey"
         return Scanned(host, why=reason)
     try:
-        key = await presented((host.address, host.port))
+        key = await presented((host.address, host.port), seconds)
     except LoginFailed as error:
         return Scanned(host, why=f"{error.failure.at_stage}; {error.failure.cure}")
     return Scanned(host, key=key, shown=fingerprint_of(key))
 
 
-async def scanned(hosts: tuple[Host, ...]) -> list[Scanned]:
-    """Scan hosts in parallel; return the results in the order of the stack file."""
-    return list(await gather(scan, hosts))
+async def scanned(hosts: tuple[Host, ...], seconds: float) -> list[Scanned]:
+    """Scan hosts in parallel; return the results in the order of the stack file.
+
+    Args:
+        seconds: Time limit of one try.
+    """
+    return list(await gather(lambda host: scan(host, seconds), hosts))
 
 
 def code_of(scanned_hosts: list[Scanned]) -> str:
@@ -214,7 +225,7 @@ def main(*, hosts: str = "", confirm: str = "") -> None:
         try:
             text = stack.file.read_text(encoding="utf-8")
             names = frozenset(written_out(tuple(hosts.split())))
-            scanned_hosts = asyncio.run(scanned(chosen(settings_of(text), names)))
+            scanned_hosts = asyncio.run(scanned(*chosen(settings_of(text), names)))
             if not scanned_hosts:
                 print("host-keys: each host has its key; --hosts gpu-[1-2] scans these again")
                 return

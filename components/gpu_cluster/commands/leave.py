@@ -36,11 +36,12 @@ from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.platforms.base import RUNTIME_CLASS
 from gpu_cluster.platforms.requests import Expected, HelmRelease
-from gpu_cluster.settings.nodes.node_range import expand
+from gpu_cluster.release.recorded import RELEASE
+from gpu_cluster.settings.nodes.node_range import expand, natural_order
 from gpu_cluster.ssh.key_files import KEY_FILE
 from gpu_rules.faults import Fault, FaultError, show
+from gpu_rules.printable import counted
 
-RELEASE = "kubernetes:helm.sh/v3:Release"
 PREFIX = "kubernetes:"
 VALIDATION = "-validation-"
 """Part of the names of resources that are only used for the validation."""
@@ -85,7 +86,11 @@ def in_cluster(resources: Iterable[Mapping[str, Any]]) -> InCluster:
 
 
 def of_pool(resources: Iterable[Mapping[str, Any]], pool: str) -> list[str]:
-    """Return the URNs of a pool's Command resources, which set labels and validate nodes."""
+    """Return the URNs of a pool's own Commands, which the state of an earlier version has.
+
+    Otherwise one Command sets the labels of all pools and another validates them. Neither changes
+    anything of a pool whose nodes have been left.
+    """
     ends = (f"-node-scheduling-{pool}", f"-validation-{pool}")
     return [resource["urn"] for resource in resources if name_of(resource["urn"]).endswith(ends)]
 
@@ -141,21 +146,10 @@ def leave_hosts(hosts: Sequence[DesiredHost], private_key: str) -> None:
         FaultError: A host can't be reached, or rejects the login or the removal.
     """
 
-    async def leave_all() -> list[str]:
-        return list(await asyncio.gather(*(leave.leave_host(host, private_key) for host in hosts)))
+    async def leave_all() -> list[Fault | None]:
+        return await asyncio.gather(*(leave.leave_host(host, private_key) for host in hosts))
 
-    problems = dict(zip(hosts, asyncio.run(leave_all()), strict=True)) if hosts else {}
-    faults = [
-        Fault(
-            f"host {host.name}",
-            problem,
-            "a login, to remove the stack's records and backups",
-            "check that it is reachable; `gpu-cluster forget HOST` for a host that is gone",
-        )
-        for host, problem in problems.items()
-        if problem
-    ]
-    if faults:
+    if faults := [fault for fault in (asyncio.run(leave_all()) if hosts else ()) if fault]:
         raise FaultError(*faults)
 
 
@@ -217,15 +211,20 @@ def chosen(stack: Stack, pool: str, text: str) -> Part:
     known_hosts = {host.name for host in stack.cluster.hosts}
     if pool and (pool not in pools or len(pools) == 1):
         found = "the only pool" if pool in pools else "no such pool"
+        cure = (
+            "leave --pool out to hand back everything"
+            if pool in pools
+            else "correct the name of the pool"
+        )
         raise FaultError(
             Fault(
                 f"--pool {show(pool)}",
                 found,
                 f"one of several pools: {', '.join(pools)}",
-                "leave --pool out to hand back everything",
+                cure,
             )
         )
-    if strange := sorted(set(hosts) - known_hosts):
+    if strange := sorted(set(hosts) - known_hosts, key=natural_order):
         raise FaultError(
             Fault(
                 f"--hosts {show(text)}",
@@ -294,6 +293,7 @@ def main(*, pool: str = "", hosts: str = "") -> None:
             sys.exit(f"leave: the state was kept; fix the cause and run it again.\n{error}")
         nodes, hosts_left = len(json_output["nodes"]), len(json_output["hosts"])
         print(
-            f"leave: {stack_part} handed back: {nodes} nodes, {hosts_left} hosts; "
+            f"leave: {stack_part} handed back: {counted(nodes, 'node')}, "
+            f"{counted(hosts_left, 'host')}; "
             "software, labels, taints and files stay as they are"
         )

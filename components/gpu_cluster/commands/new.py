@@ -46,7 +46,7 @@ from gpu_cluster.settings.platform import NAMES
 from gpu_cluster.ssh.host_keys import fingerprint_of, known, scanned
 from gpu_cluster.ssh.keys import PRIVATE_KEY
 from gpu_rules.faults import Fault, FaultError, show
-from gpu_rules.printable import printable, shortened
+from gpu_rules.printable import counted, printable, shortened
 
 NAMED = 5
 """Maximum number of nodes that a fault names."""
@@ -294,7 +294,10 @@ def run(options: Options, json_output: Answer) -> None:
     gpus = sum(pool.gpus for pool in cluster.pools)
     json_output |= {"file": stack.file.name, "gpus": gpus, "hosts": len(cluster.hosts)}
     open_ = f", {len(draft.hosts)} more as comments" if draft.hosts else ""
-    print(f"new: {stack.file.name}: {gpus} GPUs in pools, {len(cluster.hosts)} hosts{open_}")
+    print(
+        f"new: {stack.file.name}: {counted(gpus, 'GPU')} in pools, "
+        f"{counted(len(cluster.hosts), 'host')}{open_}"
+    )
     for line in next_steps(options.stack, draft):
         print(printable(line))
 

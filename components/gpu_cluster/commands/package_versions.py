@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from urllib.error import URLError
 from urllib.parse import urljoin
-from urllib.request import urlopen
+from urllib.request import Request
 
 from gpu_cluster.base.model import Model
+from gpu_cluster.charts.download import download, leads_to_http
 from gpu_cluster.settings.hosts.repository import Repositories, Repository
 from gpu_rules.faults import PartError
 from gpu_rules.printable import printable
@@ -120,7 +121,10 @@ def _of_dnf(repository: Repository) -> Iterator[tuple[str, str]]:
     if primary is None:
         raise PartError("its repomd.xml names no primary.xml.gz")
     name = arch = ""
-    for entry in _ENTRY.finditer(_read(urljoin(base, primary[1]))):
+    address = urljoin(base, primary[1])
+    if leads_to_http(base, address):
+        raise PartError("its repomd.xml leads from https to http")
+    for entry in _ENTRY.finditer(_read(address)):
         named, built, version, release = entry.groups()
         if named:
             name, arch = named, ""
@@ -138,14 +142,13 @@ def _read(address: str) -> str:
     """
     try:
         # The schemes are those that a repository's URL may have: https, http and file.
-        with urlopen(address, timeout=LIMIT) as response:  # noqa: S310
-            content = response.read(LARGEST + 1)
+        content = download(Request(address), LIMIT, LARGEST)  # noqa: S310
         if address.endswith(".gz"):
             content = zlib.decompressobj(wbits=31).decompress(content, LARGEST + 1)
     except (URLError, OSError, ValueError, zlib.error) as error:
         raise PartError(f"{address}: {printable(str(error), 200)}") from None
     if len(content) > LARGEST:
-        raise PartError(f"{address}: larger than {LARGEST // 2**20} MiB")
+        raise PartError(f"{address}: more than {LARGEST} bytes")
     text: str = content.decode("utf-8", errors="replace")
     return text
 

@@ -78,7 +78,7 @@ def blinded(state: Json, declared: Mapping[str, Json], secrets: Mapping[str, str
 
 
 def is_complete(state: Json, declared: Mapping[str, Json]) -> bool:
-    """Check that the program's declared value is known for each secret input of the state."""
+    """Return whether the program declares a known value for each secret input in the state."""
     return all(
         _is_known_value(resource.get("inputs", {}), declared.get(resource["urn"], {}))
         for resource in state["deployment"].get("resources") or []

@@ -216,8 +216,8 @@ class Copy:
         environment = {
             "RECORDED_INPUTS": str(recorded),
             "GPU_CLUSTER_INSPECTION": "off",
-            # Without this variable, a deployment's key file would put the real SSH key into the
-            # inputs.
+            # The program reads the SSH key from this file. The recorded inputs must not hold the
+            # real key.
             KEY_FILE: str(key),
         }
         self._pulumi(

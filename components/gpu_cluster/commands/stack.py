@@ -20,6 +20,7 @@ from gpu_cluster.commands.project import ROOT
 from gpu_cluster.loading.stack_file import load_stack_file
 from gpu_cluster.machine.folders import cache_dir
 from gpu_cluster.settings.cluster import Cluster
+from gpu_cluster.settings.nodes.node_range import natural_order
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class Stack:
     def pools_in_maintenance(self) -> dict[str, str]:
         """Return the pool of each node in maintenance; empty if no pool lists the node by name."""
         pools = {name: pool.name for pool in self.cluster.pools for name in pool.node_names}
-        return {name: pools.get(name, "") for name in sorted(self.cluster.nodes_in_maintenance)}
+        names = sorted(self.cluster.nodes_in_maintenance, key=natural_order)
+        return {name: pools.get(name, "") for name in names}
 
     @property
     def _own(self) -> bool:

@@ -22,9 +22,9 @@ from gpu_cluster.change.document import (
     stopping,
 )
 from gpu_cluster.change.lines import StackFile, located
-from gpu_cluster.change.names import counted, listed
 from gpu_cluster.change.text import (
     health_text,
+    maintenance_lines,
     only_uninspected,
     statement_lines,
     told_apart,
@@ -40,13 +40,12 @@ from gpu_cluster.commands.reading import reading
 from gpu_cluster.commands.stack import Stack
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.resolve import resolve
-from gpu_cluster.hosts.prepared import prepared_hosts
 from gpu_cluster.inspection.extent import Extent
 from gpu_cluster.inspection.judgement import Inspection
 from gpu_cluster.inspection.observe import documented, inspect
 from gpu_cluster.ssh.key_files import KEY_FILE, PROBE_KEY_FILE, key_of_file
 from gpu_rules.faults import ConfigError, FaultError
-from gpu_rules.printable import printable, printable_lines
+from gpu_rules.printable import counted, printable, printable_lines
 
 NAME = "gpu-cluster"
 """Name of the component `GpuCluster` in the project's own program."""
@@ -163,7 +162,7 @@ def document_of(stack: Stack) -> Document:
         if cluster := embedded_cluster(stack):
             os.environ.update(cluster.variables())
         key = key_of(desired.hosts)
-        recorded = prepared_hosts(NAME, names_in_state(stack))
+        recorded = names_in_state(stack) or None
         inspection, change = inspect(NAME, desired, key, stack.file.name, recorded=recorded)
     except (ConfigError, FaultError) as error:
         return failed(stack, file, *map(str, error.faults))
@@ -230,8 +229,7 @@ def lines(document: Document) -> Iterator[str]:
         yield from (
             f"not inspected: {printable_lines(reason)}" for reason in only_uninspected(cluster)
         )
-        if cluster.maintenance:
-            yield f"in maintenance, neither touched nor counted: {listed(cluster.maintenance)}"
+        yield from maintenance_lines(cluster)
         yield from (f"fault: {printable_lines(problem.text)}" for problem in cluster.faults)
     yield from (f"fault: {printable_lines(problem.text)}" for problem in document.faults)
     if document.cause.startswith("not inspected: "):
@@ -246,7 +244,7 @@ def last_line(document: Document) -> str:
     lost = sum(cluster.lost for cluster in all_clusters)
     counts = [
         health_text(all_clusters)
-        or (f"{document.gpus.after} GPUs declared" if all_clusters else ""),
+        or (f"{counted(document.gpus.after, 'GPU')} declared" if all_clusters else ""),
         f"{lost} lost since the last run" if lost else "",
         counted(faults, "fault") if faults else "",
         "incomplete" if document.cause and not faults else "",
@@ -263,7 +261,7 @@ def last_line(document: Document) -> str:
 
 
 def main() -> None:
-    """Print the stack's status; exit with 1 on faults, with 2 on drift, else with 0."""
+    """Print the stack's status; exit with 1 on faults, 3 on lost GPUs, 2 on drift, else 0."""
     stack = Stack.named()
     with apart() as output:
         document = document_of(stack)

@@ -31,7 +31,6 @@ from typing import Any
 from gpu_cluster.base import yaml_file
 from gpu_cluster.base.confidential import in_plain_text, is_confidential
 from gpu_cluster.base.model import Model
-from gpu_cluster.change.names import counted
 from gpu_cluster.commands import status, who
 from gpu_cluster.commands.environment import variables
 from gpu_cluster.commands.files import new_file
@@ -50,7 +49,7 @@ from gpu_cluster.machine.tool import ToolchainError
 from gpu_cluster.platforms.own_namespaces import OwnNamespace
 from gpu_cluster.property_values import is_secret
 from gpu_rules.faults import ConfigError, FaultError, InputError, PartError
-from gpu_rules.printable import printable
+from gpu_rules.printable import counted, printable
 
 Json = dict[str, Any]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gpu_cluster.machine.tool import ON_PATH, Tool, ToolchainError
+from gpu_cluster.commands.output import answering
+from gpu_cluster.machine.tool import ON_PATH, Tool, ToolchainError, table
 
 ENGINE = "pulumi"
 PLUGINS = ("pulumi-resource-kubernetes", "pulumi-resource-command")
@@ -29,13 +29,14 @@ def has_lab() -> bool:
     return importlib.util.find_spec("gpu_cluster_lab") is not None
 
 
-def ensure(*names: str) -> dict[str, Tool]:
+def ensure(*names: str, refresh: bool = False) -> dict[str, Tool]:
     """Return the tools by name; the toolchain downloads or builds missing tools.
 
     Without the toolchain, return only the engine: it finds its plugins itself.
 
     Args:
         names: Names of tools of the toolchain.
+        refresh: Whether the toolchain looks again for official tools.
 
     Raises:
         ToolchainError: A tool could not be found, downloaded or built.
@@ -43,7 +44,7 @@ def ensure(*names: str) -> dict[str, Tool]:
     if has_lab():
         from gpu_cluster_lab import toolchain
 
-        return toolchain.ensure(*names)
+        return toolchain.ensure(*names, refresh=refresh)
     path = shutil.which(ENGINE)
     if path is None:
         raise ToolchainError(
@@ -64,19 +65,52 @@ def plugin_files(home: Path) -> set[Path]:
     return {path.resolve() for path in files}
 
 
-def main(words: Sequence[str]) -> int:
-    """Show the tools, and build the missing tools; return the exit code.
+def _require_toolchain(names: Sequence[str]) -> None:
+    """Check that the site has the toolchain if other tools than the engine are wanted.
+
+    Raises:
+        ToolchainError: The toolchain is not installed.
+    """
+    others = [name for name in names if name != ENGINE]
+    if others and not has_lab():
+        raise ToolchainError(
+            f"tool: found {others[0]!r}; wanted: {ENGINE}; cure: install the wheel "
+            "gpu-cluster-lab, which has the other tools"
+        )
+
+
+def main(
+    *, names: Sequence[str] = (), path: str = "", bin: bool = False, refresh: bool = False
+) -> None:
+    """Show the tools, and build the missing tools; exit with 1 if a tool is not available.
 
     Args:
-        words: The arguments, for the toolchain.
+        names: Names of tools; empty: all.
+        path: A tool whose path alone is printed.
+        bin: Whether the folder of the tools alone is printed.
+        refresh: Whether the toolchain looks again for official tools.
     """
-    if has_lab():
-        from gpu_cluster_lab.toolchain.__main__ import main as show
+    wanted = (path,) if path else tuple(names)
+    with answering("tools") as json_output:
+        _require_toolchain(wanted)
+        tools = [*ensure(*wanted, refresh=refresh).values()]
+        json_output["tools"] = [
+            {"name": tool.name, "version": tool.version, "origin": tool.origin,
+             "path": str(tool.path)}
+            for tool in tools
+        ]  # fmt: skip
+        if path:
+            print(tools[0].path)
+        elif bin:
+            print(_folder(tools))
+        else:
+            print(*table(tools), sep="\n")
 
-        return show(list(words))
-    try:
-        print(ensure()[ENGINE].path)
-    except ToolchainError as error:
-        print(f"tools: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+def _folder(tools: Sequence[Tool]) -> Path:
+    """Return the folder for PATH: that of the toolchain, or that of the engine."""
+    if not has_lab():
+        return tools[0].path.parent
+    from gpu_cluster_lab import toolchain
+
+    return toolchain.bin_dir()

@@ -15,7 +15,7 @@ from pulumi import automation
 from rich.console import Console
 
 from gpu_cluster.base.stack_option import stack_option
-from gpu_cluster.change.document import ClusterChange
+from gpu_cluster.change.document import ClusterChange, Numbers
 from gpu_cluster.change.text import health_text, move_text
 from gpu_cluster.commands.contexts import require_context, require_own_state
 from gpu_cluster.commands.engine import move_of, select, settle
@@ -36,6 +36,7 @@ from gpu_cluster.inspection.document import health_fields
 from gpu_cluster.inspection.observed_cluster import nodes_by_name, observe_health
 from gpu_cluster.kubernetes.api import ClusterError, Json, connect
 from gpu_cluster.nodes import record
+from gpu_cluster.nodes.difference import declared_resting
 from gpu_cluster.release.clear import await_deletions
 from gpu_cluster.validation.health import NodeHealth
 from gpu_cluster.validation.measurement import Outcome
@@ -197,7 +198,15 @@ def usable_now(stack: Stack) -> str:
         async with connect(desired.context) as client:
             return await observe_health(client, desired.validation.pools)
 
-    return health_text([ClusterChange(name=stack.name, **health_fields(asyncio.run(read())))])
+    fields = health_fields(asyncio.run(read()))
+    resting = declared_resting(desired.scheduling.pools)
+    change = ClusterChange(
+        name=stack.name,
+        maintenance=desired.maintenance,
+        resting=Numbers(before=resting, after=resting),
+        **fields,
+    )
+    return health_text([change])
 
 
 def ensure_tools(stack: Stack) -> None:

@@ -200,8 +200,7 @@ def _step(software: str, was: str, now: str, settings: Mapping[str, Any]) -> Ste
 
 async def _server(context: str) -> str:
     async with connect(context) as client:
-        response = await client.request("GET", "", base="/version", version="")
-        return str(response["gitVersion"])
+        return await client.server_version()
 
 
 def running_kubernetes(context: str) -> str:

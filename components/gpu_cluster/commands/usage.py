@@ -245,7 +245,7 @@ def usage(
     """
     by_node: dict[str, list[Holder]] = {}
     waiting = []
-    resources = sorted({*names, *_gpu_resources(cluster_objects)} - {DRA_DRIVER})
+    resources = frozenset({*names, *_gpu_resources(cluster_objects)} - {DRA_DRIVER})
     held_claims, alone = _split_claims(cluster_objects.claims, cluster_objects.pods)
     for pod in cluster_objects.pods:
         holder = _of_pod(pod, resources, alone)
@@ -323,7 +323,7 @@ def _split_claims(
     return held_claims, alone
 
 
-def _of_pod(pod: PodDevices, resources: Collection[str], claims: _Claims) -> Holder:
+def _of_pod(pod: PodDevices, resources: frozenset[str], claims: _Claims) -> Holder:
     """Return a pod as a holder of GPUs; a finished pod holds none."""
     finished = pod.phase in FINISHED
     pod_claims = () if finished else claims.get((pod.namespace, pod.uid), ())
@@ -360,12 +360,14 @@ def _node_usage(
     node: Json,
     name: str,
     pools: Sequence[Members],
-    resources: list[str],
+    resources: frozenset[str],
     node_holders: list[Holder],
     declared: Sequence[Advertised],
 ) -> NodeUsage:
     """Return the GPU usage of one node; `node` is empty if the cluster no longer has it."""
-    kinds = (*resources, DRA_DRIVER)
+    # A node advertises few of the cluster's resources.
+    advertised = (node.get("status") or {}).get("allocatable") or {}
+    kinds = (*(kind for kind in advertised if kind in resources), DRA_DRIVER)
     allocatable = total([{kind: gpus(node, resource=kind) for kind in kinds}])
     used = total(holder.amounts for holder in node_holders)
     closed: Literal["", "cordoned", "not ready"] = "" if node and ready(node) else "not ready"

@@ -19,6 +19,7 @@ class Option(NamedTuple):
         value: What the value is, in capital letters; empty for a switch, which is on or off.
         choices: The values that are allowed; empty: any value.
         is_position: Whether the value is given without the option's name.
+        is_repeated: Whether any number of such values may be given, also none.
         kind: Kind of the value, for completion: ``file``, ``stack`` or another text.
     """
 
@@ -27,6 +28,7 @@ class Option(NamedTuple):
     value: str = ""
     choices: tuple[str, ...] = ()
     is_position: bool = False
+    is_repeated: bool = False
     kind: str = ""
 
     @property
@@ -50,7 +52,8 @@ class Verb(NamedTuple):
         has_data: Whether ``--output json`` prints a JSON document.
         needs_stack: Whether the stack file must exist.
         has_stack: Whether the verb works on a stack.
-        passes_on: Whether the function gets all arguments as a list and reads them itself.
+        passes_on: Whether the function gets all arguments as a list and reads them itself, if the
+            first is a choice of the only option.
         wrong: Exit code for wrong arguments.
     """
 
@@ -244,7 +247,12 @@ VERBS = (
             "init --template",
         ),
         (
-            Option("forge", "where the repository is hosted", "FORGE", ("github", "gitlab")),
+            Option(
+                "forge",
+                "the host of the repository: github or gitlab",
+                "FORGE",
+                ("github", "gitlab"),
+            ),
             Option("stacks", "names of the stacks of real clusters, with commas", "NAMES"),
             Option("owners", "who must review changes, such as @org/gpu", "OWNERS"),
             Option("constraints", "the release's constraints file with hashes", FILE, kind="file"),
@@ -319,13 +327,14 @@ VERBS = (
             "comment --forge github --pull 12 --commit 5d41402a --base main --run https://ci/7",
             "comment --forge github --head ann:branch --conclusion failure --expected",
             "comment --forge github --pull 12 --base main --by-base",
-            "comment --forge gitlab --pull all --job 'preview prod'",
+            "comment --forge gitlab --pull all --job 'preview prod' --base-job 'fork settings'",
+            "comment --forge gitlab --base main --forks forks.txt",
         ),
         (
             Option("change", "the change document; change.json by default", FILE, kind="file"),
             Option(
                 "forge",
-                "where the comment is posted; without it, it is printed",
+                "github or gitlab, which gets the comment; without it, it is printed",
                 "FORGE",
                 ("github", "gitlab"),
             ),
@@ -335,6 +344,8 @@ VERBS = (
             Option("base", "the branch that the pull request is for", "BRANCH"),
             Option("run", "address of the run that made the document", "URL"),
             Option("job", "job of a GitLab pipeline that writes the document", "NAME"),
+            Option("base-job", "job of this GitLab pipeline that previews forks' settings", "NAME"),
+            Option("forks", "write GitLab's open merge requests of forks there", FILE, kind="file"),
             Option("conclusion", "how the preview's run ended", "WORD"),
             Option("expected", "the run had a preview of this stack"),
             Option("by-base", "the base's program made the document, of settings only"),
@@ -396,21 +407,42 @@ VERBS = (
     Verb(
         "tools",
         "show the toolchain and build what is missing",
-        ("tools",),
-        passes_on=True,
+        ("tools", "tools pulumi helm --refresh", "tools --path pulumi", "tools --bin"),
+        (
+            Option(
+                "names",
+                "only these tools; all by default",
+                "TOOL",
+                is_position=True,
+                is_repeated=True,
+            ),
+            Option("path", "print the path of this tool alone", "TOOL"),
+            Option("bin", "print the folder for PATH alone"),
+            Option("refresh", "look again for official tools in place of our own"),
+        ),
         group=OTHER,
-        has_data=False,
         has_stack=False,
+        needs_stack=False,
     ),
     Verb(
         "rules",
         "check manifests, list or explain GPU rules",
-        ("rules check manifests/", "rules explain GPU001"),
+        ("rules check manifests/", "rules explain GPU001", "rules check --help"),
+        (
+            Option(
+                "command",
+                "check, list, settings, explain or export; the help of each lists its options",
+                "COMMAND",
+                ("check", "list", "settings", "explain", "export"),
+                is_position=True,
+            ),
+        ),
         passes_on=True,
         module="gpu_cluster.guardrails.check:run_rules",
         group=OTHER,
         has_data=False,
         has_stack=False,
+        needs_stack=False,
     ),
     Verb(
         "completion",
@@ -419,7 +451,7 @@ VERBS = (
         (
             Option(
                 "shell",
-                "the shell",
+                "bash, zsh or fish",
                 "SHELL",
                 ("bash", "zsh", "fish"),
                 is_position=True,

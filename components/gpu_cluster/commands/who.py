@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpu_cluster.change.names import LONGEST, and_more, counted, listed
+from gpu_cluster.change.names import LONGEST, and_more, listed
 from gpu_cluster.commands.node_table import WIDTH
 from gpu_cluster.commands.output import apart, verbose
 from gpu_cluster.commands.reading import reading
@@ -28,7 +28,7 @@ from gpu_cluster.desired.pool import DesiredScheduling
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.validation import DesiredValidation
 from gpu_cluster.kubernetes.api import Client, connect
-from gpu_rules.printable import printable
+from gpu_rules.printable import counted, printable
 
 MOST = 60
 """Maximum number of rows of a table; further rows are only counted."""
@@ -242,23 +242,32 @@ def last_lines(stack_usage: Usage) -> Iterator[str]:
     if stack_usage.waiting:
         yield f"waiting for GPUs: {_name_pods(stack_usage.waiting)}"
     yield from _utilization_lines(stack_usage)
-    declared = total(amount for node in stack_usage.nodes for amount in (node.gpus, node.missing))
+    yield from _total_lines(stack_usage.nodes)
+
+
+def _total_lines(nodes: Sequence[NodeUsage]) -> Iterator[str]:
+    """Yield a line with the totals of each resource."""
+    declared = total(amount for node in nodes for amount in (node.gpus, node.missing))
+    free = total(node.free for node in nodes)
+    closed = total(node.free for node in nodes if node.closed)
+    holding = total(holder.amounts for node in nodes for holder in node.holders)
+    gone: dict[str, list[tuple[str, int]]] = {}
+    for node in nodes:
+        for resource, number in node.missing.items():
+            gone.setdefault(resource, []).append((node.node, number))
     for resource, number in declared.items():
-        free = sum(node.free.get(resource, 0) for node in stack_usage.nodes)
-        closed = sum(node.free.get(resource, 0) for node in stack_usage.nodes if node.closed)
-        holding = sum(
-            holder.amounts.get(resource, 0) for n in stack_usage.nodes for holder in n.holders
-        )
-        text = f"who: {printable(resource, LONGEST)}: {holding} of {number} held, {free} free"
-        text += f", of them {closed} on nodes that take no pods" if closed else ""
-        yield text + _missing_text(stack_usage.nodes, resource)
+        held_number, free_number = holding.get(resource, 0), free.get(resource, 0)
+        name = printable(resource, LONGEST)
+        text = f"who: {name}: {held_number} of {number} held, {free_number} free"
+        if resource in closed:
+            text += f", of them {closed[resource]} on nodes that take no pods"
+        yield text + _missing_text(gone.get(resource, ()))
     if not declared:
         yield "who: no node advertises a GPU"
 
 
-def _missing_text(nodes: Iterable[NodeUsage], resource: str) -> str:
+def _missing_text(gone: Sequence[tuple[str, int]]) -> str:
     """Return how many declared devices are not advertised, and where; empty if all are."""
-    gone = [(node.node, node.missing[resource]) for node in nodes if node.missing.get(resource)]
     if not gone:
         return ""
     nodes_text = ", ".join(f"{printable(name, LONGEST)}: {number}" for name, number in gone[:NAMED])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpu_cluster.change.names import counted
 from gpu_cluster.commands.output import Answer
 from gpu_cluster.desired.resolve import Desired
 from gpu_cluster.inspection.observed_cluster import observe_health
@@ -17,6 +16,7 @@ from gpu_cluster.ssh.key_files import key_of_file
 from gpu_cluster.validation.health import NodeHealth
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.kube.taints import NodeTaint
+from gpu_rules.printable import counted
 
 
 async def explain_node(client: Client, name: str, desired: Desired, answer: Answer) -> None:
@@ -55,7 +55,7 @@ async def explain_node(client: Client, name: str, desired: Desired, answer: Answ
 def _sentence(name: str, health: list[NodeHealth], desired: Desired) -> str:
     """Return how many of a node's GPUs are usable, and why the others are not."""
     if name in desired.layouts.maintenance:
-        return "in maintenance by the stack file: neither touched nor counted"
+        return "in maintenance by the stack file, so left alone"
     if not health:
         return "in no pool with GPUs of this stack"
     declared = sum(each.declared for each in health)

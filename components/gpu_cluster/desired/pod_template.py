@@ -11,7 +11,25 @@ Json = dict[str, Any]
 # through the driver capability "utility" (Container Toolkit user guide, "Driver Capabilities").
 # The device plugin gpu-manager mounts the program into /usr/local/nvidia/bin, which is not in the
 # default PATH.
-SCRIPT = 'PATH="$PATH:/usr/local/nvidia/bin"; nvidia-smi -L && exec "$@"'
+# The lines that show a device or a passed test also become the container's termination message. So
+# the result is in the pod's status, and no log has to be requested (Kubernetes documentation,
+# "Customizing the termination message"). A message may have 12 KiB divided by the number of the
+# pod's containers (kubernetes v1.34.4 pkg/kubelet/status/status_manager.go, normalizeStatus).
+SCRIPT = r"""PATH="$PATH:/usr/local/nvidia/bin"
+report() {
+    while IFS= read -r line || [ -n "$line" ]; do
+        printf '%s\n' "$line"
+        case $line in
+            "GPU "* | *" MIG "* | *"Test PASSED"*)
+                printf '%s\n' "$line" 2>/dev/null >>/dev/termination-log
+                ;;
+        esac
+    done
+}
+exec 3>&1
+code=$({ { { nvidia-smi -L && "$@"; } 3>&- 4>&- 2>&1; echo $? >&4; } | report >&3; } 4>&1)
+exit "$code"
+"""
 
 
 def template(

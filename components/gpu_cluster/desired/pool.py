@@ -44,9 +44,11 @@ class OwnScheduling:
 
 @dataclass(frozen=True, kw_only=True)
 class PoolScheduling(Members):
-    """Labels and taints of a pool's nodes: request of the program `node-scheduling`.
+    """Labels and taints of a pool's nodes.
 
     Attributes:
+        together: True if one Command sets the labels and taints of all pools. The state of an
+            earlier version has a Command per pool, whose request is this class without the field.
         manager: Field manager of the labels; the same in every run, so that later runs own the
             fields.
         labels: Labels by key.
@@ -72,6 +74,7 @@ class PoolScheduling(Members):
     stack: str = ""
     gpus: int = 0
     gpus_by_node: Mapping[str, int] = field(default_factory=dict)
+    together: bool = False
 
     def gpus_of(self, name: str) -> int:
         """Return the number of GPUs that a node should advertise."""
@@ -80,6 +83,14 @@ class PoolScheduling(Members):
     def of_node(self, name: str) -> OwnScheduling:
         """Return the labels and taints of a node."""
         return self.by_node.get(name) or OwnScheduling(labels=self.labels, taints=self.taints)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolsScheduling:
+    """Labels and taints of the nodes of several pools: request of the program `node-scheduling`."""
+
+    context: str
+    pools: tuple[PoolScheduling, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

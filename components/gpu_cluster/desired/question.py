@@ -10,6 +10,7 @@ from gpu_cluster.charts.availability import WantedChart
 from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.desired.rollout import DesiredMigLayouts
 from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.platforms.base import NodeOverride, OperandOverride
 from gpu_cluster.platforms.requests import PresenceRequest
 
 
@@ -30,6 +31,9 @@ class Question:
         manager: Name of the field manager of the stack's objects.
         chart: The platform's chart; None if it has no chart.
         layouts: MIG layouts of the nodes.
+        overrides: Labels and annotations by which others overrule the platform's settings on a
+            node.
+        operand_overrides: Variables and arguments by which an edited DaemonSet overrules them.
     """
 
     context: str
@@ -45,3 +49,5 @@ class Question:
     manager: str
     chart: WantedChart | None
     layouts: DesiredMigLayouts
+    overrides: tuple[NodeOverride, ...] = ()
+    operand_overrides: tuple[OperandOverride, ...] = ()

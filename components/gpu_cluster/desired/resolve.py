@@ -31,13 +31,14 @@ from gpu_cluster.desired.scheduling_classes import (
     priority_class,
 )
 from gpu_cluster.desired.validation import (
+    LEFT_OUT,
     DesiredValidation,
     MeasuredPool,
     MeasuredTest,
     Measuring,
     PoolValidation,
 )
-from gpu_cluster.kubernetes.labels import field_manager
+from gpu_cluster.kubernetes.labels import field_manager, pool_manager
 from gpu_cluster.kubernetes.resources import LAYOUTS, MIG_LABEL
 from gpu_cluster.platforms.base import Delivery, Platform, Trait
 from gpu_cluster.platforms.discovery import SECTIONS, named, section_of
@@ -168,6 +169,8 @@ class Desired:
             manager=field_manager(self.stack),
             chart=self.chart,
             layouts=replace(self.layouts, pools=pools),
+            overrides=self.platform.node_overrides if self.has_platform else (),
+            operand_overrides=self.platform.operand_overrides if self.has_platform else (),
         )
 
     def narrowed(self, parts: Collection[Part]) -> Desired:
@@ -545,11 +548,11 @@ class _Resolver:
     @property
     def layouts_manager(self) -> str:
         """Return the field manager of the node label that names the MIG layout."""
-        return f"gpu-cluster-{self.stack}{LAYOUTS}"
+        return f"{field_manager(self.stack)}{LAYOUTS}"
 
     def manager(self, pool: Pool) -> str:
         """Return the field manager of a pool's labels; it is the same in every run."""
-        return f"gpu-cluster-{self.stack}-{pool.name}"
+        return pool_manager(self.stack, pool.name)
 
     def working_gpus(self, pool: Pool) -> int:
         """Return the number of GPUs that a pool advertises, excluding nodes in maintenance."""
@@ -627,6 +630,7 @@ class _Resolver:
             resources=tuple(offers),
             namespace=self.cluster.validation.namespace,
             hands_over=handed,
+            together=True,
             stack=self.stack,
             gpus=pool.gpus_per_node,
             gpus_by_node={
@@ -724,12 +728,24 @@ class _Resolver:
             registry=self.cluster.registry,
         )
 
+    @cached_property
+    def left_out(self) -> dict[str, str]:
+        """Return which GPUs each node leaves out, as text, by the node's name."""
+        return {
+            node: str(devices)
+            for pool in self.platform.site.pools
+            for node, devices in pool.unhealthy_devices.items()
+        }
+
     def pool_validation(self, pool: Pool) -> PoolValidation:
         """Return the validation of a pool whose nodes all advertise the same devices."""
         validation, settings = self.cluster.validation, self.proven(pool, pool)
         possible_nodes = self.host_of if pool.nodes is None else dict.fromkeys(pool.node_names)
         hosts = {node: host for node in possible_nodes if (host := self.host_of.get(node))}
         proven = {node: self.proven(pool, declared) for node, (declared, _) in hosts.items()}
+        for node in possible_nodes:
+            if left_out := self.left_out.get(node):
+                proven[node] = {**proven.get(node, settings), LEFT_OUT: left_out}
         return PoolValidation(
             **self.members(pool),
             gpus=pool.gpus_per_node,

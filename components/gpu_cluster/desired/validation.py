@@ -8,11 +8,14 @@ from typing import Any
 
 from gpu_cluster.desired.host import Target
 from gpu_cluster.desired.pool import Members
+from gpu_cluster.kubernetes.labels import FIELD_MANAGERS
 from gpu_cluster.platforms.base import Offer
 from gpu_cluster.settings.registry import RegistrySettings
 
 Json = dict[str, Any]
 
+LEFT_OUT = "unhealthyDevices"
+"""Name of the setting that says which GPUs a node leaves out."""
 POOL = "gpu-cluster/validation"
 """Label of validation pods with the pool's name as its value."""
 
@@ -57,7 +60,9 @@ class Advertised(Members):
 
 @dataclass(frozen=True, kw_only=True)
 class PoolValidation(Advertised):
-    """The validation of a pool: request of the program `validation`.
+    """The validation of a pool.
+
+    In the state of an earlier version, this is the request of a Command of one pool.
 
     Attributes:
         manager: Field manager of the pool's labels; the result that is recorded on a validated node
@@ -85,7 +90,20 @@ class PoolValidation(Advertised):
     @property
     def stack(self) -> str:
         """Return the name of the stack, which is a part of the field manager."""
-        return self.manager.removeprefix("gpu-cluster-").removesuffix(f"-{self.pool}")
+        return self.manager.removeprefix(FIELD_MANAGERS).removesuffix(f"-{self.pool}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoolsValidation:
+    """The validation of several pools: request of the program `validation`.
+
+    Attributes:
+        private_key: SSH private key to log in to the pools' hosts; empty if there is none.
+    """
+
+    context: str
+    pools: tuple[PoolValidation, ...]
+    private_key: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)

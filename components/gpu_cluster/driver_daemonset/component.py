@@ -154,7 +154,7 @@ def daemon_set(settings: DriverInstallerSettings, site: Site, pool: Pool) -> dic
     }
 
 
-def fingerprint(sets: dict[str, dict[str, Any]]) -> str:
+def digest_installers(sets: dict[str, dict[str, Any]]) -> str:
     """Return a short digest of installer DaemonSets; it changes if a manifest changes."""
     text = json.dumps(sets, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -226,7 +226,7 @@ class DriverInstaller(pulumi.ComponentResource):
                 )
             ),
             # If an installer's DaemonSet changes, this Command waits for its pods again.
-            environment={"GPU_CLUSTER_INSTALLERS": fingerprint(sets)},
+            environment={"GPU_CLUSTER_INSTALLERS": digest_installers(sets)},
             ignored=(),
             opts=pulumi.ResourceOptions(parent=self, depends_on=resources),
         )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.ssh.keys import PRIVATE_KEY
 from gpu_rules.faults import Fault
+from gpu_rules.printable import counted
 
 TOKEN = re.compile(r"[a-z0-9]{6}\.[a-z0-9]{16}")
 """Pattern of kubeadm's bootstrap token (Kubernetes reference, "Bootstrap tokens")."""
@@ -26,7 +27,7 @@ def refused(
         yield Fault(
             "private_key",
             "none",
-            f"the key that logs in to {len(hosts)} hosts",
+            f"the key that logs in to {counted(len(hosts), 'host')}",
             f"`pulumi config set --secret gpu-cluster:sshPrivateKey < {PRIVATE_KEY}`, or name its "
             "file in GPU_CLUSTER_SSH_PRIVATE_KEY_FILE",
         )

@@ -105,9 +105,11 @@ def _check_system(host: DesiredHost, facts: HostFacts) -> list[Fault]:
         cure = "start a time service there (chronyd, systemd-timesyncd), or here"
         refuse(has, f"at most {SKEW_LIMIT:.0f} s", cure, FaultSeverity.WARNING)
     for setting in _rejected_by_sqv(host, facts):
-        wanted = "NVIDIA's repository for debian13, which is signed with a newer key (8793F200)"
-        cure = f"declare cuda/repos/debian13/x86_64 with its own key in {setting}"
-        refuse(f"Debian 13 with NVIDIA's repository of another system in {setting}", wanted, cure)
+        refuse(
+            f"Debian 13 with NVIDIA's repository of another system in {setting}",
+            "NVIDIA's repository for debian13, which is signed with a newer key (8793F200)",
+            f"declare cuda/repos/debian13/x86_64 with its own key in {setting}",
+        )
     return faults
 
 

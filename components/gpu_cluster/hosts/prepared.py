@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from gpu_cluster.settings.nodes.node_range import natural_order
+
 COMMAND = "command:remote:Command"
 
 
@@ -16,14 +18,15 @@ def preparation_of(cluster: str) -> str:
 
 
 def prepared_hosts(cluster: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the hosts whose preparation a stack's state records, sorted.
+    """Return the names of the hosts whose preparation a stack's state records, in natural order.
 
     Args:
         cluster: Name of the component `GpuCluster`.
         names: Type and name (`type::name`) of each resource in the state.
     """
     start = f"{COMMAND}::{preparation_of(cluster)}-"
-    return tuple(sorted(name.removeprefix(start) for name in names if name.startswith(start)))
+    hosts = (name.removeprefix(start) for name in names if name.startswith(start))
+    return tuple(sorted(hosts, key=natural_order))
 
 
 def typed_name(urn: str) -> str:

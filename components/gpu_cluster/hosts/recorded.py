@@ -1,4 +1,4 @@
-"""Hosts that the Pulumi state records, because an earlier run prepared them.
+"""Resources that the Pulumi state records.
 
 The engine deletes the Commands of a host that is no longer declared after everything else in the
 run, and this deletion undoes the host's preparation. The inspection runs before, so it needs the
@@ -12,7 +12,7 @@ from typing import Any
 
 import pulumi
 
-from gpu_cluster.hosts.prepared import prepared_hosts, typed_name
+from gpu_cluster.hosts.prepared import typed_name
 
 RESOURCES = "pulumi:pulumi:readStackResourceOutputs"
 """Name of the Pulumi function that returns the resources in a stack's state.
@@ -27,15 +27,12 @@ Source of both names: pulumi v3.274.1, pkg/resource/deploy/builtins.go.
 """
 
 
-def recorded_hosts(cluster: str) -> tuple[str, ...]:
-    """Return the names of the hosts whose preparation the stack's state records, sorted.
+def known_names() -> frozenset[str] | None:
+    """Return the type and name (`type::name`) of each resource in the stack's state.
 
-    The result is empty if the stack exports no outputs, because such a stack may be new.
-
-    Args:
-        cluster: Name of the component `GpuCluster`.
+    The result is None if the stack exports no outputs, because such a stack may be new.
     """
-    return prepared_hosts(cluster, recorded_names()) if _read_state(OUTPUTS) else ()
+    return recorded_names() if _read_state(OUTPUTS) else None
 
 
 def recorded_names() -> frozenset[str]:

@@ -24,17 +24,20 @@ from gpu_cluster.change.document import (
     Problem,
     ResourceNumbers,
     Restriction,
+    SharedGpus,
+    SharingKind,
     Statement,
     UnusableGpus,
     VersionChange,
 )
+from gpu_cluster.change.names import listed
 from gpu_cluster.change.text import is_digest
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.nodes import DesiredNodes
 from gpu_cluster.desired.parts import WHOLE, Part
 from gpu_cluster.desired.rollout import DesiredRollout
-from gpu_cluster.desired.validation import DesiredValidation
-from gpu_cluster.findings import PATHS, Aspect, Finding, Kind, Subject, is_setting
+from gpu_cluster.desired.validation import LEFT_OUT, DesiredValidation
+from gpu_cluster.findings import EXPECTED_GPUS, PATHS, Aspect, Finding, Kind, Subject, is_setting
 from gpu_cluster.hosts.difference import every_file, files
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.judgement import Inspection
@@ -42,14 +45,16 @@ from gpu_cluster.inspection.losses import PLATFORM, RELEASE, new_taint, replaces
 from gpu_cluster.inspection.upgrade_path import refused_upgrades, upgrade_path
 from gpu_cluster.kubernetes.gather import CONCURRENCY
 from gpu_cluster.nodes.difference import NodeGpus
-from gpu_cluster.platforms.base import Platform
+from gpu_cluster.platforms.base import Platform, Trait
 from gpu_cluster.platforms.discovery import SECTIONS
 from gpu_cluster.release.clear import named_nodes
 from gpu_cluster.rollout import plan
 from gpu_cluster.settings.hosts.driver import DriverSettings, DriverSource
+from gpu_cluster.settings.nodes.devices import recorded_indexes
 from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_cluster.validation.health import NodeHealth
 from gpu_rules.facts.parts import operator_part
+from gpu_rules.kube.taints import NodeTaint
 from gpu_rules.printable import printable
 
 DIGESTED: Mapping[str, str] = {
@@ -160,9 +165,30 @@ class ChangeCollector:
                 Problem(text=text, mandatory=False) for text in self.inspection.warnings
             ),
             uninspected=tuple(_uninspected_parts(self.inspection)),
-            notes=tuple(_change_notes(difference)),
+            notes=(*_change_notes(difference), *self._without_hosts()),
             maintenance=self.maintenance,
+            resting=self._resting(),
         )
+
+    def _resting(self) -> Numbers | None:
+        """Return the GPUs of the nodes in maintenance; None if the nodes were not inspected."""
+        resting = self._difference.scheduling.resting
+        return Numbers(before=resting.before, after=resting.after) if resting else None
+
+    def _without_hosts(self) -> Iterator[str]:
+        """Yield a note about nodes on which a run can't install the driver that is declared."""
+        hosts = {host.node for host in self.hosts}
+        names = {
+            finding.name
+            for finding in self._difference.validation.findings
+            if is_setting(finding, "driver.source", "driver.version")
+            if finding.kind is Kind.CHANGE and finding.name not in hosts
+            if self._driver_of(finding.name).by_preparation
+        }
+        if names:
+            verb = "have" if names - {min(names)} else "has"
+            text = f"{listed(sorted(names, key=natural_order))} {verb} no host in the stack file"
+            yield f"{text}: gpu-cluster installs no driver there"
 
     @property
     def _difference(self) -> Difference:
@@ -218,7 +244,19 @@ class ChangeCollector:
                     )
                     for name in names
                 ),
+                sharing=self._sharing(pool_gpus.pool),
             )
+
+    def _sharing(self, name: str) -> SharedGpus | None:
+        """Return how pods share the GPUs of a pool after the run."""
+        if Trait.SHARES_CARDS in self.platform.traits:
+            return None
+        pool = next((pool for pool in self.platform.site.gpu_pools if pool.name == name), None)
+        plugin = self.platform.plugin(pool) if pool else None
+        if plugin is None or plugin.replicas < 2:
+            return None
+        kind = SharingKind.MPS if plugin.mps else SharingKind.TIME_SLICING
+        return SharedGpus(kind=kind, pods=plugin.replicas)
 
     def _changed_nodes(self) -> Iterator[NodeChange]:
         """Yield the nodes that change pools or GPUs, or are drained, rebooted or validated."""
@@ -361,9 +399,19 @@ class ChangeCollector:
             )
         with_gpus = [name for name, count in self._gpus_by_node.items() if count]
         restarted = [edit.name for edit in edits if is_setting(edit, *SECTIONS)]
+        exchanged = {
+            edit.name: {recorded_indexes(edit.was), recorded_indexes(edit.now)}
+            for edit in edits
+            if is_setting(edit, LEFT_OUT)
+            if recorded_indexes(edit.was) or recorded_indexes(edit.now)
+        }
         # These nodes are without a plugin until the restart of the release's pods has ended.
-        moved = set(self._served_anew())
-        restarted += [name for name in with_gpus if name in moved]
+        moved = {*self._served_anew(), *exchanged}
+        # A plugin that gains or loses a node restarts on its other nodes, too.
+        servers = {indexes for both in exchanged.values() for indexes in both}
+        restarted += [
+            name for name in with_gpus if name in moved or self._left_out.get(name) in servers
+        ]
         if difference.platform.chart or (difference.platform.is_upgraded and not containers):
             restarted = with_gpus
             moved |= {
@@ -379,13 +427,24 @@ class ChangeCollector:
             }
         if restarted:
             names = list(dict.fromkeys(restarted))
-            at_once = max(1, len(moved) + bool(set(names) - moved))
+            # Each plugin restarts node by node, at the same time as the others.
+            at_once = len(moved) + len({self._left_out.get(name) for name in {*names} - moved})
             pace = ", node by node" if at_once == 1 else ""
             reason = f"the pods of {self.platform.chart} restart{pace}"
             yield from self._gap(reason, names, [(names, at_once)], evicts=False)
         elif repaired := self._repaired_server():
             reason = f"{repaired} gets back what was edited by hand; its pods restart, node by node"
             yield from self._gap(reason, with_gpus, [(with_gpus, 1)], evicts=False)
+
+    @cached_property
+    def _left_out(self) -> dict[str, tuple[int, ...]]:
+        """Return the GPUs left out by index, by node: nodes with the same ones share a plugin."""
+        return {
+            name: tuple(sorted(devices.index))
+            for pool in self.platform.site.pools
+            for name, devices in pool.unhealthy_devices.items()
+            if devices.index
+        }
 
     def _served_anew(self) -> Iterator[str]:
         """Yield the nodes that get a device plugin of their own, without some of their GPUs."""
@@ -467,17 +526,24 @@ class ChangeCollector:
         }
         if fewer:
             yield Limit(what=Restriction.UNDECLARED, nodes=tuple(fewer), gpus=sum(fewer.values()))
-        tainted: dict[str, list[str]] = {}
+        tainted: dict[NodeTaint, list[str]] = {}
         for finding in difference.scheduling.findings:
             new = new_taint(finding)
             if new is not None and new.is_hard:
-                tainted.setdefault(str(new), []).append(finding.name)
+                tainted.setdefault(new, []).append(finding.name)
         by_node = self._gpus_by_node
+        left = by_node | {
+            node.node: min(node.before, node.after) for node in self._nodes.values() if node.pool
+        }
         for taint, names in tainted.items():
-            if total := sum(by_node.get(name, 0) for name in names):
+            if total := sum(left.get(name, 0) for name in names):
                 restriction = Restriction.TAINT
                 yield Limit(
-                    what=restriction, nodes=tuple(names), gpus=total, detail=printable(taint)
+                    what=restriction,
+                    nodes=tuple(names),
+                    gpus=total,
+                    detail=printable(str(taint)),
+                    evicts=taint.evicts,
                 )
         if self.inspection.unreachable:
             restriction, why = Restriction.NOT_INSPECTED, printable(self.inspection.unreachable)
@@ -592,6 +658,7 @@ def _evicted_pods(difference: Difference) -> Iterator[PodChange]:
                 gpus=pod.gpus,
                 loss=Loss.EVICTED,
                 cause=Cause.DRAIN,
+                recreated=pod.recreated,
             )
     for lost in difference.losses:
         pod = lost.pod
@@ -603,6 +670,7 @@ def _evicted_pods(difference: Difference) -> Iterator[PodChange]:
                 gpus=pod.gpus,
                 loss=lost.loss,
                 cause=lost.cause,
+                recreated=pod.recreated,
             )
 
 
@@ -725,6 +793,8 @@ def _word_finding(finding: Finding) -> Finding:
         return replace(finding, key="", was="", now="")
     if finding.aspect not in (Aspect.RECORDED, Aspect.SETTING):
         return finding
+    if finding.subject is Subject.NODE and finding.key == "gpusPerNode":
+        return replace(finding, key=EXPECTED_GPUS)
     if finding.key in PATHS:
         finding = replace(finding, aspect=Aspect.SETTING, key=PATHS[finding.key])
     digests = [is_digest(value) for value in (finding.was, finding.now) if value]

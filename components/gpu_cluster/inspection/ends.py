@@ -10,7 +10,10 @@ from gpu_cluster.desired.nodes import DesiredNodes
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.hardware import place
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
+from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_cluster.settings.support import REBUILDS, ended, is_unknown_system, supported
+from gpu_rules.facts.engine_floors import SOFTWARE as ENGINES
+from gpu_rules.facts.engine_floors import unfixed
 from gpu_rules.facts.floors import Software, below, wanted
 from gpu_rules.faults import Fault, FaultSeverity, Outside
 from gpu_rules.printable import shortened
@@ -40,7 +43,7 @@ def outlived(
     members: Members,
     today: date,
 ) -> Iterator[Fault]:
-    """Yield warnings about unsupported versions and about drivers below the security floor.
+    """Yield warnings about unsupported versions, and about versions below a security floor.
 
     Hosts or nodes with the same version share a warning. Simulated hosts are skipped, because they
     run no real software.
@@ -53,9 +56,14 @@ def outlived(
     """
     package = hosts[0].sections.kubernetes_packages.version if hosts else None
     drivers = nodes.driver_versions
+    installs = (host.sections.runtime.install for host in hosts)
+    engines = {each.version: each.packages[0] for each in installs if each and each.version}
     yield from _warn_of_end(f"cluster {context}", "kubernetes", kubernetes, "Kubernetes", today)
     if package and package != kubernetes.removeprefix("v"):
         yield from _warn_of_end("kubernetesPackages.version", "kubernetes", package, "", today)
+    for version, engine in engines.items():
+        software = engine.removesuffix(".io")
+        yield from _warn_of_weakness("runtime.install.version", software, version, today)
     for version, driver_place in drivers.items():
         yield from _warn_of_end(driver_place, "driver", version, "driver", today)
     yield from _check_host_versions(facts, drivers, today)
@@ -78,12 +86,13 @@ def _check_host_versions(
                 hosts_by_version.setdefault((software, version), []).append(name)
     for (software, version), names in hosts_by_version.items():
         yield from _warn_of_end(place(names), software, version, software, today)
+        yield from _warn_of_weakness(place(names), software, version, today)
         if software in _SYSTEMS and is_unknown_system(software, version):
             yield Fault(
                 place(names),
                 f"{software} {version}, whose end of support is unknown here",
                 f"one that gets fixes: {', '.join(supported(software, today))}",
-                Outside("ask its maker: an interim release is fixed for some months only"),
+                Outside(f"ask the maker of {software}: interim releases get fixes only for months"),
                 FaultSeverity.WARNING,
             )
 
@@ -94,6 +103,7 @@ def _host_versions(host: HostFacts) -> Iterable[tuple[str, str]]:
     versions = (
         (host.os, host.os_version),
         ("containerd", host.containerd),
+        ("runc", host.runc),
         ("crio", host.crio),
         ("driver", host.driver),
     )
@@ -110,7 +120,7 @@ def _check_node_drivers(
         if node and version and node not in inspected:
             nodes_by_version.setdefault(version, set()).add(node)
     for version, nodes in nodes_by_version.items():
-        node_place = _nodes_place(sorted(nodes))
+        node_place = _nodes_place(sorted(nodes, key=natural_order))
         if border := below(Software.DRIVER, version):
             fixed = wanted(Software.DRIVER, version, border)
             cure = f"install or declare that version: {border}"
@@ -131,3 +141,16 @@ def _warn_of_end(
         found = f"{title} {version}, whose {gone}".lstrip()
         cure = _CURES.get(software, "upgrade the system")
         yield Fault(place, found, fixed, cure, FaultSeverity.WARNING)
+
+
+def _warn_of_weakness(place: str, software: str, version: str, today: date) -> Iterator[Fault]:
+    """Yield a warning about a container engine's known weakness.
+
+    A version whose support has ended gets that warning alone: none of its weaknesses is fixed.
+    """
+    if software not in ENGINES or ended(software, version, today):
+        return
+    if weakness := unfixed(software, version):
+        cure = f"upgrade {software}, unless the distribution fixed its package: {weakness}"
+        fixed = f"{weakness.fixed} or later"
+        yield Fault(place, f"{software} {version}", fixed, cure, FaultSeverity.WARNING)

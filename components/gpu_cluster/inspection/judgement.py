@@ -17,7 +17,7 @@ from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.difference import compare
 from gpu_cluster.hosts.observed import hardware
 from gpu_cluster.hosts.preflight import unequal, validate_host
-from gpu_cluster.inspection import moves, removed, surplus
+from gpu_cluster.inspection import moves, overruled, removed, surplus
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.inspection.ends import HOSTNAME, outlived, outlived_chart
 from gpu_cluster.inspection.losses import LossesSeen
@@ -27,12 +27,13 @@ from gpu_cluster.inspection.upgrade_path import unsupported_kubernetes
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.nodes.difference import declared_gpus
 from gpu_cluster.platforms.validate_cluster import validate_cluster
+from gpu_cluster.release.clear import foreign_release
 from gpu_cluster.rollout.pending import replaced_engines
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_cluster.validation.difference import ValidationDifference, due
 from gpu_cluster.validation.health import NodeHealth
 from gpu_rules.faults import Fault, FaultSeverity
-from gpu_rules.printable import printable_lines, shortened
+from gpu_rules.printable import counted, printable_lines, shortened
 
 NAMED = 10
 """Maximum number of nodes that get a line each; the other nodes are only counted."""
@@ -46,6 +47,7 @@ class Seen:
         hosts: Facts of the inspected hosts, by name.
         cluster: State of the cluster.
         recorded: Names of the hosts that an earlier run prepared.
+        lacks_release: Whether the stack's state is known and has no Helm release of the platform.
         problems: Problems that prevented the inspection and must stop the run.
         reasons: Reasons why a part of the inspection has no result.
     """
@@ -53,6 +55,7 @@ class Seen:
     hosts: Mapping[str, HostFacts] = field(default_factory=dict)
     cluster: ClusterSeen = field(default_factory=ClusterSeen)
     recorded: tuple[str, ...] = ()
+    lacks_release: bool = False
     problems: tuple[str, ...] = ()
     reasons: str = ""
 
@@ -110,9 +113,16 @@ def judged(desired: Desired, observed: Seen, today: date | None = None) -> Inspe
     findings += _check_registries(registries, desired.hosts, facts)
     findings += _check_lost_nodes(desired.newcomers, facts, cluster.nodes)
     findings += _check_chart(desired.chart, cluster.chart)
-    findings += map(_cordoned_warning, cluster.unschedulable)
+    release, is_adopted = desired.presence.release, desired.platform.installation.is_adopted
+    if observed.lacks_release and cluster.platform.is_upgraded and release and not is_adopted:
+        findings.append(foreign_release(release))
+    findings += (
+        _cordoned_warning(node, cluster.cordoners.get(node, "")) for node in cluster.unschedulable
+    )
     if desired.has_platform:
         findings += _kept_layouts(cluster.kept_layouts, desired.platform.site.platform)
+        findings += overruled.warnings(cluster.overruled)
+        findings += overruled.operand_warnings(cluster.edited_operands)
     findings += _warn_of_deferred(cluster.deferred, desired.stack)
     if cluster.surroundings is not None and desired.has_platform:
         findings += validate_cluster(
@@ -251,8 +261,8 @@ def _check_lost_nodes(
         if host.name in facts and phase in facts[host.name].applied and host.node not in nodes:
             yield Fault(
                 f"host {host.name}: node {host.node}",
-                f"no such node in the cluster ({len(nodes)} nodes), although this host has "
-                "joined it",
+                f"no such node in the cluster ({counted(len(nodes), 'node')}), although this host "
+                "has joined it",
                 "a node of this host",
                 "restart kubelet there, or take the host out of the stack and declare it again",
             )
@@ -317,8 +327,16 @@ def _check_registries(
             )
 
 
-def _cordoned_warning(node: str) -> Fault:
+def _cordoned_warning(node: str, who: str) -> Fault:
     """Return a warning about a node that somebody else cordoned; the node stays cordoned."""
+    if who:
+        return Fault(
+            f"node {node}",
+            f"cordoned by {who}",
+            "a node that takes pods: until then none of its GPUs is validated or used",
+            f"let it finish; `kubectl uncordon {node}` only when the work on it is done",
+            FaultSeverity.WARNING,
+        )
     return Fault(
         f"node {node}",
         "cordoned, not by this program",

@@ -18,7 +18,7 @@ from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_cluster.validation.difference import ValidationDifference
 from gpu_rules.faults import Fault, FaultSeverity
 from gpu_rules.kube.gpu_resources import GPU
-from gpu_rules.printable import printable, shortened
+from gpu_rules.printable import counted, printable, shortened
 
 BY_NAME = (1, 36)
 """First Kubernetes version with DRAExtendedResource on (kubernetes v1.36.3, kube_features.go)."""
@@ -74,7 +74,7 @@ def _holders_fault(
     ]
     return Fault(
         place,
-        f"{len(pods)} pods that hold GPUs of {was}, {shortened(pods, NAMED)}: {now} does not "
+        f"{counted(len(pods), 'pod')} with GPUs of {was}, {shortened(pods, NAMED)}: {now} does not "
         "see that, and would allocate their GPUs a second time",
         "no pod with a GPU on these nodes while the platform changes",
         "scale these pods' owners to 0, or delete the pods, and run again",

@@ -7,7 +7,7 @@ reached, the preview reports that and goes on; a contradiction to the settings s
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from gpu_cluster.desired.resolve import Desired
 from gpu_cluster.desired.rollout import DesiredRollout
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.kubeadm.kubeconfig import is_there
+from gpu_cluster.hosts.prepared import prepared_hosts
 from gpu_cluster.inspection import losses, removed
 from gpu_cluster.inspection.bounds import bounded, completed
 from gpu_cluster.inspection.document import ChangeCollector
@@ -27,6 +28,7 @@ from gpu_cluster.inspection.judgement import Inspection, Seen, judged, with_busy
 from gpu_cluster.inspection.observed_cluster import ClusterSeen, observe_cluster
 from gpu_cluster.inspection.plans import Ask, planned_mig_layouts, planned_rollout
 from gpu_cluster.kubernetes.kubeconfig_contexts import given_kubeconfig, missing_context
+from gpu_cluster.release.recorded import has_release
 from gpu_cluster.rollout.inspect import NodesSeen, observe_nodes
 from gpu_rules.faults import Fault, FaultError
 from gpu_rules.printable import printable_lines
@@ -44,7 +46,7 @@ def inspect(
     private_key: str | None,
     source: str = "",
     unknown: str = "",
-    recorded: Sequence[str] = (),
+    recorded: Collection[str] | None = None,
 ) -> tuple[Inspection, ClusterChange]:
     """Inspect hosts and cluster; return the result, and what a run would change.
 
@@ -57,7 +59,7 @@ def inspect(
             inspected.
         source: Name of the settings in messages. Empty: the stack file.
         unknown: Why the cluster can't be inspected yet. Empty: it can.
-        recorded: Names of the hosts that an earlier run prepared, from the stack's state.
+        recorded: Type and name (`type::name`) of each resource in the stack's state. None: unknown.
 
     Raises:
         FaultError: No kubeconfig has the context, or the extent of the inspection is unknown.
@@ -69,7 +71,12 @@ def inspect(
     cluster_question = desired.question if exists else None
     places = (*desired.registries, *desired.platform.endpoints().values())
     observed = observe(desired.hosts, places, cluster_question, private_key, extent)
-    inspection = judged(desired, replace(observed, recorded=tuple(recorded)))
+    observed = replace(
+        observed,
+        recorded=prepared_hosts(name, recorded or ()),
+        lacks_release=recorded is not None and not has_release(name, recorded),
+    )
+    inspection = judged(desired, observed)
     # A run can repair a cluster that the stack makes; any other cluster must answer.
     must_answer = exists and extent.has_cluster and desired.kubeadm is None
     if is_lost := must_answer and observed.cluster.nodes is None:

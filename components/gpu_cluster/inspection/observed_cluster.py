@@ -12,6 +12,12 @@ from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.desired.question import Question
 from gpu_cluster.desired.validation import PoolValidation
 from gpu_cluster.findings import Finding, Findings
+from gpu_cluster.inspection.overruled import (
+    EditedOperand,
+    Overruled,
+    edited_operands,
+    overruled,
+)
 from gpu_cluster.kubernetes import grammar
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.nodes import applied, record
@@ -19,6 +25,7 @@ from gpu_cluster.nodes.difference import SchedulingDifference, compare
 from gpu_cluster.nodes.inspect import (
     CORDONED,
     cordoned_by_others,
+    cordoner,
     list_nodes,
     node_name,
     pool_members,
@@ -54,6 +61,7 @@ class ClusterSeen:
         nodes: Names of all nodes. None: the nodes could not be listed.
         cordoned: Nodes that an earlier run of this program left cordoned.
         unschedulable: Nodes of the pools that were cordoned outside of this program.
+        cordoners: By node, who cordoned it and why, as far as known.
         members: Labels of each pool's nodes.
         kernels: Kernel of each node.
         scheduling: Differences of nodes' labels and taints.
@@ -65,6 +73,9 @@ class ClusterSeen:
         health: GPUs of each validated node.
         layouts: Findings about nodes that get another MIG layout, by node.
         kept_layouts: MIG layouts that stay, because the platform changes none, by node.
+        overruled: Labels and annotations by which others overrule the platform's settings on a
+            node.
+        edited_operands: Edits of an operator's DaemonSets that overrule them.
         surroundings: Facts that `gpu_cluster.platforms.validate_cluster` checks. None: not
             inspected.
         chart: Why the platform's chart can't be used. Empty: the chart is the declared one.
@@ -75,6 +86,7 @@ class ClusterSeen:
     nodes: tuple[str, ...] | None = None
     cordoned: tuple[str, ...] = ()
     unschedulable: tuple[str, ...] = ()
+    cordoners: Mapping[str, str] = field(default_factory=dict)
     members: Mapping[str, list[Mapping[str, str]]] = field(default_factory=dict)
     kernels: Mapping[str, str] = field(default_factory=dict)
     scheduling: SchedulingDifference | None = None
@@ -86,6 +98,8 @@ class ClusterSeen:
     health: tuple[NodeHealth, ...] = ()
     layouts: Mapping[str, Finding] = field(default_factory=dict)
     kept_layouts: Mapping[str, str] = field(default_factory=dict)
+    overruled: tuple[Overruled, ...] = ()
+    edited_operands: tuple[EditedOperand, ...] = ()
     surroundings: Surroundings | None = None
     chart: str = ""
 
@@ -229,7 +243,11 @@ async def _observe(question: Question) -> ClusterSeen:
                 }
                 well = tuple(node_health for pool in pools for node_health in pool.health)
                 cluster_seen = replace(
-                    cluster_seen, validation=due, deferred=deferrals(pools), health=well
+                    cluster_seen,
+                    validation=due,
+                    deferred=deferrals(pools),
+                    health=well,
+                    edited_operands=tuple(edited_operands(sets, question.operand_overrides)),
                 )
                 cluster_seen = replace(cluster_seen, refused=refused)
     except ClusterError as error:
@@ -259,6 +277,7 @@ def with_members(cluster_seen: ClusterSeen, nodes: list[Json], question: Questio
         problems += map(str, _of_other_stacks(members.get(pool.pool, ()), pool))
     member_nodes = [node for pool in members.values() for node in pool]
     records = {node_name(node): validation for node in nodes if (validation := record.decode(node))}
+    layouts = {each.pool: each.layout for each in question.layouts.pools}
     by_rule = {
         pool: sum(
             records[node_name(node)].declared for node in listed if node_name(node) in records
@@ -273,11 +292,19 @@ def with_members(cluster_seen: ClusterSeen, nodes: list[Json], question: Questio
         prepared={node: validation.host for node, validation in records.items() if validation.host},
         layouts={} if problems else mig_targets.differences(nodes, question.layouts),
         kept_layouts=mig_targets.kept(nodes, question.layouts),
+        overruled=tuple(
+            each
+            for pool in question.scheduling
+            for each in overruled(
+                members.get(pool.pool, ()), question.overrides, pool, layouts.get(pool.pool, "")
+            )
+        ),
         members={
             pool: [node["metadata"].get("labels", {}) for node in listed]
             for pool, listed in members.items()
         },
         unschedulable=tuple(cordoned_by_others(member_nodes)),
+        cordoners={node_name(node): who for node in member_nodes if (who := cordoner(node))},
         kernels={
             node_name(node): str(
                 (node.get("status", {}).get("nodeInfo") or {}).get("kernelVersion", "")

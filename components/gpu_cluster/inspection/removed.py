@@ -14,7 +14,7 @@ from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.rollout.plan import EngineChange, View
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_rules.faults import Fault
-from gpu_rules.printable import printable, shortened
+from gpu_rules.printable import counted, printable, shortened
 
 NAMED = 5
 """Maximum number of groups of names that a message has."""
@@ -84,23 +84,25 @@ def faults(
         for name, node in removed.items():
             if pool.gpus and node in nodes and node not in names:
                 pool_name = validation.pool_of.get(node, pool.pool)
-                staying.setdefault(f"{pool_name} with {pool.gpus} GPUs each", []).append(name)
+                staying.setdefault(f"{pool_name} with {counted(pool.gpus, 'GPU')} each", []).append(
+                    name
+                )
     for pool_text, listed in staying.items():
         yield Fault(
             f"host {shortened([*ranges(listed)], NAMED)}",
             f"a host that is no longer declared, while its node stays in pool {pool_text}",
             "a host as long as its node has GPUs: the run would undo the preparation of the host, "
             "and with it the container runtime that gives pods their GPUs",
-            "declare the host again, or take its node out of the pool, too; to keep what was "
-            "prepared, declare the host and run `gpu-cluster leave --hosts "
-            f"{','.join(ranges(listed))}`",
+            "declare the host again, or take its node out of the pool, too; to hand the host over "
+            "as it is, declare it again, and then run `gpu-cluster leave --hosts "
+            f"{','.join(ranges(listed))}`, which takes it out of the stack file",
         )
 
 
 def undrained(
     removed: Mapping[str, str], views: Mapping[str, View], context: str
 ) -> Iterator[Fault]:
-    """Yield a fault for each removed host on whose node pods run.
+    """Yield a fault for each removed host whose node still runs pods.
 
     Args:
         removed: Removed hosts, each with the name of its node.
@@ -119,7 +121,7 @@ def undrained(
 def undrained_engines(
     engines: Iterable[EngineChange], views: Mapping[str, View], context: str
 ) -> Iterator[Fault]:
-    """Yield a fault for each host with another container engine on whose node pods run.
+    """Yield a fault for each host that changes its container engine while its node runs pods.
 
     Args:
         views: Inspected nodes, by name.

@@ -9,7 +9,7 @@ from gpu_cluster.nodes.difference import NodeGpus
 from gpu_cluster.settings.nodes.node_range import ranges
 from gpu_cluster.settings.nodes.pool import Pool
 from gpu_rules.faults import Fault
-from gpu_rules.printable import shortened
+from gpu_rules.printable import counted, shortened
 
 NAMED = 5
 """Maximum number of groups of nodes that a message names."""
@@ -46,10 +46,11 @@ def faults(
     for (pool, before, after), names in nodes_by_change.items():
         yield Fault(
             f"pool {pool}",
-            f"{after} GPUs per node declared, while {shortened([*ranges(names)], NAMED)} "
-            f"advertise{'' if names[1:] else 's'} {before}",
-            "the number that the nodes advertise: a run takes no GPU out of a node, so it would "
-            "wait until its time limit and fail",
+            f"{counted(after, 'GPU')} per node declared, while "
+            f"{shortened([*ranges(names)], NAMED)} advertise{'' if names[1:] else 's'} {before}",
+            "the number that the nodes advertise: gpusPerNode takes no GPU out of a node, so the "
+            f"nodes would go on advertising {before}, and a run would wait for {after} until its "
+            "time limit and fail",
             f"declare {before} again; to exclude GPUs, name them in unhealthyDevices by index or "
             "uuid; if a GPU is gone, delete the pod of the node's device plugin, which still "
             "counts it",

@@ -39,6 +39,8 @@ WRITING = 2.0
 """Seconds in which a cancelled login writes its files; a credential plugin may take longer."""
 LONGEST_TOKEN = 8192
 """Maximum length of the token of a list's next page, which becomes a part of a URL."""
+LONGEST_VERSION = 100
+"""Maximum length of an API server's version in characters; a longer one is cut."""
 PAGE, SMALL_PAGE = 500, 16
 """Objects of a page of a list; and after a page of more than `LARGEST` bytes."""
 MOST_ITEMS, MOST_BYTES, EMPTY_PAGES = 200_000, 1024**3, 100
@@ -314,6 +316,20 @@ class Client:
         if response.status_code == UNAUTHORIZED:
             await self._log_in_again()
         return response.is_success
+
+    async def server_version(self) -> str:
+        """Return the version of the API server, such as "v1.35.2", safe to print.
+
+        Raises:
+            ClusterError: The API server rejected the request, or its answer has no version.
+        """
+        answer = await self.request("GET", "", base="/version", version="")
+        version = answer.get("gitVersion") if isinstance(answer, dict) else None
+        if not isinstance(version, str):
+            cure = "find out which server responds at the address in the kubeconfig"
+            found = "a response that isn't a version"
+            raise ClusterError(Fault("GET /version", found, "`gitVersion`", cure))
+        return printable(version, LONGEST_VERSION)
 
     async def find(self, url: str, *, base: str = "") -> Json | None:
         """Return one object, or None if no object of this name or kind exists."""

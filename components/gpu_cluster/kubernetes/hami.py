@@ -36,20 +36,37 @@ def shares_of_pod(pod: Json) -> dict[str, int]:
     }
 
 
+def gpus_of_node(node: Json) -> int:
+    """Return the number of GPUs that HAMi registered on a node, with those that are unhealthy."""
+    return len(_registered(node))
+
+
 def shares_of_node(node: Json) -> dict[str, int]:
     """Return the memory (MiB) and the cores of the healthy GPUs that HAMi registered on a node."""
-    text = str((node["metadata"].get("annotations") or {}).get(REGISTERED, ""))
-    if not text or len(text) > _LONGEST:
+    entries = _registered(node)
+    if not entries:
         return {}
+    healthy = [entry for entry in entries if entry.get("health")]
     try:
-        entries = json.loads(text)
-        healthy = [entry for entry in entries if entry.get("health")]
         return {
             HAMI_MEMORY: sum(int(entry["devmem"]) for entry in healthy),
             HAMI_CORES: sum(int(entry["devcore"]) for entry in healthy),
         }
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return {}  # Anyone who may change the Node can write the annotation.
+
+
+def _registered(node: Json) -> list[Json]:
+    """Return the entries of the annotation, one for each GPU; empty if it has another form."""
+    text = str((node["metadata"].get("annotations") or {}).get(REGISTERED, ""))
+    if not text or len(text) > _LONGEST:
+        return []
+    try:
+        entries = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    is_list = isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries)
+    return entries if is_list else []
 
 
 def with_shares(node: Json) -> Json:

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from gpu_cluster.kubernetes.api import Json
 
 NFD = "Node Feature Discovery"
+HAMI = "HAMi"
 # Software that allocates GPUs, by a part of its image name.
 MANAGERS = {
     "k8s-device-plugin": "NVIDIA's device plugin",
     "nvidia-gpu-device-plugin": "a device plugin of GKE or kubespray",
     "tkestack/gpu-manager": "gpu-manager",
-    "projecthami/hami": "HAMi",
+    "projecthami/hami": HAMI,
     "k8s-dra-driver-gpu": "NVIDIA's DRA driver",
     "dra-driver-nvidia-gpu": "NVIDIA's DRA driver",
     "k8s-gpushare-plugin": "Aliyun's gpushare",

@@ -61,7 +61,7 @@ def _read_config(document: Document, path: Path) -> Mapping[str, Any]:
     if not isinstance(value, Mapping) or "config" not in value:
         problem = _missing_key_fault((), value, "config", wanted)
     elif not isinstance(settings, Mapping):
-        cure = f"write {KEY}, and below it the cluster"
+        cure = f"write {KEY} below config, and the settings of the cluster below {KEY}"
         problem = fault(("config",), show(settings), f"a mapping with the key {KEY}", cure)
     elif KEY not in settings:
         wanted = f"{KEY}, a mapping with version, kubernetes, pools and platform"

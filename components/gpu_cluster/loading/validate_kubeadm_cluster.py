@@ -39,9 +39,11 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             "one, or three: a majority of etcd's members must run",
             "give one host `role: control-plane` or `gpu-control-plane`, or three hosts",
         )
-    elif len(members) > 1:
+    else:
         yield from _check_endpoint(packages.init, members)
-    yield from _check_maintenance(sections, members)
+        if len(members) > 1:
+            yield from _check_several(packages.init, members)
+    yield from _check_members_in_service(sections, members)
     yield from _check_addresses(packages.init)
     if packages.init.has_dns:
         yield from _check_dns_taints(sections)
@@ -103,7 +105,7 @@ def _family(address: str) -> int | None:
         return None
 
 
-def _check_maintenance(sections: ValidSections, members: Sequence[Host]) -> Iterator[Fault]:
+def _check_members_in_service(sections: ValidSections, members: Sequence[Host]) -> Iterator[Fault]:
     """Yield faults for control planes in maintenance, without which the cluster can't run.
 
     Of three, one may be in maintenance, but not the first one, which hands out tokens.
@@ -111,7 +113,7 @@ def _check_maintenance(sections: ValidSections, members: Sequence[Host]) -> Iter
     out = written_out(sections.maintenance)
     absent = [host for host in members if not {host.name, host.node}.isdisjoint(out)]
     for host in absent:
-        cure = f"take {host.name} out of it"
+        cure = f"remove {host.name} from maintenance"
         if len(members) > len(absent) == 1:
             if host != members[0]:
                 continue
@@ -119,23 +121,39 @@ def _check_maintenance(sections: ValidSections, members: Sequence[Host]) -> Iter
         yield fault(
             ("maintenance",),
             f"{show(host.name)}, on which the control plane is",
-            "hosts that the cluster can run without",
+            "hosts without which the cluster still runs",
             cure,
         )
 
 
 def _check_endpoint(init: Init, members: Sequence[Host]) -> Iterator[Fault]:
-    """Yield faults if several control planes can't share the declared endpoint."""
-    address = init.endpoint.rpartition(":")[0].strip("[]")
+    """Yield faults if the endpoint can't be shared by several control planes, or by kube-vip."""
+    address = init.endpoint_address
+    if init.kube_vip and _family(address) is None:
+        yield fault(
+            (*PLACE, "endpoint"),
+            f"{show(init.endpoint)}, a name, with kubeVip",
+            "an IP address, which kube-vip gives to one of the hosts",
+            "write the address that the name has",
+        )
+    if not init.kube_vip and len(members) == 1:
+        return
     for host in members:
-        if address in (host.address, host.name, host.node):
-            yield fault(
-                (*PLACE, "endpoint"),
-                f"{show(init.endpoint)}, which is host {host.name}",
-                "an address that still answers when one control-plane host is down",
-                "declare the address of a load balancer in front of all of them, which forwards "
-                "TCP to the same port",
-            )
+        if address not in (host.address, host.name, host.node):
+            continue
+        yield fault(
+            (*PLACE, "endpoint"),
+            f"{show(init.endpoint)}, which is host {host.name}",
+            "an address that still answers when one control-plane host is down",
+            "declare an address of the hosts' network that no host has"
+            if init.kube_vip
+            else "declare the address of a load balancer in front of all of them, which forwards "
+            "TCP to the same port, or `kubeVip: {}` and an address that no host has",
+        )
+
+
+def _check_several(init: Init, members: Sequence[Host]) -> Iterator[Fault]:
+    """Yield faults for settings that several control planes can't share."""
     if "external" in (plain(init.cluster_configuration).get("etcd") or {}):
         yield fault(
             (*PLACE, "clusterConfiguration"),

@@ -4,17 +4,46 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from gpu_cluster.base.names import ZONE
 from gpu_cluster.loading.loader import sections_of
 from gpu_cluster.platforms.discovery import named
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.host import Host
+from gpu_cluster.settings.hosts.kubernetes_packages import KubernetesPackagesSettings
+from gpu_cluster.settings.valid_sections import ValidSections
 from gpu_rules.faults import Fault, fault
 
 
 def warnings(cluster: Cluster) -> Iterator[Fault]:
     """Yield all warnings about settings of the hosts and of the GPU platform."""
+    sections = sections_of(cluster)
     yield from _host_keys(cluster.hosts)
-    yield from dict.fromkeys(named(cluster.platform).warnings(sections_of(cluster)))
+    yield from _zones(sections)
+    yield from dict.fromkeys(named(cluster.platform).warnings(sections))
+
+
+def _zones(sections: ValidSections) -> Iterator[Fault]:
+    """Yield a warning if all control-plane hosts of a cluster that the stack makes fail together.
+
+    Nodes without the label have an unknown zone.
+    """
+    packages = sections.section(KubernetesPackagesSettings)
+    members = [host.node for host in sections.hosts.values() if host.role.is_control_plane]
+    if packages is None or packages.init is None or len(members) == 1:
+        return
+    zones = {
+        node: sections.labels_of(pool, node).get(ZONE)
+        for pool in sections.pools.values()
+        for node in pool.node_names
+    }
+    zone, *others = {zones.get(node) for node in members} or {None}
+    if zone and not others:
+        yield fault(
+            ("kubernetesPackages", "init"),
+            f"all control-plane hosts ({', '.join(members)}) in {ZONE} {zone}",
+            "at least two zones: without a majority of etcd's members nothing can change",
+            "give one of these roles to a host of another zone",
+        )
 
 
 def _host_keys(hosts: Iterable[Host]) -> Iterator[Fault]:

@@ -52,7 +52,7 @@ def _is_orphan(folder: Path, plugins: Set[Path]) -> bool:
     if not words[0].startswith("/") or Path(words[0]).resolve() not in plugins:
         return False
     engine = next((word for word in words[1:] if ":" in word), NO_ENGINE)
-    return engine != NO_ENGINE and _is_near(folder) and not _answers(engine)
+    return engine != NO_ENGINE and _is_near(folder) and not _is_answering(engine)
 
 
 def _is_near(folder: Path) -> bool:
@@ -66,7 +66,7 @@ def _is_near(folder: Path) -> bool:
         return False
 
 
-def _answers(address: str) -> bool:
+def _is_answering(address: str) -> bool:
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,3 +36,11 @@ class ToolchainError(RuntimeError):
 
     The message has the tool's name, what was tried and what the user can do.
     """
+
+
+def table(tools: Sequence[Tool]) -> list[str]:
+    """Return the lines of a table of tools, with a line of headings."""
+    head = ("tool", "version", "origin", "path")
+    rows = [head, *((tool.name, tool.version, tool.origin, str(tool.path)) for tool in tools)]
+    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    return ["  ".join((*map(str.ljust, row[:3], widths), row[3])) for row in rows]

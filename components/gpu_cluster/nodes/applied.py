@@ -13,25 +13,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from gpu_cluster import requests
 from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.kubernetes.api import Json
-from gpu_rules.faults import PartError
+from gpu_cluster.nodes.taints import RecordedTaint
 
 PREFIX = "gpu-cluster/applied."
 """Prefix of the key of the annotation with applied settings; the pool's name follows."""
 BOUND = 32 * 1024
 """Maximum number of characters of an annotation that are parsed; a longer annotation is ignored."""
-
-
-def _read_taint(value: Json) -> Json:
-    if not {"key", "effect"} <= value.keys():
-        raise PartError("a taint has a key and an effect")
-    if not all(isinstance(text, str) for text in value.values()):
-        raise PartError("a taint's values are texts")
-    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,14 +35,17 @@ class Applied:
         labels: Applied labels, by key.
         taints: Applied taints, as in the Node's `spec.taints`.
         unfinished: Whether the run was killed while it was changing the taints.
+        together: Whether the Command of all pools applied them. A Command of this pool alone, in
+            the state of an earlier version, then keeps them when it is deleted.
     """
 
     stack: str
     pool: str
     gpus: Annotated[int, Field(ge=0, lt=10**6)]
     labels: Mapping[str, str]
-    taints: tuple[Annotated[Json, AfterValidator(_read_taint)], ...]
+    taints: tuple[RecordedTaint, ...]
     unfinished: bool = False
+    together: bool = False
 
 
 def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
@@ -62,6 +57,7 @@ def annotation(pool: PoolScheduling, node: str) -> dict[str, str]:
         gpus=pool.gpus_of(node),
         labels=scheduling.labels,
         taints=scheduling.taints,
+        together=pool.together,
     )
     return _write_annotation(record)
 

@@ -13,6 +13,7 @@ from gpu_cluster.findings import EMPTY, Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.nodes.applied import Applied, applied, every
 from gpu_cluster.nodes.inspect import advertised, node_name
+from gpu_cluster.nodes.record import decode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +27,19 @@ class PoolGpus:
 
     pool: str
     before: int | None
+    after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestingGpus:
+    """Number of GPUs of the nodes in maintenance.
+
+    Attributes:
+        before: Number of GPUs last applied to the nodes, or with which they were validated.
+        after: Number of GPUs that the stack file declares for the nodes.
+    """
+
+    before: int
     after: int
 
 
@@ -57,11 +71,13 @@ class SchedulingDifference:
         pools: Findings by pool, including pools that are no longer declared.
         gpus: Number of GPUs of each pool with GPUs, before and after the run.
         nodes: Pool and GPUs of each node that is or was in a pool, before and after the run.
+        resting: GPUs of the nodes in maintenance. None: the nodes were not inspected.
     """
 
     pools: Mapping[str, Findings] = field(default_factory=dict)
     gpus: tuple[PoolGpus, ...] = ()
     nodes: tuple[NodeGpus, ...] = ()
+    resting: RestingGpus | None = None
 
     @property
     def findings(self) -> Findings:
@@ -108,7 +124,49 @@ def compare(
         pools={pool: tuple(of_pool) for pool, of_pool in findings.items() if of_pool},
         gpus=tuple(_count_pool_gpus(nodes, pools, [record for _, record in records], by_rule)),
         nodes=tuple(_compare_members(nodes, members, pools, records, by_rule)),
+        resting=_count_resting(nodes, pools, resting, stack),
     )
+
+
+def _count_resting(
+    nodes: Collection[Json], pools: Sequence[PoolScheduling], names: Collection[str], stack: str
+) -> RestingGpus:
+    """Return the GPUs of nodes in maintenance; a node that is not in the cluster had none.
+
+    Args:
+        names: Names of the nodes in maintenance.
+    """
+    before = 0
+    for node in nodes:
+        if node_name(node) in names:
+            validation = decode(node)
+            applied_gpus = sum(each.gpus for each in every(node, stack))
+            before += applied_gpus or (validation.declared if validation else 0)
+    return RestingGpus(before=before, after=declared_resting(pools, nodes))
+
+
+def declared_resting(pools: Iterable[PoolScheduling], nodes: Collection[Json] = ()) -> int:
+    """Return the number of GPUs that the stack file declares for nodes in maintenance.
+
+    Args:
+        pools: Declared labels and GPUs of each pool.
+        nodes: Node objects, of which pools select some by label. Empty: only named nodes count.
+    """
+    return sum(
+        pool.gpus_of(name)
+        for pool in pools
+        for name in (pool.maintenance if pool.nodes is not None else _selected_resting(nodes, pool))
+    )
+
+
+def _selected_resting(nodes: Iterable[Json], pool: PoolScheduling) -> list[str]:
+    """Return the nodes in maintenance that a pool selects by label."""
+    return [
+        node_name(node)
+        for node in nodes
+        if node_name(node) in pool.maintenance
+        and pool.selector.items() <= (node["metadata"].get("labels") or {}).items()
+    ]
 
 
 def _compare_members(
@@ -174,12 +232,7 @@ def _count_pool_gpus(
 def _count_gpus_after(nodes: Collection[Json], pool: PoolScheduling) -> int:
     if pool.nodes is not None:
         return sum(pool.gpus_of(name) for name in pool.nodes)
-    resting = sum(
-        pool.selector.items() <= (node["metadata"].get("labels") or {}).items()
-        for node in nodes
-        if node_name(node) in pool.maintenance
-    )
-    return (pool.count - resting) * pool.gpus
+    return (pool.count - len(_selected_resting(nodes, pool))) * pool.gpus
 
 
 def _compare_node(node: Json, pool: PoolScheduling) -> Iterator[Finding]:

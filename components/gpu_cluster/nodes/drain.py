@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused
+from gpu_cluster.nodes.consent import refused_loss
 from gpu_cluster.nodes.gpu_holders import FINISHED
 from gpu_cluster.nodes.inspect import CORDONED
 from gpu_rules.faults import Fault
-from gpu_rules.printable import printable, shortened
+from gpu_rules.printable import counted, printable, shortened
 
 MERGE = "application/merge-patch+json"
 NAMED = 5
@@ -133,14 +134,7 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
 
     going = await remaining()
     if lost := losses(going, consent):
-        raise ClusterError(
-            Fault(
-                f"node {name}",
-                lost,
-                "no pod that loses data or isn't created again, unless you accept it",
-                "delete these pods, or accept the loss: rollout.evict: [unmanaged, empty-dir]",
-            )
-        )
+        raise ClusterError(refused_loss(name, lost))
 
     async def step() -> bool:
         nonlocal going
@@ -154,7 +148,7 @@ async def drain(client: Client, name: str, limit: float, consent: Collection[str
         raise ClusterError(
             Fault(
                 f"node {name}",
-                f"{len(going)} pods still there after {limit:.0f} s: {named(going)}",
+                f"{counted(len(going), 'pod')} still there after {limit:.0f} s: {named(going)}",
                 "a drained node",
                 "check their PodDisruptionBudgets and finalizers, or raise "
                 "rollout.drainTimeoutSeconds",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -27,6 +28,8 @@ SINGLE = 20
 For more nodes, one request lists all pods of the cluster."""
 UNREAD = ("args", "command", "env", "envFrom", "managedFields", "volumeMounts")
 """Parts of pods and of containers that say nothing about GPUs of a node or about scheduling."""
+LONGEST_ANNOTATION = 4096
+"""Number of characters of an annotation that is still read, as it may name a pod's GPUs."""
 NAMED = 5
 """Maximum number of holders that one message names; other holders are only counted."""
 
@@ -92,19 +95,21 @@ def holders_of(pods: list[Json], resources: list[str]) -> list[GpuHolder]:
     return sorted(holders, key=lambda holder: holder.name)
 
 
-def holders_of_claims(claims: list[Json], node: str, namespace: str) -> list[GpuHolder]:
-    """Return the ResourceClaims that have GPUs of a node, sorted by name.
+def holders_of_claims(claims: list[Json], namespace: str) -> dict[str, list[GpuHolder]]:
+    """Return the ResourceClaims that have GPUs, by node and sorted by name.
 
     Claims in the namespace of the validation are left out.
     """
-    holders = []
+    by_node: dict[str, list[GpuHolder]] = {}
     for claim in claims:
-        gpus = [gpu for gpu_node, gpu in allocated(claim) if gpu_node == node]
         meta = claim["metadata"]
-        if gpus and meta["namespace"] != namespace:
-            name = f"{meta['namespace']}/{meta['name']}"
-            holders.append(GpuHolder(name, meta["uid"], "allocated", {DRA_DRIVER: len(gpus)}))
-    return sorted(holders, key=lambda holder: holder.name)
+        if meta["namespace"] == namespace:
+            continue
+        name = f"{meta['namespace']}/{meta['name']}"
+        for node, number in Counter(node for node, _ in allocated(claim)).items():
+            holder = GpuHolder(name, meta["uid"], "allocated", {DRA_DRIVER: number})
+            by_node.setdefault(node, []).append(holder)
+    return {node: sorted(held, key=lambda holder: holder.name) for node, held in by_node.items()}
 
 
 async def holders(
@@ -130,7 +135,8 @@ async def holders_by_node(
         return {}
     if DRA_DRIVER in resources:
         claims = await client.list("resourceclaims", base="/apis/resource.k8s.io")
-        return {node: holders_of_claims(claims, node, namespace) for node in nodes}
+        by_claim = holders_of_claims(claims, namespace)
+        return {node: by_claim.get(node, []) for node in nodes}
     names = list(resources)
     by_node = await pods_by_node(client, nodes, lambda _, pod: holders_of([pod], names))
     return {
@@ -140,7 +146,7 @@ async def holders_by_node(
 
 
 async def list_pods(client: Client) -> list[Json]:
-    """Return all pods of the cluster, without the parts of `UNREAD`, page by page.
+    """Return all pods of the cluster, without the parts of `UNREAD` and long annotations.
 
     A tenant can make pods of more than a mebibyte; most of it is in these parts.
     """
@@ -153,7 +159,11 @@ async def list_pods(client: Client) -> list[Json]:
 
 
 def _remove_unread(pod: Json) -> None:
-    sections: list[Json] = [pod["metadata"]]
+    metadata = pod["metadata"]
+    for name, text in list((metadata.get("annotations") or {}).items()):
+        if len(text) > LONGEST_ANNOTATION:
+            del metadata["annotations"][name]
+    sections: list[Json] = [metadata]
     for key in ("containers", "initContainers", "ephemeralContainers"):
         sections += pod["spec"].get(key) or []
     for section in sections:

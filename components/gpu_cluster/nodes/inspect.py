@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import TypeVar
 
 from gpu_cluster.desired.pool import Members
 from gpu_cluster.kubernetes import grammar
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json
 from gpu_cluster.kubernetes.resources import DRA_DRIVER, counts_gpus
+from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_rules.faults import Fault
 from gpu_rules.kube.gpu_resources import GPU
 from gpu_rules.kube.quantity import read_count
 from gpu_rules.kube.taints import NodeTaint
+from gpu_rules.printable import counted, printable
+
+P = TypeVar("P", bound=Members)
 
 SIMULATED = "kwok.x-k8s.io/node"
 CORDONED = "gpu-cluster/cordoned"
 """Annotation of a node that this program cordoned, for a rollout or a reboot."""
+
+_CORDON_LABEL, _CORDON_REASON = "k8saas.nvidia.com/cordon-by", "k8saas.nvidia.com/cordon-reason"
+_CORDON_TAINTS = {
+    "ToBeDeletedByClusterAutoscaler": "cluster-autoscaler, which removes the node",
+    "karpenter.sh/disrupted": "Karpenter, which removes the node",
+}
+_REASON, _REASONS = 120, 3
+"""Maximum length of a reason of a cordon in a message, and maximum number of reasons."""
 
 
 def node_name(node: Json) -> str:
@@ -38,7 +51,7 @@ def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
     if pool.nodes is not None:
         absent = [name for name in pool.nodes if name not in by_name]
         if missing := [name for name in absent if name not in pool.joining]:
-            found = f"no such node in the cluster ({len(nodes)} nodes)"
+            found = f"no such node in the cluster ({counted(len(nodes), 'node')})"
             wanted, cure = "a node that has joined", "join it, or take it out of the pool"
             raise ClusterError(
                 *(Fault(f"pool {pool.pool}: node {name}", found, wanted, cure) for name in missing)
@@ -58,13 +71,31 @@ def pool_members(nodes: list[Json], pool: Members) -> list[Json]:
         raise ClusterError(
             Fault(
                 f"pool {pool.pool}: selector {text}",
-                f"{len(members)} nodes",
+                counted(len(members), "node"),
                 f"the {pool.count} that `count` declares",
                 "label the nodes, or change `count`",
             )
         )
     working = [node for node in members if node["metadata"]["name"] not in out]
-    return sorted(working, key=lambda node: grammar.node(node["metadata"]["name"]))
+    return sorted(working, key=lambda node: natural_order(grammar.node(node["metadata"]["name"])))
+
+
+def members_of_pools(nodes: list[Json], pools: Iterable[P]) -> list[tuple[P, list[Json]]]:
+    """Return each pool with its nodes.
+
+    Raises:
+        ClusterError: `pool_members` raised it for some pools; the error has the faults of all.
+    """
+    result: list[tuple[P, list[Json]]] = []
+    faults: list[Fault] = []
+    for pool in pools:
+        try:
+            result.append((pool, pool_members(nodes, pool)))
+        except ClusterError as error:
+            faults += error.faults
+    if faults:
+        raise ClusterError(*faults)
+    return result
 
 
 def cordoned_by_others(nodes: list[Json]) -> list[str]:
@@ -75,6 +106,31 @@ def cordoned_by_others(nodes: list[Json]) -> list[str]:
         if node["spec"].get("unschedulable")
         and CORDONED not in node["metadata"].get("annotations", {})
     ]
+
+
+def cordoner(node: Json) -> str:
+    """Return who cordoned a node and why, by the marks that known software leaves; else empty.
+
+    Sources: NVIDIA/NVSentinel, fault-quarantine (labels, and conditions such as GpuXidError);
+    kubernetes/autoscaler, cluster-autoscaler (taint); Karpenter v1 (taint).
+    """
+    labels = node["metadata"].get("labels") or {}
+    for taint in node["spec"].get("taints") or ():
+        if str(taint.get("key")) in _CORDON_TAINTS:
+            return _CORDON_TAINTS[taint["key"]]
+    if not (by := str(labels.get(_CORDON_LABEL, ""))):
+        return ""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    reasons = [
+        str(labels.get(_CORDON_REASON, "")),
+        *(
+            f"{each.get('type')}: {each.get('message', '')}"
+            for each in conditions
+            if each.get("status") == "True" and str(each.get("type", "")).startswith("Gpu")
+        ),
+    ]
+    why = "; ".join(printable(reason, _REASON) for reason in reasons[:_REASONS] if reason)
+    return f"{printable(by, _REASON)} ({why})" if why else printable(by, _REASON)
 
 
 async def list_nodes(client: Client) -> list[Json]:
@@ -123,8 +179,8 @@ def _with(node: Json, resource: str, specs: list[Json]) -> Json:
     ]
     healthy = [device for device in devices if not blocking_taints(device)]
     status = dict(node.get("status", {}))
-    for kind, counted in (("capacity", devices), ("allocatable", healthy)):
-        status[kind] = {**status.get(kind, {}), resource: str(len(counted))}
+    for kind, found in (("capacity", devices), ("allocatable", healthy)):
+        status[kind] = {**status.get(kind, {}), resource: str(len(found))}
     return {**node, "status": status}
 
 

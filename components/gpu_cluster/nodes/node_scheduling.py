@@ -1,28 +1,31 @@
-"""Program that sets the labels and taints of a pool's nodes: actions `apply` and `release`.
+"""Program that sets the labels and taints of the pools' nodes: actions `apply` and `release`.
 
-One run covers all nodes of a pool, so that a pool needs one resource however large it is.
+One run covers all nodes of all pools, so that the number of resources doesn't grow with either.
 Labels are set by server-side apply, without force, under a field manager of the pool. So the API
 server knows which labels belong to the pool, refuses to overwrite labels of other managers, and
 removes exactly the pool's labels on release. Taints are added one by one
 (`gpu_cluster.nodes.taints`) and an annotation records them. Another annotation records the applied
 settings (`gpu_cluster.nodes.applied`). A node that is new to the program gets a start-up taint
 until its GPUs have run a kernel (`gpu_cluster.nodes.startup_taint`).
-Input: `gpu_cluster.desired.pool.PoolScheduling`.
+Input: `gpu_cluster.desired.pool.PoolsScheduling`. A Command in the state of an earlier version has
+one pool, as a `PoolScheduling`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from gpu_cluster.desired.pool import PoolScheduling
+from gpu_cluster.desired.pool import PoolScheduling, PoolsScheduling
 from gpu_cluster.kubernetes.api import APPLY, Client, ClusterError, Json, Refused, connect
 from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.labels import owned_keys, pool_manager
 from gpu_cluster.nodes import applied, startup_taint
-from gpu_cluster.nodes.inspect import list_nodes, managed_by, node_name, pool_members
+from gpu_cluster.nodes.inspect import list_nodes, managed_by, members_of_pools, node_name
 from gpu_cluster.nodes.taints import RECORD, claimed, recorded_taints, write_taints
 from gpu_cluster.program import main
+from gpu_cluster.requests import previous
 from gpu_rules.faults import Fault
 
 CONFLICT = 409
@@ -55,7 +58,7 @@ async def _apply(client: Client, node: Json, metadata: Json, pool: PoolSchedulin
     """Apply a pool's labels and annotations to a node, and return the updated node.
 
     A node that moves to another pool of the stack may still have the labels of its former pool,
-    whose Command runs at the same time; these are overwritten.
+    which lets go of the node later; these are overwritten.
 
     Raises:
         ClusterError: Somebody else manages one of the labels, with another value.
@@ -76,8 +79,7 @@ async def _apply(client: Client, node: Json, metadata: Json, pool: PoolSchedulin
 
 def _former_managers(node: Json, pool: PoolScheduling) -> set[str]:
     """Return the field managers of other pools of the stack that recorded settings on a node."""
-    prefix = pool.manager.removesuffix(pool.pool)
-    return {prefix + record.pool for record in _of_other_pools(node, pool)}
+    return {pool_manager(pool.stack, record.pool) for record in _of_other_pools(node, pool)}
 
 
 def _of_other_pools(node: Json, pool: PoolScheduling) -> list[applied.Applied]:
@@ -90,13 +92,10 @@ def _owners_of_others(node: Json, metadata: Json, manager: str) -> set[str]:
     for section in ("labels", "annotations"):
         present = node["metadata"].get(section) or {}
         keys = {
-            f"f:{key}"
-            for key, value in metadata.get(section, {}).items()
-            if present.get(key) != value
+            key for key, value in metadata.get(section, {}).items() if present.get(key) != value
         }
         for entry in node["metadata"].get("managedFields", []):
-            fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{section}", {})
-            if entry["manager"] != manager and keys & fields.keys():
+            if entry["manager"] != manager and keys & owned_keys(entry, section):
                 owners.add(str(entry["manager"]))
     return owners
 
@@ -114,24 +113,38 @@ async def _hand_over(
             await _apply_metadata(client, node, metadata, manager)
 
 
-async def _settle_node(client: Client, node: Json, pool: PoolScheduling) -> bool:
+async def _settle_node(
+    client: Client, node: Json, pool: PoolScheduling, closed: Collection[str]
+) -> bool:
+    """Set a node's labels and taints; return whether something changed.
+
+    Args:
+        closed: Names of the nodes that get the start-up taint.
+    """
     desired, manager = pool.of_node(node["metadata"]["name"]), pool.manager
     labels, taints = desired.labels, list(desired.taints)
+    startup = [startup_taint.TAINT] if node_name(node) in closed else []
     await _hand_over(client, node, pool, labels)
     try:
         node = await _claim_taints(client, node, taints, pool)
-        written = await write_taints(client, node, recorded_taints, taints, manager)
+        # Set taints before labels, because pods may be scheduled as soon as the labels exist.
+        written = await write_taints(client, node, recorded_taints, [*taints, *startup], manager)
     except ClusterError as error:
         place = f"node {node['metadata']['name']}"
         raise ClusterError(
-            *(replace(fault, place=f"{place}: {fault.place}") for fault in error.faults)
+            *(
+                fault
+                if fault.place.startswith(place)
+                else replace(fault, place=f"{place}: {fault.place}")
+                for fault in error.faults
+            )
         ) from error
     metadata: Json = {
         "labels": labels,
         "annotations": applied.annotation(pool, node_name(node)),
     }
-    if written["ours"]:
-        metadata["annotations"] |= _record(written["ours"])
+    if ours := [taint for taint in written["ours"] if taint not in startup]:
+        metadata["annotations"] |= _record(ours)
     present = node["metadata"]
     settled = (
         managed_by(node, manager)
@@ -171,8 +184,7 @@ def _owned_label_keys(node: Json, manager: str) -> set[str]:
     """Return the keys of the labels that a field manager owns on a node."""
     for entry in node["metadata"].get("managedFields", []):
         if entry["manager"] == manager and entry["operation"] == "Apply":
-            owned_fields = entry.get("fieldsV1", {}).get("f:metadata", {}).get("f:labels", {})
-            return {key.removeprefix("f:") for key in owned_fields if key != "."}
+            return owned_keys(entry, "labels")
     return set()
 
 
@@ -194,51 +206,116 @@ async def _let_go(client: Client, node: Json, pool: PoolScheduling) -> bool:
     return True
 
 
-async def apply(pool: PoolScheduling) -> Json:
-    """Set the labels and taints of every node in the pool, and release nodes that left the pool.
+@dataclass(frozen=True, kw_only=True)
+class AppliedPools:
+    """Pools whose labels and taints the last run set: a part of the program's output."""
 
-    Nothing is written until all nodes of the pool are known to exist.
+    pools: tuple[str, ...] = ()
+
+
+def _requested_pools(request: PoolsScheduling | PoolScheduling) -> tuple[PoolScheduling, ...]:
+    return (request,) if isinstance(request, PoolScheduling) else request.pools
+
+
+async def apply(request: PoolsScheduling | PoolScheduling) -> Json:
+    """Set the labels and taints of every node in the pools, and release nodes that left their pool.
+
+    Nothing is written until all nodes of all pools are known to exist. A node that moves gets the
+    labels of its new pool before its former pool releases it. Otherwise it would lack labels for a
+    moment, and the device plugin would restart there.
     """
-    manager = pool.manager
-    async with connect(pool.context) as client:
+    pools = _requested_pools(request)
+    async with connect(request.context) as client:
         nodes = await list_nodes(client)
-        members = pool_members(nodes, pool)
-        names = {node["metadata"]["name"] for node in members}
-        nodes_to_release = [
-            n for n in _nodes_of_manager(nodes, pool) if n["metadata"]["name"] not in names
+        members = members_of_pools(nodes, pools)
+        # A killed run may have recorded its taints on a node before it set them; only the record of
+        # applied settings shows that the node had its start-up taint.
+        fresh = [
+            (pool, new)
+            for pool, of_pool in members
+            if pool.startup_taint
+            and (new := [node for node in of_pool if not applied.kept(node, pool.pool)])
         ]
-        if pool.startup_taint:
-            # Set taints before labels, because pods may be scheduled as soon as the labels exist.
-            fresh = [n for n in members if not managed_by(n, manager)]
-            await gather(lambda node: startup_taint.add_startup_taint(client, node, pool), fresh)
-            members = pool_members(await list_nodes(client), pool) if fresh else members
-        changed = await gather(lambda node: _settle_node(client, node, pool), members)
-        await gather(lambda node: _let_go(client, node, pool), nodes_to_release)
-    return {"nodes": len(members), "changed": sum(changed), "released": len(nodes_to_release)}
+        closed: set[str] = set()
+        for pool, new in fresh:
+            closed |= await startup_taint.nodes_to_close(client, new, pool)
+        settled = [(node, pool) for pool, of_pool in members for node in of_pool]
+        changed = await gather(lambda each: _settle_node(client, *each, closed), settled)
+        names = {pool.pool: set(map(node_name, of_pool)) for pool, of_pool in members}
+        left = [
+            (node, pool)
+            for pool in (*pools, *_former_pools(pools))
+            for node in _nodes_of_manager(nodes, pool)
+            if node_name(node) not in names.get(pool.pool, ())
+        ]
+        joined = frozenset().union(*names.values())
+
+        async def let_go(each: tuple[Json, PoolScheduling]) -> None:
+            node, pool = each
+            if node_name(node) in joined:
+                # Its new pool has changed it, and that pool's taints stay.
+                node = await client.request("GET", f"nodes/{node_name(node)}")
+            await _let_go(client, node, pool)
+
+        await gather(let_go, left)
+    return {
+        "nodes": len(settled),
+        "changed": sum(changed),
+        "released": len(left),
+        "pools": [pool.pool for pool in pools],
+    }
+
+
+def _former_pools(pools: Sequence[PoolScheduling]) -> Iterator[PoolScheduling]:
+    """Yield the pools that the last run set and that are no longer declared."""
+    names, maintenance = {pool.pool for pool in pools}, {n for p in pools for n in p.maintenance}
+    for name in previous(AppliedPools).pools:
+        if name not in names:
+            yield PoolScheduling(
+                context=pools[0].context,
+                pool=name,
+                manager=pool_manager(pools[0].stack, name),
+                stack=pools[0].stack,
+                maintenance=tuple(sorted(maintenance)),
+                together=True,
+            )
 
 
 def _nodes_of_manager(nodes: list[Json], pool: PoolScheduling) -> list[Json]:
     """Return the nodes on which the pool's field manager owns something.
 
-    Nodes in maintenance are left out.
+    Nodes in maintenance are left out, and, for a Command of the pool alone, nodes that the Command
+    of all pools has taken over.
     """
     return [
         node
         for node in nodes
-        if managed_by(node, pool.manager) and node["metadata"]["name"] not in pool.maintenance
+        if managed_by(node, pool.manager)
+        and node_name(node) not in pool.maintenance
+        and (pool.together or not _is_taken_over(node, pool))
     ]
 
 
-async def release(pool: PoolScheduling) -> Json:
-    """Remove the labels and taints of a pool from all nodes that have them.
+def _is_taken_over(node: Json, pool: PoolScheduling) -> bool:
+    record = applied.applied(node, pool.pool)
+    return record is not None and record.together
+
+
+async def release(request: PoolsScheduling | PoolScheduling) -> Json:
+    """Remove the labels and taints of the pools from all nodes that have them.
 
     Nodes in maintenance are not changed.
     """
-    async with connect(pool.context) as client:
-        ours = _nodes_of_manager(await list_nodes(client), pool)
-        await gather(lambda node: _let_go(client, node, pool), ours)
+    async with connect(request.context) as client:
+        nodes = await list_nodes(client)
+        ours = [
+            (node, pool)
+            for pool in _requested_pools(request)
+            for node in _nodes_of_manager(nodes, pool)
+        ]
+        await gather(lambda each: _let_go(client, *each), ours)
     return {"released": len(ours)}
 
 
 if __name__ == "__main__":
-    main(PoolScheduling, {"apply": apply, "release": release})
+    main(PoolsScheduling | PoolScheduling, {"apply": apply, "release": release})

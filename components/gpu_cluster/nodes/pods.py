@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from gpu_cluster.desired.validation import POOL
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.kubernetes.resources import counts_gpus
-from gpu_cluster.nodes.drain import to_evict
+from gpu_cluster.nodes.drain import owner_of, to_evict
 from gpu_cluster.nodes.gpu_holders import FINISHED, allocated
 from gpu_rules.kube.pod_resources import device_requests
 from gpu_rules.kube.taints import NodeTaint
@@ -22,11 +22,13 @@ class PodOnNode:
         namespace: Namespace of the pod.
         name: Name of the pod.
         gpus: Number of GPUs, or shares of GPUs, that the pod requests.
+        recreated: Whether a controller creates the pod again after it is deleted.
     """
 
     namespace: str
     name: str
     gpus: int = 0
+    recreated: bool = True
 
 
 def pod_on_node(pod: Json) -> PodOnNode:
@@ -36,6 +38,7 @@ def pod_on_node(pod: Json) -> PodOnNode:
         namespace=str(meta["namespace"]),
         name=str(meta["name"]),
         gpus=sum(count for name, count in device_requests(pod).items() if counts_gpus(name)),
+        recreated=owner_of(pod) is not None,
     )
 
 

@@ -21,7 +21,6 @@ from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 RECORD = "gpu-cluster/validation"
 """Key of the annotation on a validated node that contains the validation record."""
 SETTINGS = "settings."
-_COUNT = re.compile(r"[0-9]{1,6}")
 """Prefix of the facts that come from the stack's settings; all other facts are observed."""
 BOUND = 32 * 1024
 """Maximum number of characters of a record that are parsed; 112 MIG devices need about 6,000."""
@@ -58,6 +57,8 @@ class ValidationRecord:
         manager: Field manager of the pool that the node belongs to.
         host: Name of the host that was prepared for this node. Empty: the stack has no host for the
             node.
+        stack: Name of the stack whose Command of all pools owns the record. Empty: a Command of one
+            pool wrote it, in an earlier version.
     """
 
     facts: dict[str, str] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class ValidationRecord:
     manager: str = ""
     held: str = ""
     host: str = ""
+    stack: str = ""
 
     @property
     def count(self) -> int:

@@ -6,9 +6,12 @@ taint; the GPUs that its pods hold are validated later.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from gpu_cluster.desired.pool import PoolScheduling
 from gpu_cluster.kubernetes.api import Client, Json
 from gpu_cluster.nodes import gpu_holders, record
+from gpu_cluster.nodes.inspect import node_name
 from gpu_cluster.nodes.taints import write_taints
 from gpu_cluster.settings.nodes.taint import STARTUP_TAINT
 from gpu_rules.kube.taints import NodeTaint
@@ -23,17 +26,17 @@ def has_startup_taint(node: Json) -> bool:
     return any(taint.is_same(STARTUP_TAINT.node_taint) for taint in taints)
 
 
-async def add_startup_taint(client: Client, node: Json, pool: PoolScheduling) -> None:
-    """Add the start-up taint to a node that no run has validated, unless a pod uses its GPUs."""
-    if has_startup_taint(node) or record.decode(node):
-        return
-    name = node["metadata"]["name"]
-    holders = await gpu_holders.holders(client, name, pool.resources, pool.namespace)
-    if not any(holder.amounts for holder in holders):
-        await write_taints(client, node, lambda _: [], [TAINT], MANAGER)
+async def nodes_to_close(client: Client, nodes: list[Json], pool: PoolScheduling) -> set[str]:
+    """Return the names of the nodes that get the start-up taint.
+
+    These are the nodes that no run has validated and whose GPUs no pod uses.
+    """
+    new = [node for node in nodes if not (has_startup_taint(node) or record.decode(node))]
+    names = [node_name(node) for node in new]
+    holders = await gpu_holders.holders_by_node(client, names, pool.resources, pool.namespace)
+    return {name for name in names if not any(holder.amounts for holder in holders[name])}
 
 
-async def remove_startup_taint(client: Client, node: Json) -> None:
-    """Remove the start-up taint of a node."""
-    if has_startup_taint(node):
-        await write_taints(client, node, lambda _: [TAINT], [], MANAGER)
+async def remove_startup_taint(client: Client, node: Json, annotations: Mapping[str, str]) -> None:
+    """Remove the start-up taint of a node, and write annotations in the same request."""
+    await write_taints(client, node, lambda _: [TAINT], [], MANAGER, annotations)

@@ -7,17 +7,37 @@ resourceVersion, as kubectl does.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Annotated
 
+from pydantic import AfterValidator
+
+from gpu_cluster import requests
 from gpu_cluster.kubernetes.api import JSON_PATCH, Client, ClusterError, Json, Refused
-from gpu_rules.faults import Fault
+from gpu_cluster.kubernetes.grammar import IllFormed
+from gpu_rules.faults import Fault, PartError
 from gpu_rules.kube.taints import NodeTaint
 
 RECORD = "gpu-cluster/taints"
+_BOUND = 256 * 1024
+"""Maximum number of characters of the record: the limit of all annotations of a Kubernetes object
+(k8s.io/apimachinery, pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB).
+"""
 
 # Maximum number of attempts to write a node's taints while other clients write the same node.
 ATTEMPTS = 8
+
+
+def _read_taint(value: Json) -> Json:
+    if not {"key", "effect"} <= value.keys():
+        raise PartError("a taint has a key and an effect")
+    if not all(isinstance(text, str) for text in value.values()):
+        raise PartError("a taint's values are texts")
+    return value
+
+
+RecordedTaint = Annotated[Json, AfterValidator(_read_taint)]
+"""A taint in an annotation of a node, as in the Node's `spec.taints`."""
 
 
 def taints_wanted(current: list[Json], recorded: list[Json], desired: list[Json]) -> list[Json]:
@@ -51,9 +71,30 @@ def _strip_taint(taint: Json) -> Json:
 
 
 def recorded_taints(node: Json) -> list[Json]:
-    """Return the taints that a node's annotation records as this program's."""
-    text = node["metadata"].get("annotations", {}).get(RECORD)
-    return list(json.loads(text)) if text else []
+    """Return the taints that a node's annotation records as this program's.
+
+    Anyone who may change the Node can write the annotation. An unreadable record is an error,
+    because without the record the taints of this program would stay on the node for ever.
+
+    Raises:
+        IllFormed: The annotation is not a list of taints.
+    """
+    text = (node["metadata"].get("annotations") or {}).get(RECORD)
+    if not text:
+        return []
+    taints = requests.kept(tuple[RecordedTaint, ...], text, _BOUND)
+    if taints is None:
+        name = node["metadata"]["name"]
+        raise IllFormed(
+            Fault(
+                f"node {name}: annotation {RECORD}",
+                f"a value of {len(text)} characters that this program did not write",
+                "the list of taints that this stack set on the node",
+                f"delete the annotation (`kubectl annotate node {name} {RECORD}-`), remove the "
+                f"taints that this stack set (`kubectl taint node {name} KEY-`), then run again",
+            )
+        )
+    return list(taints)
 
 
 def claimed(node: Json, recorded: list[Json], desired: list[Json]) -> list[Json]:
@@ -75,6 +116,7 @@ async def write_taints(
     recorded: Callable[[Json], list[Json]],
     desired: list[Json],
     manager: str,
+    annotations: Mapping[str, str] | None = None,
 ) -> Json:
     """Write the taints that `taints_wanted` returns to a node; return those this program owns.
 
@@ -83,6 +125,7 @@ async def write_taints(
             run, and that may be removed. It is called again for a node that others changed.
         desired: Taints of this program that the node should have.
         manager: Field manager of the write.
+        annotations: Annotations that are written in the same request, which is then always sent.
 
     Returns:
         The owned taints under `ours`, and under `changed` whether the node was changed.
@@ -96,7 +139,7 @@ async def write_taints(
         plain = [_strip_taint(taint) for taint in current]
         after = taints_wanted(plain, recorded(node), desired)
         owned = claimed(node, recorded(node), desired)
-        if after == plain:
+        if after == plain and not annotations:
             return {"ours": owned, "changed": False}
         # Keep existing taints complete, because the control plane adds `timeAdded` to some of them.
         value = [next((t for t in current if _strip_taint(t) == taint), taint) for taint in after]
@@ -104,8 +147,11 @@ async def write_taints(
         patch: list[Json] = [{"op": "test", "path": "/metadata/resourceVersion", "value": version}]
         if value:
             patch.append({"op": "add", "path": "/spec/taints", "value": value})
-        else:
+        elif current:
             patch.append({"op": "remove", "path": "/spec/taints"})
+        if annotations:
+            both = {**(node["metadata"].get("annotations") or {}), **annotations}
+            patch.append({"op": "add", "path": "/metadata/annotations", "value": both})
         try:
             await client.request(
                 "PATCH",

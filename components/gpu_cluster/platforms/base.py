@@ -135,6 +135,50 @@ class Program:
 
 
 @dataclass(frozen=True)
+class NodeOverride:
+    """A label or annotation of a node by which anybody who may write it overrules a setting there.
+
+    Attributes:
+        key: Key of the label.
+        setting: Setting of the stack file that it overrules.
+        effect: What the label does on its node.
+        values: Values that overrule the setting. Empty: each value that isn't in `harmless`.
+        harmless: Values that don't overrule it.
+        is_annotation: Whether the key is that of an annotation.
+    """
+
+    key: str
+    setting: str
+    effect: str
+    values: frozenset[str] = frozenset({"false"})
+    harmless: frozenset[str] = frozenset()
+    is_annotation: bool = False
+
+    def overrules(self, value: str) -> bool:
+        """Return whether a value of the label overrules the setting; empty: it isn't there."""
+        if self.values:
+            return value in self.values
+        return bool(value) and value not in self.harmless
+
+
+@dataclass(frozen=True)
+class OperandOverride:
+    """A variable or argument by which an edit of an operand's DaemonSet overrules a setting.
+
+    Attributes:
+        app: Value of the DaemonSet's label `app`.
+        name: Name of the variable or of the argument.
+        is_argument: Whether it is an argument.
+        setting: Setting of the stack file that it overrules.
+    """
+
+    app: str
+    name: str
+    is_argument: bool
+    setting: str
+
+
+@dataclass(frozen=True)
 class RunningPlugin:
     """Configuration with which NVIDIA's device plugin runs on a pool's nodes.
 
@@ -382,6 +426,19 @@ class Platform(ABC):
         )
 
     @property
+    def node_overrides(self) -> tuple[NodeOverride, ...]:
+        """Return labels and annotations of nodes by which others overrule the settings."""
+        return ()
+
+    @property
+    def operand_overrides(self) -> tuple[OperandOverride, ...]:
+        """Return variables and arguments by which edited DaemonSets overrule the settings.
+
+        Only for DaemonSets that an operator makes: objects of the release are compared as a whole.
+        """
+        return ()
+
+    @property
     def found_by(self) -> tuple[tuple[str, str], ...]:
         """Return labels (key, value), of which each node with GPUs has at least one."""
         return ((f"{GPU}.present", "true"),)
@@ -404,10 +461,10 @@ class Platform(ABC):
 
     @property
     def placement(self) -> Json:
-        """Return the user's chart values that choose the nodes of the pods that allocate GPUs.
+        """Return where the user's chart values place the pods that allocate GPUs.
 
-        The result has the form of a pod's spec. It has no tolerations if they are unknown, because
-        the chart's own are in force.
+        The result has fields of a pod's spec: nodeSelector, affinity, tolerations. It lacks
+        tolerations if the user wrote none; the chart's own are then in force.
         """
         values = self.installation.values
         written = values if self.site.adopted else getattr(self.settings, "extra_values", {})
@@ -524,8 +581,9 @@ def _named_after(release: AdoptedRelease) -> frozenset[str]:
 def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str) -> Installation:
     """Return the installation of a platform that ran before the stack existed.
 
-    The device plugin's chart gives objects the release's name if the release's name contains the
-    chart's name, and otherwise `<release>-<chart>` (k8s-device-plugin v0.20.0, _helpers.tpl).
+    The charts of the device plugin and of HAMi begin the names of objects with the release's name
+    if that contains the chart's name, and otherwise with `<release>-<chart>` (k8s-device-plugin
+    v0.20.0, HAMi v2.10.0, _helpers.tpl).
 
     Args:
         adopted: The section `adopted` of the stack file.
@@ -534,7 +592,9 @@ def adopted_installation(adopted: AdoptedSettings, servers: Servers, chart: str)
     """
     if release := adopted.release:
         full = release.name if chart in release.name else f"{release.name}-{chart}"
-        adopted_name = servers.daemon_set if servers.daemon_set != chart else full
+        adopted_name = servers.daemon_set
+        if adopted_name.startswith(chart):
+            adopted_name = full + adopted_name.removeprefix(chart)
         return Installation(
             release=HelmRelease(name=release.name, namespace=release.namespace),
             namespace=release.namespace,

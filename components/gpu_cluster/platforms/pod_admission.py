@@ -17,7 +17,7 @@ from gpu_cluster.platforms.discovery import section_of
 from gpu_cluster.platforms.findings import PodAdmission, Surroundings, value_at
 from gpu_rules.faults import Fault, FaultSeverity
 from gpu_rules.kube.quantity import read_milli
-from gpu_rules.printable import printable
+from gpu_rules.printable import counted, printable
 
 Json = Mapping[str, Any]
 
@@ -176,7 +176,7 @@ def _quota_faults(
                 name = str(quota["metadata"]["name"])
                 yield Fault(
                     f"ResourceQuota {namespace}/{printable(name, _SHOWN)}",
-                    f"at most {most} pods",
+                    f"at most {counted(most, 'pod')}",
                     f"{nodes} or more, a pod on each node with GPUs: {_NO_PODS}",
                     f"raise `pods` of the ResourceQuota to at least {nodes}, or delete it",
                 )

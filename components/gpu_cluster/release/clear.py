@@ -22,11 +22,13 @@ from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused, conn
 from gpu_cluster.kubernetes.labels import LABELS
 from gpu_cluster.kubernetes.managers import OWNER
 from gpu_cluster.nodes.inspect import list_nodes
+from gpu_cluster.platforms.requests import HelmRelease
 from gpu_cluster.platforms.validate_cluster import shared_namespace, taken_namespace
 from gpu_cluster.release import runtime_class
 from gpu_cluster.release.helm_record import decode_release, same_values, secrets_of, settle
 from gpu_cluster.release.inspect import manager_of, ours
 from gpu_rules.faults import Fault
+from gpu_rules.printable import counted
 
 # Seconds to wait until another platform's pods have ended; their grace period is 30 seconds.
 OTHERS_GONE = 90
@@ -96,20 +98,23 @@ async def release(other_platforms: Others, inputs: Json) -> list[str]:
             return []
         latest = decode_release(records[-1])
         if not same_values(latest.get("config"), inputs.get("values")):
-            raise ClusterError(
-                Fault(
-                    f"release {namespace}/{name}",
-                    "a release with other values, which this stack did not create",
-                    "a release name that is not in use",
-                    f"run `helm uninstall -n {namespace} {name}`, or declare another namespace",
-                )
-            )
+            raise ClusterError(foreign_release(HelmRelease(name=name, namespace=namespace)))
         urls = [f"namespaces/{namespace}/secrets/{r['metadata']['name']}" for r in records]
         for url in urls:
             await _delete(client, url, propagation="Background")
         for url in urls:
             await _wait_until_gone(client, url)
     return [f"record of release {namespace}/{name}"]
+
+
+def foreign_release(release: HelmRelease) -> Fault:
+    """Return the fault about an installed release of this name that the state does not have."""
+    return Fault(
+        f"release {release.namespace}/{release.name}",
+        "a release with other values, which this stack did not create",
+        "a release name that is not in use",
+        f"run `helm uninstall -n {release.namespace} {release.name}`, or declare another namespace",
+    )
 
 
 async def upgrade(context: str, inputs: Json) -> list[str]:
@@ -191,7 +196,7 @@ async def _pods_gone(
             raise ClusterError(
                 Fault(
                     subject,
-                    f"{len(pods)} pods {whose}, first {pods[0]}",
+                    f"{counted(len(pods), 'pod')} {whose}, first {pods[0]}",
                     f"none after {OTHERS_GONE} s",
                     "check what keeps them (`kubectl get pod -o yaml`), then run again",
                 )

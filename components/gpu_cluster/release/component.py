@@ -27,6 +27,7 @@ from gpu_cluster.platforms.requests import HelmRelease
 from gpu_cluster.release import clear
 from gpu_cluster.release.clearing import clearing
 from gpu_cluster.release.namespace import NamespaceArgs, own_namespace
+from gpu_cluster.release.recorded import release_of
 from gpu_cluster.release.waits import waiting
 from gpu_cluster.requests import write
 from gpu_cluster.settings.chart_source import ChartSource
@@ -211,7 +212,7 @@ class GpuPlatform(pulumi.ComponentResource):
             ],
             pools=self._args.pools,
         )
-        name = f"{self._name}-release"
+        name = release_of(self._name)
         hooks = clearing("release", name, partial(clear.release, other_platforms))
         upgrade = partial(clear.upgrade, self._context)
         before = clearing("upgrade", name, upgrade, creates=False, updates=True).before_update or []

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from gpu_cluster.kubernetes.grammar import IllFormed
 from gpu_cluster.kubernetes.labels import MANAGER
 from gpu_cluster.kubernetes.managers import daemon_set
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
@@ -41,9 +42,14 @@ ANSWER = 3.0
 def _lasting(node: Json) -> tuple[NodeTaint, ...]:
     """Return the taints of a node that keep pods off, without those that come and go.
 
-    The node controller and cloud providers clear their own, and this program changes its own.
+    The node controller and cloud providers clear their own, and this program changes its own. If
+    the record of the program's own taints is unreadable, all taints count as those of others: the
+    inspection goes on, and the run that changes taints reports the record.
     """
-    recorded = {NodeTaint.of(taint) for taint in recorded_taints(node)}
+    try:
+        recorded = {NodeTaint.of(taint) for taint in recorded_taints(node)}
+    except IllFormed:
+        recorded = set()
     return tuple(
         taint
         for taint in map(NodeTaint.of, (node.get("spec") or {}).get("taints") or ())
@@ -169,7 +175,7 @@ async def surroundings(
         pods: Namespaces of the platform's pods. Empty: what admits their pods isn't read.
     """
     version, groups, namespaces, sets, masters, answers, services = await asyncio.gather(
-        client.request("GET", "", base="/version", version=""),
+        client.server_version(),
         client.request("GET", "", base="/apis", version=""),
         client.list("namespaces"),
         client.list("daemonsets", base="/apis/apps"),
@@ -181,7 +187,7 @@ async def surroundings(
     existing = {item["metadata"]["name"] for item in namespaces}
     real = {node["metadata"]["name"]: node for node in nodes if not simulated(node)}
     return Surroundings(
-        version=version["gitVersion"],
+        version=version,
         groups={
             group["name"]: [version["version"] for version in group["versions"]]
             for group in groups["groups"]

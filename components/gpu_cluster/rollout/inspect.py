@@ -152,9 +152,9 @@ async def observe_nodes(context: str, names: list[str], consent: Sequence[str]) 
     """
     try:
         async with connect(context) as client:
-            version = await client.request("GET", "", base="/version", version="")
+            version = await client.server_version()
             node_views = await views(client, names, consent)
             static_pods = await control_planes.observe_static_pods(client)
-        return NodesSeen(node_views, str(version["gitVersion"]), static_pods=static_pods)
+        return NodesSeen(node_views, version, static_pods=static_pods)
     except ClusterError as error:
         return NodesSeen(unreachable=str(error))

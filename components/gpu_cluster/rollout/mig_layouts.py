@@ -24,6 +24,7 @@ from gpu_cluster.rollout import mig_targets
 from gpu_cluster.rollout.inspect import left_alone, views
 from gpu_cluster.rollout.target import lost
 from gpu_cluster.rollout.waves import in_waves, not_begun
+from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_cluster.validation.node_annotations import can_validate
 from gpu_cluster.validation.validation import validate_nodes
 from gpu_rules.faults import Fault
@@ -239,7 +240,7 @@ async def apply(request: MigLayoutsRequest) -> Json:
         # Nodes whose MIG layout an interrupted run started to change come first.
         names = sorted(
             node_views.keys() - left_alone.keys(),
-            key=lambda name: (not node_views[name].begun, name),
+            key=lambda name: (not node_views[name].begun, natural_order(name)),
         )
         if faults := [fault for name in names for fault in lost(name, node_views[name])]:
             raise ClusterError(*faults)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpu_cluster.findings import Finding, Findings
-from gpu_cluster.rollout.plan import View, blocked, counted, node_words, wave_words
-from gpu_rules.printable import printable, shortened
+from gpu_cluster.rollout.plan import View, blocked, node_words, wave_words
+from gpu_cluster.settings.nodes.node_range import natural_order
+from gpu_rules.printable import counted, printable, shortened
 
 NAMED = 10
 """Maximum number of nodes without pods that a line names; other nodes are only counted."""
@@ -45,7 +46,7 @@ class MigLayoutsPlan:
     def names(self) -> list[str]:
         """Return the nodes that the run changes; nodes with interrupted changes come first."""
         names = [name for name in self.changes if name not in self.left]
-        return sorted(names, key=lambda name: (not self.view(name).begun, name))
+        return sorted(names, key=lambda name: (not self.view(name).begun, natural_order(name)))
 
     def view(self, name: str) -> View:
         """Return the inspection result of a node; an empty result if the node was not inspected."""

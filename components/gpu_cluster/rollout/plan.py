@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.nodes.consent import refused_loss
 from gpu_cluster.nodes.static_pods import StaticPods
 from gpu_cluster.rollout.skew import ControlPlane, kubelet_refusal, oldest
-from gpu_rules.printable import printable
+from gpu_rules.printable import counted, printable
 
 if TYPE_CHECKING:
     from gpu_cluster.desired.host import DesiredHost
@@ -335,12 +336,7 @@ def blockers(rollout: Plan) -> Iterable[str]:
 def blocked(name: str, view: View) -> Iterable[str]:
     """Yield the reasons why a node's change can't start."""
     if view.lost:
-        yield (
-            f"rollout: node {name}: found {printable(view.lost)}; wanted no pod that loses data "
-            "or isn't created again, unless you accept it; delete these pods, or accept the "
-            "loss: rollout.evict: [unmanaged, "
-            "empty-dir]"
-        )
+        yield f"rollout: {refused_loss(name, printable(view.lost))}"
 
 
 def _owners_text(evicts: Mapping[str, int]) -> str:
@@ -348,8 +344,3 @@ def _owners_text(evicts: Mapping[str, int]) -> str:
     remaining = sum(number for _, number in largest_first[OWNERS:])
     text = ", ".join(f"{number} of {printable(name)}" for name, number in largest_first[:OWNERS])
     return f"{text} and {remaining} more" if remaining else text
-
-
-def counted(number: int, noun: str) -> str:
-    """Return text of a number and a noun; the noun is in the plural if needed."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from gpu_cluster.desired.rollout import RolledHost
 from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.nodes.consent import refused_loss
 from gpu_cluster.rollout.plan import View
 from gpu_rules.faults import Fault
 
@@ -21,17 +22,7 @@ def lost(name: str, view: View) -> list[Fault]:
     Args:
         view: Inspection result of the node.
     """
-    if not view.lost:
-        return []
-    cure = "delete these pods, or accept the loss: rollout.evict: [unmanaged, empty-dir]"
-    return [
-        Fault(
-            f"node {name}",
-            view.lost,
-            "no pod that loses data or isn't created again, unless you accept it",
-            cure,
-        )
-    ]
+    return [refused_loss(name, view.lost)] if view.lost else []
 
 
 def refuse(hosts: Iterable[RolledHost], node_views: dict[str, View]) -> None:

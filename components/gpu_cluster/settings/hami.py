@@ -90,11 +90,11 @@ class HamiSettings(Model):
         Annotated[
             StrictStr,
             AfterValidator(
-                pattern(r"v\d+\.\d+\.\d+", "a version of kube-scheduler such as v1.36.3", "v1.36.3")
+                pattern(r"v\d+\.\d+\.\d+", "a version of kube-scheduler such as v1.36.6", "v1.36.6")
             ),
         ]
         | None
-    ) = Field(default=None, description="a version of kube-scheduler's image", examples=["v1.36.3"])
+    ) = Field(default=None, description="a version of kube-scheduler's image", examples=["v1.36.6"])
     extra_values: ExtraValues = Field(
         default=FrozenDict(),
         description="a mapping of the chart's own values",

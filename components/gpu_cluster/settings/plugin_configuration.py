@@ -118,8 +118,7 @@ class PluginSharing(Model):
         if most > MPS_CLIENTS:
             raise refuse(
                 f"mps with {most} replicas",
-                f"{MPS_CLIENTS} or fewer: NVIDIA's MPS daemon takes no more for a GPU, and doesn't "
-                "start",
+                f"{MPS_CLIENTS} or fewer: with more, NVIDIA's MPS daemon of a GPU doesn't start",
                 f'write "replicas: {MPS_CLIENTS}", or rename mps to timeSlicing',
             )
         return self

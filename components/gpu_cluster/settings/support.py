@@ -14,6 +14,7 @@ from pydantic import Field, StrictStr, TypeAdapter
 
 from gpu_cluster.base import yaml_file
 from gpu_cluster.base.model import Model
+from gpu_rules.facts.transitions import histories, parse
 
 FILE = Path(__file__).with_name("support.yaml")
 PAGE = "docs/support.md"
@@ -54,8 +55,18 @@ CLAIMS: Mapping[str, str] = {
     "crio": r"CRI-O v?(1\.\d+)(?! or later)",
 }
 """Regular expressions that find a version of each software in the documents."""
+PATCHES: Mapping[str, str] = {
+    "kubernetes": r"(?<![\d.])v?(1\.[3-9]\d\.\d+)(?![\d.])",
+    "containerd": r"containerd[-, |`:v]{1,5}([12]\.\d+\.\d+)",
+    "gpu-operator": r"(?<![\d.])v(2[5-9]\.\d+\.\d+)(?![\d.])",
+    "nvidia-device-plugin": r"(?<![\d.])v?(0\.2\d\.\d+)(?![\d.])",
+}
+"""Regular expressions that find a patch release of each software in advice."""
+_SEEN = re.compile(r"\bended\b|\bran\b|came with|GPU_CLUSTER_KUBERNETES=|KUBERNETES=| or later")
+"""Words of a line that reports what ran, names a version of the lab, or a minimum version."""
 SILENT = (
     "promises.md",
+    "version-rules.md",
     "benchmarks.md",
     "rules.md",
     "support.md",
@@ -196,6 +207,35 @@ def overdue(root: Path, today: date) -> list[str]:
                     place = f"{path.relative_to(root)}:{number}"
                     problems.append(f"{place}: {software} {version}: {gone}")
     return problems
+
+
+def advice(root: Path) -> Iterator[Path]:
+    """Yield the paths of the files that tell a reader which version to declare."""
+    yield from sorted(root.glob("Pulumi*.yaml"))
+    yield root / "README.md"
+    for folder in ("how-to", "tutorial"):
+        yield from sorted((root / "docs" / folder).glob("*.md"))
+    yield from (root / "docs/reference" / name for name in ("settings.md", "errors.md"))
+
+
+def outdated(root: Path) -> list[str]:
+    """Return the lines of advice that name an older patch release than the facts know."""
+    problems = []
+    for path in filter(Path.is_file, advice(root)):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            for software, version in () if _SEEN.search(line) else _patches(line):
+                history = histories()[software]
+                newest = history.newest(history.series(version))
+                if parse(newest) > parse(version):
+                    place = f"{path.relative_to(root)}:{number}"
+                    problems.append(f"{place}: {software} {version}: {newest} is released")
+    return problems
+
+
+def _patches(line: str) -> Iterator[tuple[str, str]]:
+    for software, pattern in PATCHES.items():
+        for match in re.finditer(pattern, line):
+            yield software, match[1]
 
 
 def claims(line: str) -> Iterator[tuple[str, str]]:

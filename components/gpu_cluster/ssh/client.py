@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import asyncssh
@@ -36,6 +36,12 @@ MODERN: dict[str, Any] = {
 """Algorithms of a connection: AsyncSSH's defaults without SHA-1, as in OpenSSH since 8.8.
 
 Nothing is compressed: a few bytes of a host could become hundreds of megabytes in memory.
+"""
+PREFERRED_KEYS = "^ssh-ed25519,ecdsa-sha2-*"
+"""Host keys that a scan asks for first.
+
+AsyncSSH itself takes a server's RSA key before another one, also one that is too short for a stack
+file, although the server has a better key.
 """
 KEEPALIVE: dict[str, Any] = {"keepalive_interval": 5, "keepalive_count_max": 3}
 """Keepalive settings: a connection without a reply for 3 × 5 s is lost.
@@ -180,19 +186,36 @@ async def connect(
         declared = asyncssh.import_public_key(to.host_key)
     except ValueError as error:
         raise LoginFailed(unreadable_host_key(Login(to, at), error)) from None
-    login = Login(to, at, fingerprint(declared), tunnel is not None, seconds)
-    for pause in (*pauses, None):
-        try:
-            connection = await log_in(login, declared, key, tunnel, is_last=pause is None)
-            break
-        except LoginFailed as error:
-            if pause is None or not error.failure.is_transient:
-                raise
-            await asyncio.sleep(pause)
+    login = Login(to, at, fingerprint(declared), seconds=seconds)
+
+    async def attempt(is_last: bool) -> asyncssh.SSHClientConnection:
+        return await log_in(login, declared, key, tunnel, is_last=is_last)
+
+    connection = await _tried(attempt, pauses)
     try:
         yield connection
     finally:
         connection.abort()
+
+
+async def _tried(attempt: Callable[[bool], Awaitable[T]], pauses: Sequence[float]) -> T:
+    """Return the result of an attempt; try again as long as another try may heal it.
+
+    Args:
+        attempt: What is tried; gets True if no other try follows.
+        pauses: Seconds between the tries.
+
+    Raises:
+        LoginFailed: The last try failed, or a try failed that no other try heals.
+    """
+    for pause in pauses:
+        try:
+            return await attempt(False)
+        except LoginFailed as error:
+            if not error.failure.is_transient:
+                raise
+        await asyncio.sleep(pause)
+    return await attempt(True)
 
 
 async def log_in(
@@ -239,20 +262,31 @@ async def log_in(
         progress = client.ended()
         if is_last and progress.is_connected and not progress.is_greeted:
             progress.words += await _banner(to, tunnel)
+        if tunnel is not None:
+            login = replace(login, through=tunnel.get_extra_info(_LOGIN).to)
         raise LoginFailed(explain(error, login, progress)) from error
     connection.set_extra_info(**{_LOGIN: login})
     return connection
 
 
-async def scan_key(login: Login) -> asyncssh.SSHKey | None:
+async def scan_key(login: Login, pauses: Sequence[float] = PAUSES) -> asyncssh.SSHKey | None:
     """Return the key that a server presents, without a login; None if it has none.
 
     Args:
-        login: Server to connect to, with the time limit.
+        login: Server to connect to, with the time limit of one try.
+        pauses: Seconds between the tries of a scan that another try may heal.
 
     Raises:
         LoginFailed: The connection failed at one of its stages.
     """
+
+    async def attempt(is_last: bool) -> asyncssh.SSHKey | None:
+        return await _scan_key_once(login, is_last=is_last)
+
+    return await _tried(attempt, pauses)
+
+
+async def _scan_key_once(login: Login, *, is_last: bool) -> asyncssh.SSHKey | None:
     client = _Client()
     options = asyncssh.SSHClientConnectionOptions(
         **MODERN, config=None, client_factory=lambda: client
@@ -260,11 +294,14 @@ async def scan_key(login: Login) -> asyncssh.SSHKey | None:
     try:
         async with asyncio.timeout(login.seconds):
             return await asyncssh.get_server_host_key(
-                login.to.address, login.to.port, options=options
+                login.to.address,
+                login.to.port,
+                server_host_key_algs=PREFERRED_KEYS,
+                options=options,
             )
     except (OSError, ValueError, asyncssh.Error) as error:
         progress = client.ended()
-        if progress.is_connected and not progress.is_greeted:
+        if is_last and progress.is_connected and not progress.is_greeted:
             progress.words += await _banner(login.to, None)
         raise LoginFailed(explain(error, login, progress)) from error
 

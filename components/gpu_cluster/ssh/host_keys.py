@@ -12,14 +12,14 @@ import asyncssh
 from pydantic_core import PydanticCustomError
 
 from gpu_cluster.base.host_key import check_host_key
-from gpu_cluster.ssh.client import scan_key
+from gpu_cluster.ssh.client import PAUSES, scan_key
 from gpu_cluster.ssh.keys import fingerprint
 from gpu_cluster.ssh.login import Login, LoginFailed, unusable_host_key
 
 Place = tuple[str, int]
 """Address and port of an SSH server."""
 SCAN_LIMIT = 10.0
-"""Seconds for one machine to present its key."""
+"""Seconds for one machine to present its key, if no stack says how long a login may take."""
 _PARALLEL = 64
 _ORDER = ("ssh-ed25519", "ecdsa-sha2-", "ssh-rsa")
 _SIZE = 16 * 1024 * 1024
@@ -83,14 +83,21 @@ async def scanned(places: Collection[Place]) -> dict[Place, str]:
     return {place: key for place, key in zip(places, keys, strict=True) if key}
 
 
-async def presented(place: Place) -> str:
+async def presented(
+    place: Place, seconds: float = SCAN_LIMIT, pauses: Sequence[float] = PAUSES
+) -> str:
     """Return the key that a machine presents, without a login.
+
+    Args:
+        place: Address and port.
+        seconds: Time limit of one try.
+        pauses: Seconds between the tries of a scan that another try may heal.
 
     Raises:
         LoginFailed: The machine does not answer, or its key is of another kind.
     """
-    login = Login(_Server(*place), seconds=SCAN_LIMIT)
-    key = await scan_key(login)
+    login = Login(_Server(*place), seconds=seconds)
+    key = await scan_key(login, pauses)
     if text := _best([key] if key else []):
         return text
     raise LoginFailed(unusable_host_key(login))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol
 
@@ -187,14 +187,14 @@ class Login:
         to: Address, user and host key.
         at: Who is logged in to: `host` or `bastion`.
         declared: Type and fingerprint of the declared host key.
-        has_bastion: True if the connection goes through a bastion.
+        through: The bastion to which the connection was open. None: it goes through none.
         seconds: Time limit of one try (`ssh.perDialTimeoutSeconds`).
     """
 
     to: Endpoint
     at: str = "host"
     declared: str = ""
-    has_bastion: bool = False
+    through: Endpoint | None = None
     seconds: float = 0
 
     def failure(
@@ -204,23 +204,27 @@ class Login:
         cure: str,
         *,
         words: tuple[str, ...] = (),
-        at: str = "",
         wanted: str = "",
         is_transient: bool | None = None,
     ) -> LoginFailure:
         """Return a failure of this login at a stage."""
-        address = f"[{self.to.address}]" if ":" in self.to.address else self.to.address
         return LoginFailure(
             stage,
-            at or self.at,
+            self.at,
             self.to.user,
-            printable(f"{address}:{self.to.port}"),
+            self.place,
             reason,
             printable(cure, 1024),
             wanted or f"a login of {self.to.user} with the stack's SSH key",
             words,
             stage in TRANSIENT if is_transient is None else is_transient,
         )
+
+    @property
+    def place(self) -> str:
+        """Return the server's address and port."""
+        address = f"[{self.to.address}]" if ":" in self.to.address else self.to.address
+        return printable(f"{address}:{self.to.port}")
 
     @property
     def slow(self) -> str:
@@ -335,37 +339,42 @@ def _connection(error: BaseException, login: Login) -> LoginFailure:
 
 
 def _start(login: Login) -> str:
+    start, jump = "here", ""
+    if through := login.through:
+        start = "the bastion"
+        jump = f"-J {through.user}@{replace(login, to=through).place} "
     return (
         f"start the {login.at} or its sshd, correct address and port in the stack file, or allow "
-        f"access from here; `ssh -p {login.to.port} {login.to.user}@{login.to.address}` shows "
-        "whether it works"
+        f"access from {start}; `ssh {jump}-p {login.to.port} {login.to.user}@{login.to.address}` "
+        "shows whether it works"
     )
 
 
 def _forward(error: asyncssh.ChannelOpenError, login: Login) -> LoginFailure:
     """Explain why a bastion opened no connection to the host (RFC 4254, 5.1)."""
     words = words_of(error.reason)
+    at_bastion = replace(login, to=login.through or login.to, at="bastion")
     if error.code == asyncssh.OPEN_CONNECT_FAILED:
         if re.search(r"not known|resol|resolution", error.reason):
-            reason = "the bastion can't resolve the host's name"
+            reason = f"the bastion can't resolve the host's name, {login.place}"
             cure = "correct address in the stack file, or write the host's IP address"
-            return login.failure(
-                Stage.RESOLVE, reason, cure, words=words, at="bastion", is_transient=False
-            )
+            return at_bastion.failure(Stage.RESOLVE, reason, cure, words=words, is_transient=False)
         return login.failure(
             Stage.CONNECT, "the bastion can't connect to it", _start(login), words=words
         )
+    user = at_bastion.to.user
     cure = (
         "allow it in the bastion's sshd_config: AllowTcpForwarding yes, and PermitOpen any or with "
-        f"{login.to.address}:{login.to.port}; and no option restrict or no-port-forwarding at the "
-        "key there"
+        f"{login.place}; and no option restrict or no-port-forwarding at the key there; if "
+        f"`chage -l {user}` there says that the password must be changed, which also ends all "
+        f"forwarding, set a new one for {user}"
     )
-    return login.failure(
+    return at_bastion.failure(
         Stage.FORWARD,
-        "the bastion opens no connection to the host",
+        f"the bastion opens no connection to the host, {login.place}",
         cure,
         words=words,
-        at="bastion",
+        wanted=f"a connection from the bastion to {login.place}",
     )
 
 

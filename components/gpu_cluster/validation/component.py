@@ -1,6 +1,6 @@
 """Component that runs a CUDA kernel on each declared GPU and reports the UUIDs of the GPUs.
 
-The component owns a namespace, a PriorityClass, one Command per pool and, with `dra`, a
+The component owns a namespace, a PriorityClass, a Command and, with `dra`, a
 ResourceClaimTemplate. The program `gpu_cluster.validation.validation` creates the pods: one for
 each node that is new or has changed; they are deleted when they have passed. The results are
 recorded on the nodes.
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import pulumi
 
-from gpu_cluster.desired.validation import DesiredValidation, PoolValidation
+from gpu_cluster.desired.validation import DesiredValidation, PoolsValidation, PoolValidation
 from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
 from gpu_cluster.kubernetes.labels import LABELS
 from gpu_cluster.manifest import Manifest
@@ -61,19 +62,22 @@ def priority_class(name: str) -> dict[str, Any]:
     }
 
 
-def _with_key(pool: PoolValidation, key: pulumi.Input[str] | None) -> pulumi.Input[str]:
-    """Return a Command's input, with the hosts' SSH key if the pool has hosts.
+def _with_key(
+    pools: tuple[PoolValidation, ...], key: pulumi.Input[str] | None
+) -> pulumi.Input[str]:
+    """Return the Command's input, with the hosts' SSH key if a pool has hosts.
 
     The key is never passed in the environment: child processes inherit the environment, and other
     processes of the same user can read it.
     """
-    if key is None or not pool.hosts:
-        return write(pool)
-    return pulumi.Output.secret(key).apply(lambda text: write(replace(pool, private_key=text)))
+    request = PoolsValidation(context=pools[0].context, pools=pools)
+    if key is None or not any(pool.hosts for pool in pools):
+        return write(request)
+    return pulumi.Output.secret(key).apply(lambda text: write(replace(request, private_key=text)))
 
 
 class Validation(pulumi.ComponentResource):
-    """Pulumi component that validates all pools with GPUs by one Command per pool."""
+    """Pulumi component that validates all pools with GPUs by one Command."""
 
     TYPE = "gpucluster:index:Validation"
 
@@ -89,32 +93,30 @@ class Validation(pulumi.ComponentResource):
         super().__init__(self.TYPE, name, None, opts)
         validation = args.validation
         needed = self._needed(name, args)
-        results: list[pulumi.Output[list[dict[str, Any]]]] = []
+        nothing: list[dict[str, Any]] = []
+        self.nodes = pulumi.Output.from_input(nothing)
         commands: list[pulumi.Resource] = []
-        for pool in validation.pools:
+        if validation.pools:
             ran = run_program(
-                f"{name}-{pool.pool}",
+                # The dot keeps this name different from those of earlier versions, which had a
+                # Command per pool.
+                f"{name}.pools",
                 "validation",
                 "validate",
-                _with_key(pool, args.private_key),
+                _with_key(validation.pools, args.private_key),
                 pulumi.ResourceOptions(parent=self, depends_on=needed),
-                findings=args.findings.get(pool.pool, ()),
+                findings=tuple(chain.from_iterable(args.findings.values())),
                 delete="forget",
             )
             commands.append(ran)
-            results.append(
-                parsed(ran.stdout).apply(
-                    lambda result: [
-                        # Nodes with excluded GPUs are validated as a pool of their own. The output
-                        # names the pool of the stack file.
-                        {**node, "pool": validation.pool_of.get(node["name"], result["pool"])}
-                        for node in result.get("nodes", [])
-                    ]
-                )
+            self.nodes = parsed(ran.stdout).apply(
+                lambda result: [
+                    # Nodes with excluded GPUs are validated as a pool of their own. The output
+                    # names the pool of the stack file.
+                    {**node, "pool": validation.pool_of.get(node["name"], node["pool"])}
+                    for node in result.get("nodes", [])
+                ]
             )
-        self.nodes = pulumi.Output.all(*results).apply(
-            lambda pools: [node for nodes in pools for node in nodes]
-        )
         self.tests = self._tests(name, args, [*needed, *commands])
         self.register_outputs({"nodes": self.nodes, "tests": self.tests})
 

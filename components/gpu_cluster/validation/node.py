@@ -65,6 +65,8 @@ class NodeCheck:
         since: Monotonic time at which the Job was created.
         pod: The Job's pod as it was last read. None: it has not been seen.
         rounds: Number of Jobs created so far.
+        is_free: Whether no pod held GPUs of the node when the run listed the pods. The first Job is
+            created without another look.
         devices: UUIDs of the GPUs that ran a kernel, each with the UUIDs of its MIG devices.
         simulated: Whether a kernel was only simulated.
         ran: Whether the containers of a pod have ended in this run.
@@ -83,6 +85,7 @@ class NodeCheck:
     since: float = 0.0
     pod: Json | None = None
     rounds: int = 0
+    is_free: bool = False
     devices: dict[str, list[str]] = field(default_factory=dict)
     simulated: bool = False
     ran: bool = False
@@ -134,13 +137,20 @@ class NodeCheck:
         late = time.monotonic() - self.since > REFUSED_SECONDS
         return bool(self.asked) and self.pod is None and late
 
+    def use(self, node: Json | None) -> None:
+        """Use the Node as it was read again; without one the validation has failed."""
+        if node is None:
+            self._fail("its Node object was deleted during the validation")
+        else:
+            self.node = node
+
     async def step(self, observed: ObservedJob) -> None:
         """Check the node's Job once and do the next step."""
         if observed.job and observed.job["metadata"].get("deletionTimestamp"):
             return
         if not self.asked:
             if observed.job:
-                # A Job of a killed run, or of the last run that failed, is deleted.
+                # An earlier run was killed or failed, and left this Job.
                 await self._remove()
             elif short := shortfall(self.node, self.pool.gpus, self.pool.resources):
                 self.waits = short
@@ -171,7 +181,7 @@ class NodeCheck:
                 await self._judge(self.pod)
                 return
             self.waits = waiting.reason(self.pod)
-            if waiting.is_unscheduled(self.pod):
+            if waiting.is_unschedulable(self.pod):
                 await self._give_way()
 
     async def _withdraw(self) -> None:
@@ -181,7 +191,9 @@ class NodeCheck:
         self.rounds -= 1
 
     async def _ask(self) -> None:
-        holders = await self._holders()
+        # A pod that has taken GPUs since then keeps the Job's pod waiting: see `_give_way`.
+        holders = [] if self.is_free else await self._holders()
+        self.is_free = False
         free = gpu_holders.free(self.node, self.pool.offers, holders)
         needed = {offer.resource: offer.devices for offer in self.pool.offers}
         if self.rounds and self.pool.is_shared:
@@ -218,8 +230,8 @@ class NodeCheck:
         )
 
     async def _give_way(self) -> None:
-        """Request fewer devices if another pod has taken some; otherwise keep waiting."""
-        if self.pool.busy != "defer":
+        """Withdraw the Job if another pod has taken devices, unless it may wait for them."""
+        if self.pool.busy == "wait":
             return
         holders = await self._holders()
         free = gpu_holders.free(self.node, self.pool.offers, holders)
@@ -244,13 +256,23 @@ class NodeCheck:
             instances = self.devices.setdefault(result.gpu, [])
             if result.instance and result.instance not in instances:
                 instances.append(result.instance)
-        await self._remove()
+        # The pod has ended, so another Job need not wait for it. The control plane sends half as
+        # many requests as for `Foreground`.
+        await self._remove("Background")
         before, self.asked = sum(self.asked.values()), {}
         again = self.pool.is_shared and self.rounds < ROUNDS and before < WIDE
         if not (self.missing > 0 and again):
-            await self._finish(await self._holders())
+            await self._finish(await self._holders() if self.missing > 0 else [])
 
     async def _result(self, pod: str, status: Json) -> ContainerResult:
+        """Return a container's result by its termination message, or by its log if that fails.
+
+        The message can be cut, and has no line that explains a failure.
+        """
+        ended = (status.get("state") or {}).get("terminated") or {}
+        result = read_result(status, str(ended.get("message") or ""))
+        if not result.problem:
+            return result
         url = f"namespaces/{self.pool.namespace}/pods/{pod}/log"
         params = {"container": status["name"], "limitBytes": str(LOG_BYTES)}
         try:
@@ -270,28 +292,27 @@ class NodeCheck:
                 "uses the others"
             )
             return
-        if self.missing <= 0:
-            # The taint is removed before the record is written, so that the next run finishes a
-            # killed run.
-            await startup_taint.remove_startup_taint(self.client, self.node)
         now = record.now() if self.devices else ""
-        await annotate(
-            self.client,
-            self.name,
-            record.ValidationRecord(
-                facts=self.facts,
-                devices=self.devices,
-                since=validation.since
-                if validation and validation.devices == self.devices and not self.ran
-                else now,
-                missing=max(0, self.missing),
-                holders=gpu_holders.digest(holding) if self.missing > 0 else "",
-                held=gpu_holders.named(holding) if self.missing > 0 else "",
-                simulated=self.simulated,
-                manager=self.pool.manager,
-                host=self.pool.hosts[self.name].name if self.name in self.pool.hosts else "",
-            ),
+        written = record.ValidationRecord(
+            facts=self.facts,
+            devices=self.devices,
+            since=validation.since
+            if validation and validation.devices == self.devices and not self.ran
+            else now,
+            missing=max(0, self.missing),
+            holders=gpu_holders.digest(holding) if self.missing > 0 else "",
+            held=gpu_holders.named(holding) if self.missing > 0 else "",
+            simulated=self.simulated,
+            manager=self.pool.manager,
+            host=self.pool.hosts[self.name].name if self.name in self.pool.hosts else "",
+            stack=self.pool.stack,
         )
+        if self.missing <= 0 and startup_taint.has_startup_taint(self.node):
+            # One request does both, so a killed run leaves no record without the taint's removal.
+            annotations = {record.RECORD: record.encode(written)}
+            await startup_taint.remove_startup_taint(self.client, self.node, annotations)
+        else:
+            await annotate(self.client, self.name, written)
 
     def _fail(self, problem: str) -> None:
         self.done, self.problem = True, problem
@@ -338,9 +359,9 @@ class NodeCheck:
     def _jobs(self) -> str:
         return f"namespaces/{self.pool.namespace}/jobs"
 
-    async def _remove(self) -> None:
-        """Delete the node's Job; its name is free once its pods are gone."""
-        url, params = f"{self._jobs}/{job_name(self.name)}", {"propagationPolicy": "Foreground"}
+    async def _remove(self, propagation: str = "Foreground") -> None:
+        """Delete the node's Job; by default its name is free once its pods are gone."""
+        url, params = f"{self._jobs}/{job_name(self.name)}", {"propagationPolicy": propagation}
         try:
             await self.client.request("DELETE", url, base=JOBS, params=params)
         except Refused as error:

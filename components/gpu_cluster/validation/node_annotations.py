@@ -32,9 +32,8 @@ async def annotate(client: Client, name: str, validation: record.ValidationRecor
 async def exchange(client: Client, node: Json, validation: record.ValidationRecord | None) -> bool:
     """Replace or remove a node's validation record, unless it has changed since it was read.
 
-    Commands of several pools run in parallel. When a node moves from one pool to another, the
-    former pool's Command removes the record that it has read while the new pool's Command writes
-    its own record.
+    In the state of an earlier version, each pool has a Command, whose deletion removes the records
+    that it has read while the Command of all pools takes records over.
 
     Args:
         node: The Node as it was read, with a record.

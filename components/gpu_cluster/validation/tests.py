@@ -27,7 +27,7 @@ from gpu_cluster.validation import measurement, selection, waiting
 from gpu_cluster.validation.measurement import Outcome
 from gpu_cluster.validation.node_annotations import GONE
 from gpu_rules.faults import Fault, FaultError
-from gpu_rules.printable import printable
+from gpu_rules.printable import counted, printable
 
 INTERVAL = 0.5
 TOLD = 10.0
@@ -95,7 +95,7 @@ class Trial:
         if not self.pool.is_whole:
             return "its GPUs are shared or divided"
         if self.pool.devices < self.test.gpus:
-            return f"it has {self.pool.devices} GPUs; the test needs {self.test.gpus}"
+            return f"it has {counted(self.pool.devices, 'GPU')}; the test needs {self.test.gpus}"
         return ""
 
     async def _held(self) -> str:
@@ -110,7 +110,7 @@ class Trial:
             gpu_holders.named([holder for holder in holders if holder.amounts])
             or "no pod uses them"
         )
-        return f"{free} GPUs free; wanted: {self.test.gpus}; {holders_text}"
+        return f"{counted(free, 'GPU')} free; wanted: {self.test.gpus}; {holders_text}"
 
     async def _ended(self) -> Outcome:
         while not self._late():

@@ -14,6 +14,15 @@ def is_unscheduled(pod: Json) -> bool:
     return not pod["spec"].get("nodeName")
 
 
+def is_unschedulable(pod: Json) -> bool:
+    """Return whether the scheduler has found no place for the pod yet."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return is_unscheduled(pod) and any(
+        condition["type"] == "PodScheduled" and condition["status"] == "False"
+        for condition in conditions
+    )
+
+
 def reason(pod: Json, prefix: str = CONTAINER) -> str:
     """Return why a pod does not run, according to the pod's status.
 

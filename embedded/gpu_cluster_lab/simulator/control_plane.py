@@ -64,9 +64,9 @@ RATES: list[dict[str, object]] = [
     {"key": "kube-api-qps", "value": "500"},
     {"key": "kube-api-burst", "value": "1000"},
 ]
-#: Flags of the controller manager and the scheduler. There is one of each, so neither takes part in
-#: a leader election: a program that can't renew its lease for 10 s ends, and on a busy machine
-#: the cluster would end with it (k8s.io/component-base, config/v1alpha1/defaults.go).
+#: Flags of the controller manager and the scheduler. Leader election is off, because the cluster
+#: has one of each, and a program that can't renew its lease for 10 s ends. On a busy machine that
+#: would happen (k8s.io/component-base, config/v1alpha1/defaults.go).
 ALONE: list[dict[str, object]] = [
     *RATES,
     {"key": "leader-elect", "value": "false"},

@@ -31,7 +31,7 @@ from gpu_cluster_lab.simulator.hosts.model import DRIVER, HostSettings
 from gpu_rules.faults import ConfigError, Fault, InputError, Location, fault, refuse, show
 
 CONTROL_PLANE = "control-plane-1"
-#: Number of GPUs of a declared GPU host if no pool lists the host's node by name.
+#: Number of simulated GPUs of a GPU host if no pool names its node, and so none says the number.
 GPUS = 8
 HEAD = """\
 # The simulated hardware of stack {stack}: the machines that are there, whatever the stack declares.

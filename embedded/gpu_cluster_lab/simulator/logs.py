@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -31,6 +33,13 @@ RUNS: dict[str, tuple[str, ...]] = {
 """Output lines of a CUDA test program, by its result."""
 
 
+TERMINATION_LOG = "/dev/termination-log"
+"""Default path of the file with a container's termination message."""
+MESSAGES_BYTES = 12 * 1024
+"""Maximum size of the termination messages of a pod: MaxPodTerminationMessageLogLength."""
+_REPORTED = re.compile(r"^GPU | MIG |Test PASSED")
+
+
 def of_test(figure: int) -> tuple[str, ...]:
     """Return the output lines of performance tests with this figure.
 
@@ -41,6 +50,25 @@ def of_test(figure: int) -> tuple[str, ...]:
         f"# Avg bus bandwidth    : {figure}",
         f"SUM host_to_device_memcpy_ce {figure}.00",
     )
+
+
+def termination_message(command: Sequence[str], lines: tuple[str, ...], containers: int) -> str:
+    """Return the termination message of a container; empty if its command writes none.
+
+    The lines are those that the validation's script reports
+    (`gpu_cluster.desired.pod_template.SCRIPT`; a test runs the script). A kubelet cuts the
+    messages of a pod (kubernetes v1.34.4 pkg/kubelet/status/status_manager.go, normalizeStatus).
+
+    Args:
+        command: The container's command.
+        lines: Output of the container, without the mark of simulated logs.
+        containers: Number of the pod's containers.
+    """
+    if not any(TERMINATION_LOG in word for word in command):
+        return ""
+    reported = [line for line in lines if _REPORTED.search(line)]
+    text = "".join(f"{line}\n" for line in (marks.SIMULATED, *reported))
+    return text.encode()[: MESSAGES_BYTES // containers].decode(errors="ignore")
 
 
 def write(folder: Path, namespace: str, pod: str, container: str, lines: tuple[str, ...]) -> None:

@@ -36,6 +36,7 @@ HAMI_KEY, HAMI = "app.kubernetes.io/component", "hami-device-plugin"
 
 RUNNING = "running"
 CRASHING = "crashing"
+WITHOUT_SANDBOX = "without sandbox"
 
 _OUTCOME = f'.metadata.annotations["{marks.OUTCOME}"]'
 _MESSAGE = f'.metadata.annotations["{marks.MESSAGE}"]'
@@ -43,6 +44,8 @@ _VALIDATION = f'.metadata.labels["{marks.VALIDATION}"]'
 #: Whether a pod has finalizers, and whether it has ended.
 _FINALIZERS = "(.metadata.finalizers // []) != []"
 _ENDED = '(.status.phase // "") as $p | $p == "Succeeded" or $p == "Failed"'
+#: Why the first container waits; empty if it does not.
+_WAITING = '(.status.containerStatuses // [])[0].state.waiting.reason // ""'
 _READY = '.status.conditions.[] | select( .type == "Ready" ) | .status'
 
 NODE_READY = """
@@ -218,6 +221,40 @@ containerStatuses:
 """
 
 
+#: Pod status while the container engine can't create the pod's sandbox. The reason is only
+#: in an Event of the kubelet (kubernetes v1.34 pkg/kubelet/kubelet_pods.go,
+#: convertToAPIContainerStatuses).
+POD_WITHOUT_SANDBOX = """
+{{ $now := Now }}
+phase: Pending
+message: ""
+startTime: {{ or .status.startTime $now | Quote }}
+conditions:
+- type: PodReadyToStartContainers
+  status: "False"
+  lastTransitionTime: {{ $now | Quote }}
+- type: Initialized
+  status: "True"
+  lastTransitionTime: {{ $now | Quote }}
+{{ range $type := list "Ready" "ContainersReady" }}
+- type: {{ $type | Quote }}
+  status: "False"
+  reason: ContainersNotReady
+  lastTransitionTime: {{ $now | Quote }}
+{{ end }}
+containerStatuses:
+{{ range .spec.containers }}
+- name: {{ .name | Quote }}
+  image: {{ .image | Quote }}
+  ready: false
+  started: false
+  restartCount: 0
+  state:
+    waiting:
+      reason: ContainerCreating
+{{ end }}
+"""
+
 #: Status of a pod that is deleted before its containers have ended. A kubelet sets a terminal phase
 #: before it deletes a pod (kubernetes v1.34.4 pkg/kubelet/status/status_manager.go,
 #: TerminatePod), and the Job controller waits for it if the Job has a podFailurePolicy
@@ -293,6 +330,12 @@ def stages(log_port: int) -> list[Json]:
             _match(f'.metadata.labels["{INSTALLER}"]', "DoesNotExist"),
         ),
         _pod_stage("plugin-runs", POD_RUNS, unready, _match(_OUTCOME, "In", RUNNING)),
+        _pod_stage(
+            "plugin-has-no-sandbox",
+            POD_WITHOUT_SANDBOX,
+            _match(_WAITING, "NotIn", "ContainerCreating"),
+            _match(_OUTCOME, "In", WITHOUT_SANDBOX),
+        ),
         _pod_stage("plugin-crashes", POD_CRASHES, message_old, _match(_OUTCOME, "In", CRASHING)),
         _pod_stage(
             "pod-completes",

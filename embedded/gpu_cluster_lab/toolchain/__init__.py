@@ -16,7 +16,7 @@ from .resolve import Toolchain
 __all__ = ["Tool", "bin_dir", "cache_dir", "ensure", "environment"]
 
 
-def ensure(*names: str) -> dict[str, Tool]:
+def ensure(*names: str, refresh: bool = False) -> dict[str, Tool]:
     """Return the tools by name; without names all tools. Download or build missing tools.
 
     On a machine that can't download releases, the first call builds tools, which takes minutes;
@@ -24,11 +24,12 @@ def ensure(*names: str) -> dict[str, Tool]:
 
     Args:
         names: Names of tools, as in `embedded/gpu_cluster_lab/toolchain/pins.py`.
+        refresh: Whether to look again for official tools in place of the project's own.
 
     Raises:
         ToolchainError: A tool could not be found, downloaded or built.
     """
-    return Toolchain().ensure(*names)
+    return Toolchain().ensure(*names, refresh=refresh)
 
 
 def bin_dir() -> Path:

@@ -72,7 +72,7 @@ def _lists(kinds: Path) -> str:
         form = other_tokens[0] if other_tokens else "another form"
         raise ToolchainError(
             f"{kinds}: found {form}, wanted kubernetes:<group>:<kind> in each of its cases; "
-            f"cure: {_REGISTER} must register the same tokens"
+            f"cure: adapt `_token` in {__file__} and {_REGISTER} to it"
         )
     return f'package v2\n\nimport "fmt"\n\n{lists[0]}\n'
 

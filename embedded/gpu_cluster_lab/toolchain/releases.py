@@ -39,8 +39,8 @@ class ReleaseError(ToolchainError):
     """Error: a release can't be used; the message has the reason."""
 
     cure = (
-        "check that the address can be reached, and run again; otherwise the tool is built "
-        "from source"
+        "check the network and the proxy, and run again; a tool that can't be downloaded is built "
+        "from source, which takes minutes"
     )
 
 

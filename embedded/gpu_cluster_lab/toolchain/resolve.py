@@ -116,9 +116,10 @@ class Toolchain:
     def _pin(self, name: str) -> Pin:
         pin = self.pins.get(name)
         if pin is None:
-            near = difflib.get_close_matches(name, self.pins, n=1) or list(self.pins)
+            near = difflib.get_close_matches(name, self.pins, n=1)
+            cure = f"write {near[0]!r}" if near else "write one of these names"
             raise ToolchainError(
-                f"tool: found {name!r}, wanted one of {', '.join(self.pins)}; cure: {near[0]!r}?"
+                f"tool: found {name!r}, wanted one of {', '.join(self.pins)}; cure: {cure}"
             )
         if self.platform.system not in pin.systems:
             raise ToolchainError(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gpu_cluster.base.image import VECTORADD, path_of
 from gpu_cluster.platforms.device_plugin.values import IMAGE as PLUGIN_IMAGE
+from gpu_cluster.settings.hosts.kubeadm_init import KubeVip
 from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from lab.real import image
 from lab.real.parts import CONTROL_PLANE, PLUGIN
@@ -23,6 +24,7 @@ STATIC_PODS = (*CONTROL_PLANE, "etcd")
 PAUSE = "pause"
 SANDBOX = "sandbox:1"
 NETWORK = "network:1"
+KUBE_VIP = path_of(KubeVip().image)
 PARTS = dict.fromkeys((SANDBOX, NETWORK), image.IMAGE) | {
     path_of(name): name for name in (f"{PLUGIN_IMAGE}:v{PLUGIN}", VECTORADD)
 }
@@ -51,11 +53,14 @@ def images(
     """Return all images of the registry by name and tag.
 
     Args:
-        programs: Paths of the programs in the tests' image, by name.
+        programs: Paths of the programs in the tests' image, and of kube-vip, by name.
         kubernetes: Paths of Kubernetes programs, by version and name.
     """
     layer = image.parts(programs)
     by_name = {name: image.LayeredImage.of(layer, image.NAMES[of]) for name, of in PARTS.items()}
+    if "kube-vip" in programs:
+        layer = image.layer_of({"kube-vip": programs["kube-vip"]})
+        by_name[KUBE_VIP] = image.LayeredImage.of(layer, {"Entrypoint": ["/kube-vip"]})
     for version, version_programs in kubernetes.items():
         tagged = tags(version_programs["kubeadm"], version)
         by_name[f"{PAUSE}:{tagged[PAUSE]}"] = by_name[SANDBOX]

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..faults import Fault
 from ..rules import RULES, Context
 from . import arguments, baseline, files, rendered, together
-from .context import ContextError, StackFinder, configured, of_stack
+from .context import FILE, ContextError, StackFinder, configured, find_config, of_stack
 from .document import Source, is_server_list
 from .formats import FORMATS
 from .formats.text import show
@@ -120,13 +120,23 @@ def _results(options: arguments.Arguments, context: Context, report: Report) -> 
     if options.scope is arguments.CheckScope.STACK:
         sources = list(sources)
         context = together.with_claims(context, sources)
-        whole = together.CheckedStack(context, sources)
+        whole = together.CheckedStack(context, sources, _settings_file(options))
     once = Once()
     for judged in judge_all(sources, context, keep=whole is not None):
         yield once.judged(whole.add(judged) if whole else judged)
     yield from later
     if whole:
         yield from whole.judge()
+
+
+def _settings_file(options: arguments.Arguments) -> str:
+    """Return the name of the file from which the checker has the cluster's pools."""
+    if options.config:
+        return str(options.config)
+    default_file = find_config(Path.cwd())
+    if default_file:
+        return os.path.relpath(default_file)
+    return f"Pulumi.{options.stack}.yaml" if options.stack else FILE
 
 
 def _save(report: Report, format_: str, path: Path) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ..parser import Parser
 from ..rules import RULES, Severity
 from ..rules.own_rules import OWN
 from .context import FILE
@@ -57,7 +58,7 @@ class Arguments:
 
 def parse(argv: Sequence[str] | None) -> Arguments:
     """Parse the command line of the checker; exit with code 2 if an argument is invalid."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m gpu_rules.check",
         description="Check Kubernetes manifests with the GPU rules.",
         epilog=EPILOG,

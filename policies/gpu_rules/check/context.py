@@ -7,22 +7,23 @@ so the project passes a function for this to the checker (`StackFinder`).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import yaml
 
 from ..faults import Fault, FaultError, InputError
 from ..parameters import IGNORED_PATHS, PROPERTIES, RULE_FOLDER, context_by
 from ..rules import Context, Severity
 from ..rules.discovery import RuleError
 from ..rules.registry import add_rules
+from ..settings_file import EXAMPLES
 from .ignored import anchored
 from .parse import documents
 from .stream import decode
-
-if TYPE_CHECKING:
-    from jsonschema import ValidationError
 
 SECTION = "gpu-rules-mandatory"
 """Policy with the settings of the rules, in a file for `pulumi preview --policy-pack-config`."""
@@ -115,7 +116,9 @@ def by_config(path: Path, context: Context, *, trusted: bool = True) -> Context:
     except RuleError as error:
         raise _refused(path, *map(str, error.faults)) from None
     except ValueError as error:
-        raise _refused(path, str(error)) from None
+        found, _, cure = str(error).partition("; cure: ")
+        fault = Fault(f"--config {path}", found, "settings of the rules", cure or _CURE)
+        raise ContextError(fault) from None
 
 
 def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
@@ -150,13 +153,32 @@ def settings_of(path: Path, *, trusted: bool) -> dict[str, Any]:
         settings["rules"] = {rule: off if it is False else it for rule, it in rules.items()}
     schema = {"type": "object", "properties": PROPERTIES, "additionalProperties": False}
     wrong = sorted(Draft7Validator(schema).iter_errors(settings), key=str)
-    if wrong:
-        raise ContextError(*(_fault(path, place, problem) for problem in wrong))
+    faults = [
+        _wrong_form(path, place + problem.json_path[1:], problem.message, problem.absolute_path)
+        for problem in wrong
+    ] or [
+        _wrong_form(
+            path, f"{place}.exemptions[{index}].until", "no day", ("exemptions", index, "until")
+        )
+        for index, exemption in enumerate(settings.get("exemptions", ()))
+        if not _is_day(exemption["until"])
+    ]
+    if faults:
+        raise ContextError(*faults)
     if RULE_FOLDER in settings and not trusted:
         cure = f"give the file by --config, if you trust whoever wrote it: {RULE_FOLDER} is run"
         found_by_itself = "in a file that was found by itself"
         raise ContextError(Fault(str(path), f"{RULE_FOLDER} {found_by_itself}", "none", cure))
     return settings
+
+
+def _is_day(written: str) -> bool:
+    """Return whether a text of the form of a day is a day."""
+    try:
+        date.fromisoformat(written)
+    except ValueError:
+        return False
+    return True
 
 
 def _settings(document: Any) -> tuple[object, str]:
@@ -171,20 +193,38 @@ def _refused(path: Path, *found: str) -> ContextError:
     return ContextError(*(Fault(f"--config {path}", item, wanted, _CURE) for item in found))
 
 
-def _fault(path: Path, place: str, problem: ValidationError) -> Fault:
+def _wrong_form(path: Path, field: str, problem: str, steps: Iterable[str | int]) -> Fault:
     """Return the fault for a setting of a wrong form, with the form that is wanted.
 
     Args:
         path: The file with the settings.
-        place: Name of the section with the settings; empty for no section.
-        problem: The violation of the settings' schema.
+        field: Path of the setting in the file.
+        problem: What is wrong with its value.
+        steps: Names and indexes on the way to the setting.
     """
-    found = f"{place}{problem.json_path[1:]}: {problem.message}"
     definition: Mapping[str, Any] = {"properties": PROPERTIES}
-    wanted = "settings of the rules"
-    for step in problem.absolute_path:
+    wanted, name = "settings of the rules", ""
+    example: Any = dict(EXAMPLES)
+    is_item = False
+    for step in steps:
         below = definition.get("properties", {}).get(step) or definition.get("items", {})
         definition = below if isinstance(below, dict) else {}
         wanted = str(definition.get("description", wanted))
-    found = found.removeprefix(".").removeprefix(": ")
-    return Fault(f"--config {path}", found, wanted.rstrip("."), _CURE)
+        match example:
+            case dict() if step in example:
+                name, example, is_item = str(step), example[step], False
+            case [dict(first), *_] if isinstance(step, int):
+                example, is_item = first, True
+    found = f"{field}: {problem}".removeprefix(".").removeprefix(": ")
+    wanted = wanted.rstrip(".")
+    if name:
+        wanted = f"{wanted}; such as {_shown(name, [example] if is_item else example)}"
+    return Fault(f"--config {path}", found, wanted, _CURE)
+
+
+def _shown(name: str, example: object) -> str:
+    """Return an example of a setting as one line of YAML."""
+    line: str = yaml.safe_dump(
+        {name: example}, default_flow_style=True, sort_keys=False, width=10_000
+    )
+    return line.strip().removeprefix("{").removesuffix("}")

@@ -22,6 +22,8 @@ STDIN_NAME: Final = "<stdin>"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 # Maximum size of a file, in bytes.
 SIZE_LIMIT: Final = 256 * 1024 * 1024
+# Maximum number of folders in one another; a path of Linux can have 2,048.
+FOLDERS_LIMIT: Final = 200
 # Size of most files, in bytes. Python allocates memory for as many bytes as `read` is asked for.
 _USUAL_SIZE: Final = 64 * 1024
 
@@ -53,7 +55,8 @@ class Name:
                 return os.path.realpath(self.path)
             folder, base = os.path.split(self.path)
             return os.path.join(_real_folder(folder), base)
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
+            # Python resolves links by recursion; reading the file names the fault.
             return self.path
 
 
@@ -79,13 +82,19 @@ def find(arguments: Iterable[str], ignored: IgnoredPaths) -> Iterator[Name | Pro
             yield Name(argument, given=True)
             continue
         is_name = os.path.lexists(argument)
-        names = [argument] if is_name else sorted(glob.glob(argument, recursive=True))
+        try:
+            names = [argument] if is_name else sorted(glob.glob(argument, recursive=True))
+        except RecursionError:
+            yield _too_deep(argument)
+            continue
         if not names:
             wanted = "a file, a folder, a pattern or -"
             yield Problem(argument, None, None, "no such file", wanted, "Check the name.")
         for name in (inner for path in names for inner in _expand(path, is_name, ignored)):
             if isinstance(name, Problem):
                 yield name
+            elif name.real.count(os.sep) > FOLDERS_LIMIT:
+                yield _too_deep(name.path)
             elif name.real not in seen:
                 seen.add(name.real)
                 yield name
@@ -109,10 +118,18 @@ def _below(folder: str, ignored: IgnoredPaths) -> Iterator[Name | Problem]:
         return
     for entry in inside:
         if entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith(".") and not ignored.includes(entry.path):
+            if entry.name.startswith(".") or ignored.includes(entry.path):
+                continue
+            if entry.path.count(os.sep) > FOLDERS_LIMIT:
+                yield _too_deep(entry.path)
+            else:
                 yield from _below(entry.path, ignored)
-        elif entry.name.endswith(SUFFIXES) and entry.is_file() and not ignored.includes(entry.path):
-            yield Name(entry.path, given=False)
+        elif entry.name.endswith(SUFFIXES) and not ignored.includes(entry.path):
+            try:
+                if entry.is_file():
+                    yield Name(entry.path, given=False)
+            except OSError as error:
+                yield _unreadable(entry.path, error, "a readable file")
 
 
 def read(file: Name) -> Iterator[Source | Problem]:
@@ -165,3 +182,8 @@ def _text(raw: bytes, *, strict: bool) -> str:
 def _unreadable(name: str, error: OSError, wanted: str) -> Problem:
     reason = (error.strerror or str(error)).lower()
     return Problem(name, None, None, reason, wanted, "Check its name and permissions.")
+
+
+def _too_deep(name: str) -> Problem:
+    found, wanted = f"more than {FOLDERS_LIMIT} folders in one another", "fewer folders"
+    return Problem(name, None, None, found, wanted, "Leave the folder out with --ignore-paths.")

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,9 +22,10 @@ from .tool import NotRendered, output_of
 
 NAMES: Final = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 KIND: Final = "kustomization"
-_RESOURCES: Final = ("resources", "bases", "components", "crds")
-_PATCHES: Final = ("patches", "patchesStrategicMerge", "patchesJson6902")
-_CONFIGURATIONS: Final = ("configurations", "transformers", "generators", "validators")
+_RESOURCES: Final = frozenset({"resources", "bases", "components", "crds"})
+_PATCHES: Final = frozenset({"patches", "patchesstrategicmerge", "patchesjson6902"})
+_CONFIGURATIONS: Final = frozenset({"configurations", "transformers", "generators", "validators"})
+"""Fields in lower case, because kustomize accepts them in any case."""
 _TEXTS: Final = frozenset(
     {
         *("annotations", "apiVersion", "buildMetadata", "commonAnnotations", "commonLabels"),
@@ -33,6 +34,11 @@ _TEXTS: Final = frozenset(
     }
 )
 """Fields whose texts kustomize never reads as the name of a file."""
+_CHANGES: Final = _PATCHES | {
+    *("components", "generators", "transformers", "replacements", "vars"),
+    *("configmapgenerator", "secretgenerator"),
+}
+"""Fields by which a kustomization makes or changes texts of its objects, in lower case."""
 _REMOTE: Final = re.compile(
     r"(?:^|=)\s*((?:https?:|git::|ssh:|file:|git@|github\.com[/:])\S*)", re.IGNORECASE
 )
@@ -41,6 +47,8 @@ internal/loader/fileloader.go, Load; loader, IsRemoteFile; internal/git/repospec
 and extractHost). No proxy keeps a Go program from an address on this machine.
 """
 _URL: Final = re.compile(r"(https?:\S*)", re.IGNORECASE)
+_LONGEST_PATH: Final = 4096
+"""Length in characters of a path that Linux opens (PATH_MAX)."""
 _ORIGIN: Final = "config.kubernetes.io/origin"
 
 
@@ -55,8 +63,11 @@ class Kustomization:
         resources: Files with whole objects.
         patches: Files with patches of objects.
         settings: Files with configurations, transformers, generators and validators.
+        inline: Configurations, transformers, generators and validators in the kustomization itself.
         remote: Names that kustomize would download.
         others: Folders that the kustomization names in any field.
+        settings_folders: Folders with transformers, generators and validators.
+        changes: Whether the kustomization makes or changes texts of its objects.
     """
 
     folder: str
@@ -65,8 +76,11 @@ class Kustomization:
     resources: frozenset[str]
     patches: frozenset[str]
     settings: frozenset[str]
+    inline: tuple[str, ...]
     remote: tuple[str, ...]
     others: tuple[str, ...]
+    settings_folders: frozenset[str]
+    changes: bool
 
 
 def file_of(folder: str) -> str | None:
@@ -82,18 +96,18 @@ def read(folder: str) -> Kustomization | None:
     if name is None:
         return None
     try:
-        (value,) = documents(decode(Path(name).read_bytes()[: SIZE_LIMIT + 1]))
+        (value,) = documents(_content(name))
     except (OSError, InputError, ValueError):
         return None
     fields = mapping(value)
     folder = os.path.realpath(folder)
-    paths = [_real(folder, entry) for key in _RESOURCES for entry in _entries(fields, key)]
+    paths = [_real(folder, text(entry)) for entry in _entries(fields, _RESOURCES)]
     patches = {
         _real(folder, text(entry) or text(mapping(entry).get("path")))
-        for key in _PATCHES
-        for entry in sequence(fields.get(key))
+        for entry in _entries(fields, _PATCHES)
     }
-    settings = {_real(folder, entry) for key in _CONFIGURATIONS for entry in _entries(fields, key)}
+    configurations = tuple(filter(None, map(text, _entries(fields, _CONFIGURATIONS))))
+    settings = {_real(folder, entry) for entry in configurations}
     return Kustomization(
         folder=folder,
         is_component=fields.get("kind") == "Component",
@@ -101,9 +115,26 @@ def read(folder: str) -> Kustomization | None:
         resources=frozenset(filter(os.path.isfile, paths)),
         patches=frozenset(filter(os.path.isfile, patches)),
         settings=frozenset(filter(os.path.isfile, settings)),
+        inline=configurations,
         remote=tuple(_remote(fields)),
         others=tuple(filter(os.path.isdir, {_real(folder, name) for name in _names(fields)})),
+        settings_folders=frozenset(filter(os.path.isdir, settings)),
+        changes=any(key.lower() in _CHANGES for key in fields),
     )
+
+
+def _content(name: str) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: The file cannot be read.
+        InputError: The file is no UTF-8, or larger than the largest document.
+    """
+    with open(name, "rb") as file:
+        raw = file.read(SIZE_LIMIT + 1)
+    if len(raw) > SIZE_LIMIT:
+        raise InputError(f"more than {SIZE_LIMIT} bytes", "a smaller file", "Split it.")
+    return decode(raw)
 
 
 def _names(value: object) -> Iterator[str]:
@@ -124,33 +155,59 @@ def _remote(fields: Mapping[str, object]) -> Iterator[str]:
 
     A text of several lines is a patch, or the settings of a plugin, which may name a file, too.
     """
-    for name in _names({key: value for key, value in fields.items() if key not in _PATCHES}):
+    others = {key: value for key, value in fields.items() if key.lower() not in _PATCHES}
+    for name in _names(others):
         if match := _REMOTE.search(name) or _URL.search(name if "\n" in name else ""):
             yield match[1]
-    for key in _PATCHES:
-        for name in _names(fields.get(key)):
-            if "\n" not in name and (match := _REMOTE.search(name)):
-                yield match[1]
+    for name in _names(_entries(fields, _PATCHES)):
+        if "\n" not in name and (match := _REMOTE.search(name)):
+            yield match[1]
 
 
-def _download(kustomization: Kustomization) -> str:
-    """Return what kustomize would download, or why that is not known; empty if nothing."""
-    waiting, seen_folders = [kustomization.folder], {kustomization.folder}
+def _refuse_downloads(kustomization: Kustomization) -> None:
+    """Raise an error if kustomize would download something, or if that is not known.
+
+    A transformer or generator may name a file in any of its fields, and kustomize reads all forms
+    of YAML. So their texts are read as YAML, and those that cannot be read are refused. A folder of
+    transformers must not change them, because a change can compose an address of several texts.
+
+    Raises:
+        NotRendered: The kustomization has remote parts, or may have some.
+    """
+    waiting = [(kustomization.folder, False)]
+    seen = set(waiting)
     while waiting:
-        current = read(waiting.pop())
+        folder, has_settings = waiting.pop()
+        current = read(folder)
         if current is None:
-            return "a kustomization that cannot be read"
-        if current.remote:
-            return current.remote[0]
-        for name in current.settings:
-            with open(name, "rb") as file:
-                if match := _URL.search(file.read(SIZE_LIMIT).decode(errors="replace")):
-                    return match[1]
-        for folder in current.others:
-            if folder not in seen_folders and file_of(folder):
-                seen_folders.add(folder)
-                waiting.append(folder)
-    return ""
+            raise NotRendered("it has a kustomization that cannot be read")
+        if has_settings and current.changes:
+            raise NotRendered("it has a folder of transformers that changes them")
+        files = current.settings | (current.resources if has_settings else frozenset())
+        try:
+            texts = (*current.inline, *map(_content, sorted(files)))
+            addresses = (*current.remote, *(each for text_ in texts for each in _addresses(text_)))
+        except (OSError, InputError):
+            raise NotRendered("it has a transformer or generator that cannot be read") from None
+        if addresses:
+            reason = "it has remote parts, which are not downloaded"
+            raise NotRendered(f"{reason}: {printable(addresses[0])}")
+        for below in current.others:
+            entry = (below, has_settings or below in current.settings_folders)
+            if entry not in seen and file_of(below):
+                seen.add(entry)
+                waiting.append(entry)
+
+
+def _addresses(configuration: str) -> Iterator[str]:
+    """Yield the addresses in the text of a transformer or generator, or in the name of its file.
+
+    Raises:
+        InputError: The text cannot be read as YAML.
+    """
+    for name in (configuration, *_names(documents(configuration))):
+        if match := _URL.search(name):
+            yield match[1]
 
 
 def with_all_below(kustomization: Kustomization) -> Iterator[Kustomization]:
@@ -176,8 +233,7 @@ def build(kustomization: Kustomization) -> list[tuple[str, Mapping[str, object]]
         NotRendered: Neither kustomize nor kubectl is on PATH, the kustomization has remote parts,
             or the build fails.
     """
-    if address := _download(kustomization):
-        raise NotRendered(f"it has remote parts, which are not downloaded: {printable(address)}")
+    _refuse_downloads(kustomization)
     command = _command()
     with tempfile.TemporaryDirectory(prefix="gpu-rules-build-") as around:
         around = os.path.realpath(around)
@@ -230,12 +286,23 @@ def _documents(written: str) -> list[object]:
         return []
 
 
-def _entries(fields: Mapping[str, object], key: str) -> Iterable[str]:
-    return filter(None, map(text, sequence(fields.get(key))))
+def _entries(fields: Mapping[str, object], keys: Collection[str]) -> list[object]:
+    """Return the entries of the lists in the fields whose names in lower case are given."""
+    return [
+        entry for key, value in fields.items() if key.lower() in keys for entry in sequence(value)
+    ]
 
 
 def _real(folder: str, entry: str) -> str:
-    """Return the real path of a kustomization's entry; empty for a URL or an inline patch."""
-    if not entry or "\n" in entry or "\0" in entry or "://" in entry:
+    """Return the real path of a kustomization's entry; empty for what is no path, as a patch is.
+
+    Any text may be a path, also one like an address or with a line break. kustomize cleans it
+    before it follows links, of which it follows at most 255 (Go's filepath.Join, EvalSymlinks).
+    """
+    path = os.path.normpath(os.path.join(folder, entry))
+    if not entry or "\0" in path or len(path) > _LONGEST_PATH:
         return ""
-    return os.path.realpath(os.path.join(folder, entry))
+    try:
+        return os.path.realpath(path)
+    except RecursionError:
+        return ""

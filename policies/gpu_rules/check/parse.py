@@ -273,7 +273,7 @@ def _key(event: Any, value: object, into: dict[str, object], merged: set[str]) -
             event,
             f"the key {show(value)} twice in one mapping",
             "each key once",
-            "Remove one of the two: of two kubectl takes the last, silently.",
+            "Remove one of the two. kubectl uses the last one without a warning.",
         )
     return value
 

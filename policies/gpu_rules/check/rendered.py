@@ -26,6 +26,8 @@ from .tool import NotRendered
 
 Entry = Source | Problem | Unjudged
 _CHARTS = "helmCharts"
+_LONGEST_NAME = 253
+"""Length in characters of the name of a Kubernetes object."""
 _KUSTOMIZATION = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
 
 
@@ -248,25 +250,34 @@ def _origin(file: str, kind: str, name: str) -> StreamPart | None:
     The document has the kind of the object. If possible, its name is part of the object's name,
     because a kustomization may add a prefix and a suffix to names.
     """
-    same = [entry for entry in _objects(file) if entry[0] == kind]
-    entries = [entry for entry in same if entry[1] and entry[1] in name]
-    best = max(entries, key=lambda entry: len(entry[1]), default=next(iter(same), None))
-    return best[2] if best else None
+    by_name = _objects(file).get(kind, {})
+    name = name[:_LONGEST_NAME]
+    for length in _lengths(file, kind):
+        for start in range(len(name) - length + 1):
+            if part := by_name.get(name[start : start + length]):
+                return part
+    return next(iter(by_name.values()), None)
 
 
 @cache
-def _objects(file: str) -> tuple[tuple[str, str, StreamPart], ...]:
-    """Return kind, name and document of each object in a file; empty for an unreadable file."""
-    objects = []
+def _lengths(file: str, kind: str) -> Sequence[int]:
+    """Return the lengths of the names of the objects of a kind in a file, the longest first."""
+    return sorted({len(name) for name in _objects(file).get(kind, {}) if name}, reverse=True)
+
+
+@cache
+def _objects(file: str) -> Mapping[str, Mapping[str, StreamPart]]:
+    """Return the first document of each kind and name in a file; empty for an unreadable file."""
+    objects: dict[str, dict[str, StreamPart]] = {}
     try:
         for stream_part in split(decode(Path(file).read_bytes())):
             for value in documents(stream_part.text):
                 fields = mapping(value)
                 name = text(at(fields, "metadata", "name"))
-                objects.append((text(fields.get("kind")), name, stream_part))
+                objects.setdefault(text(fields.get("kind")), {}).setdefault(name, stream_part)
     except (OSError, InputError):
-        return ()
-    return tuple(objects)
+        return {}
+    return objects
 
 
 def _patch(name: Name) -> Iterator[Entry]:

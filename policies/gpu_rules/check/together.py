@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import InitVar, dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 
 from ..faults import InputError
-from ..rules import Context, Subject
+from ..rules import Context, Subject, Violation
 from ..rules.devices import GROUPS, with_devices
 from ..rules.registry import evaluate_together, items, objects_of
 from .document import Source
@@ -47,13 +47,16 @@ class CheckedStack:
 
     Attributes:
         sources: All documents; their texts are kept to find the line numbers of violations.
+        settings: Name of the file with the cluster's pools, in which a rule may find violations.
     """
 
     context: Context
     sources: InitVar[Iterable[Source]]
+    settings: str = "settings of the rules"
     _sources: dict[tuple[str, str, int], Source] = field(init=False)
-    _objects: list[tuple[Judged, Object, list[list[Subject]]]] = field(default_factory=list)
-    """Objects with their subjects: an object outside of charts is part of many stacks."""
+    _subjects: list[list[Subject]] = field(default_factory=list)
+    _objects: dict[tuple[str, str], tuple[Judged, Object]] = field(default_factory=dict)
+    """First object of each label, by its chart or kustomization and label."""
 
     def __post_init__(self, sources: Iterable[Source]) -> None:
         """Index the documents by the name of their chart or kustomization, file and number."""
@@ -64,32 +67,28 @@ class CheckedStack:
     def add(self, judged: Judged) -> Judged:
         """Store the objects in the result for a document, and return the result unchanged."""
         for item in judged.objects:
-            subjects = [subjects for _, subjects in objects_of(item.manifest, self.context)]
-            self._objects.append((judged, item, subjects))
+            self._objects.setdefault((judged.rendered, item.subject), (judged, item))
+            for _, subjects in objects_of(item.manifest, self.context):
+                self._subjects.append(
+                    [replace(subject, stack=judged.rendered) for subject in subjects]
+                )
         return judged
 
     def judge(self) -> Iterator[Found]:
         """Yield the violations of rules that compare several objects.
 
-        The objects of each chart and each kustomization are checked as a separate stack, to which
-        all manifests outside of charts and kustomizations are added.
+        The objects of each chart and each kustomization are a separate stack, to which all objects
+        outside of charts and kustomizations are added.
         """
-        rendered = dict.fromkeys(
-            judged.rendered for judged, _, _ in self._objects if judged.rendered
-        )
-        yielded: set[Found] = set()
-        for name in rendered or ("",):
-            for violation in self._judge(name):
-                if violation not in yielded:
-                    yielded.add(violation)
-                    yield violation
+        violations = evaluate_together(self._subjects, self.context)
+        yield from dict.fromkeys(map(self._found, violations))
 
-    def _judge(self, rendered: str) -> Iterator[Found]:
-        stack = [entry for entry in self._objects if entry[0].rendered in ("", rendered)]
-        first = {item.subject: (judged, item) for judged, item, _ in reversed(stack)}
-        objects = [subjects for _, _, inner in stack for subjects in inner]
-        for violation in evaluate_together(objects, self.context):
-            judged, item = first[violation.subject]
-            source = self._sources[judged.rendered, judged.file, judged.document]
-            line = source.line(item.place + violation.path, judged.index)
-            yield Found.at(violation, judged.file, judged.document, line, judged.rendered)
+    def _found(self, violation: Violation) -> Found:
+        place = self._objects.get((violation.stack, violation.subject))
+        if place is None:
+            # A rule about pools finds faults of the settings.
+            return Found.at(violation, self.settings, 1, 1)
+        judged, item = place
+        source = self._sources[judged.rendered, judged.file, judged.document]
+        line = source.line(item.place + violation.path, judged.index)
+        return Found.at(violation, judged.file, judged.document, line, judged.rendered)

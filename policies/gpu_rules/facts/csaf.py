@@ -47,7 +47,7 @@ class BulletinError(ValueError):
     """A security bulletin that the parser does not understand."""
 
     cure: ClassVar[str] = Outside(
-        "compare the bulletin with its publisher's page, and report the difference there"
+        "compare the bulletin with its page at NVIDIA, and report a difference to NVIDIA"
     )
 
 

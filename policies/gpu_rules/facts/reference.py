@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .engine_floors import newest_advisory, series, unfixed
 from .floors import floors, newest_bulletin
 from .parts import operator_charts
 from .transitions import History, histories
@@ -12,35 +13,52 @@ _HEAD = """\
 # Facts
 
 This page lists facts about other projects' software, each with its source. Rules, previews, the
-inspection and the list of images use these facts. `make facts` writes the page. How long each
-version gets fixes is listed in [support](../support.md).
+inspection and the list of images use these facts. `make facts` writes the page.
+[Support](../support.md) lists how long each version gets fixes.
 """
 _FLOORS = """\
 ## Security floors
 
-A version below `fixed in` has a known vulnerability. If it is declared or runs, the program names
-the version and the bulletin. A row with a branch applies to this driver branch. If a bulletin calls
-a version both affected and fixed, only a later version counts as fixed. The newest bulletin that
-was read is of {newest}. A part or a branch without a row has no bulletin that was read, which does
-not mean that it is safe. Source: NVIDIA's security bulletins (NVIDIA/product-security, CSAF 2.0).
+A version below `fixed in` has a known vulnerability. If such a version runs or is declared, the
+program names the version and the bulletin. A row with a branch applies to this driver branch only.
+
+If a bulletin calls a version both affected and fixed, only a later version counts as fixed here.
+
+The newest bulletin that this project read is of {newest}. A part or branch without a row is not
+known to be safe: this project has read no bulletin about it. Source: NVIDIA's security bulletins
+(NVIDIA/product-security, CSAF 2.0).
 
 | part | branch | fixed in | bulletin | of | weaknesses | affected, in the bulletin's words |
 | --- | --- | --- | --- | --- | --- | --- |
 """
+_ENGINES = """\
+## Security floors of container engines
+
+The first version of each series, or of a later one, without a known weakness. Inspections of hosts
+name a version below it, unless its support has ended. A distribution may have fixed the package
+that it builds itself under an older number. The newest advisory that was read is of {newest}. A
+series without a row has no known weakness, which does not mean that it is safe. Source: the makers'
+advisories in the Go vulnerability database (golang/vulndb, OSV), without ranges that have no fix.
+
+| part | series | fixed in | advisory | of | weaknesses |
+| --- | --- | --- | --- | --- | --- |
+"""
 _PARTS = """\
 ## Parts of the GPU Operator
 
-What each version of the chart `gpu-operator` installs by itself. Source: the charts' own values.
+This table lists the parts that each version of the chart `gpu-operator` installs by default.
+Source: the values of the charts.
 """
 
 
 _TRANSITIONS = """\
 ## From which version to which
 
-What the makers of each software support. Previews name the way from the running to the declared
-version; a run refuses what its makers support in several steps only, or not back, unless
-`rollout.unsupportedFrom` accepts it. "unknown": no source that was read says anything. In a series,
-each later patch is supported.
+This table lists the version changes that the makers of each software support. Previews print which
+versions lie between the running and the declared version. A run refuses a change that the makers
+support only in several steps, and a downgrade that they don't support, unless
+`rollout.unsupportedFrom` accepts it. "unknown" means that no source was found. Inside a series, a
+change to each later patch is supported.
 
 | software | series that were read | forward | also in one step | back | source, and its date |
 | --- | --- | --- | --- | --- | --- |
@@ -60,6 +78,7 @@ def page() -> str:
         (
             _HEAD,
             _FLOORS.format(newest=newest_bulletin()) + _floor_rows(),
+            _ENGINES.format(newest=newest_advisory()) + _engine_rows(),
             _PARTS,
             _part_rows(),
             transitions,
@@ -101,6 +120,15 @@ def _floor_rows() -> str:
         for floor in floors()
     )
     return "".join(rows)
+
+
+def _engine_rows() -> str:
+    found = ((software, name, unfixed(software, f"{name}.0")) for software, name in series())
+    return "".join(
+        _table_row(software, name, each.fixed, each.advisory, each.date, ", ".join(each.cves))
+        for software, name, each in found
+        if each
+    )
 
 
 def _part_rows() -> str:

@@ -22,18 +22,18 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _NANO = -9
 # Suffixes that ParseQuantity rejects without digits; any other suffix without digits is zero.
 _NEVER_BARE = ("Pi", "Ei")
-# Powers of ten for which Go's positiveScaleInt64 converts an amount to thousandths by one
-# multiplication, which wraps around at 64 bits. For other powers, an overflow gives 0.
+# Go's positiveScaleInt64 converts an amount to thousandths. If the product needs more than 64 bits,
+# it keeps the lowest 64 for these powers of ten, and returns 0 for all others.
 _WRAPPED = (-2, -1, 0, 3, 6)
 _INT64_MAX = 2**63 - 1
-# Decimal digits that always fit into an int64: maxInt64Factors in math.go of k8s.io/apimachinery.
+# A number with this many decimal digits always fits into an int64 (k8s.io/apimachinery, math.go).
 _INT64_DIGITS = 18
 # This program's own limit: the API server accepts any exponent, but needs minutes for large ones.
 _EXPONENT_LIMIT = 1_000
 # This program's own limit: the API server accepts long numbers, but needs minutes to parse them.
 _LENGTH_LIMIT = 1_000
 _INTEGER_LIMIT = 10**_LENGTH_LIMIT
-# This program's own limit: no node advertises as many devices, and no node can run such a pod.
+# This program's own limit for a number of devices: no node advertises so many.
 _COUNT_LIMIT = 10**9
 # Larger amounts are not converted to float, whose maximum is about 1.8e308.
 _FLOAT_LIMIT = 10**300

@@ -207,7 +207,7 @@ def _walk_places(manifest: Mapping[str, object]) -> Iterator[_Place]:
 
 
 def _places_inside(place: _Place) -> Iterator[_Place]:
-    """Yield the mappings directly inside a mapping, including mappings in nested lists."""
+    """Yield the nearest mappings inside a mapping: its values, and the items of its lists."""
     skipped = _SAYS_NOTHING | (_OF_CONTAINERS if place.is_pod else place.asked.fields)
     waiting = [
         (key, value) for key, value in reversed(list(place.value.items())) if key not in skipped

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from ..context import Context
@@ -41,22 +42,22 @@ def _is_any(_: Subject, __: Context) -> bool:
 
 def in_turn(*checks: Check) -> Check:
     """Return a check that yields the findings of several checks, one check after another."""
+    return partial(_in_turn, checks)
 
-    def check_all(subject: Subject, context: Context) -> Findings:
-        for check in checks:
-            yield from check(subject, context)
 
-    return check_all
+def _in_turn(checks: Sequence[Check], subject: Subject, context: Context) -> Findings:
+    for check in checks:
+        yield from check(subject, context)
 
 
 def each_object(check: Check, *kinds: str) -> Check:
     """Return a check of the objects of the given kinds."""
+    return partial(_of_kinds, check, kinds)
 
-    def check_object(subject: Subject, context: Context) -> Findings:
-        if subject.kind in kinds:
-            yield from check(subject, context)
 
-    return check_object
+def _of_kinds(check: Check, kinds: Collection[str], subject: Subject, context: Context) -> Findings:
+    if subject.kind in kinds:
+        yield from check(subject, context)
 
 
 def each_pod(check: PodCheck, when: When = _is_any) -> Check:
@@ -66,12 +67,12 @@ def each_pod(check: PodCheck, when: When = _is_any) -> Check:
         check: Check of one pod.
         when: Condition that the object must satisfy.
     """
+    return partial(_of_pod, check, when)
 
-    def check_pod(subject: Subject, context: Context) -> Findings:
-        if subject.pod is not None and when(subject, context):
-            yield from check(subject.pod, subject, context)
 
-    return check_pod
+def _of_pod(check: PodCheck, when: When, subject: Subject, context: Context) -> Findings:
+    if subject.pod is not None and when(subject, context):
+        yield from check(subject.pod, subject, context)
 
 
 def each_container(
@@ -86,23 +87,29 @@ def each_container(
         roles: Roles of the containers that are checked.
         when: Condition that the object must satisfy.
     """
+    return each_pod(partial(_of_containers, check, roles), when)
 
-    def check_containers(pod: Pod, _: Subject, context: Context) -> Findings:
-        for container in pod.containers:
-            if container.role in roles:
-                yield from named(container, check(container, context))
 
-    return each_pod(check_containers, when)
+def _of_containers(
+    check: ContainerCheck,
+    roles: Collection[ContainerRole],
+    pod: Pod,
+    _: Subject,
+    context: Context,
+) -> Findings:
+    for container in pod.containers:
+        if container.role in roles:
+            yield from named(container, check(container, context))
 
 
 def each_gpu_container(check: ContainerCheck) -> Check:
     """Return a check of the containers that request GPUs (`gpu_containers`)."""
+    return partial(_of_gpu_containers, check)
 
-    def check_containers(subject: Subject, context: Context) -> Findings:
-        for container in gpu_containers(subject, context):
-            yield from named(container, check(container, context))
 
-    return check_containers
+def _of_gpu_containers(check: ContainerCheck, subject: Subject, context: Context) -> Findings:
+    for container in gpu_containers(subject, context):
+        yield from named(container, check(container, context))
 
 
 def each_amount(check: AmountCheck, *, by_class: bool = False) -> Check:
@@ -112,26 +119,27 @@ def each_amount(check: AmountCheck, *, by_class: bool = False) -> Check:
         check: Check of one amount.
         by_class: Whether the resources of DeviceClasses are checked, too.
     """
+    return each_pod(partial(_of_amounts, check, by_class))
 
-    def check_amounts(pod: Pod, _: Subject, context: Context) -> Findings:
-        for container in pod.resource_containers:
-            for resource in _extended_resources(container, by_class):
-                yield from named(container, check(resource, container, context))
 
-    return each_pod(check_amounts)
+def _of_amounts(
+    check: AmountCheck, by_class: bool, pod: Pod, _: Subject, context: Context
+) -> Findings:
+    for container in pod.resource_containers:
+        for resource in _extended_resources(container, by_class):
+            yield from named(container, check(resource, container, context))
 
 
 def each_amount_or_quota(check: Callable[[Resource], Findings]) -> Check:
     """Return a check of amounts of extended resources in containers, quotas and limit ranges."""
+    of_amounts = each_amount(lambda resource, _, __: check(resource), by_class=True)
+    return in_turn(of_amounts, partial(_of_quotas, check))
 
-    def check_quotas(subject: Subject, _: Context) -> Findings:
-        for name, resource in _quota_entries(subject):
-            if is_extended_resource(name.removeprefix("requests.").removeprefix("limits.")):
-                yield from check(resource)
 
-    return in_turn(
-        each_amount(lambda resource, _, __: check(resource), by_class=True), check_quotas
-    )
+def _of_quotas(check: Callable[[Resource], Findings], subject: Subject, _: Context) -> Findings:
+    for name, resource in _quota_entries(subject):
+        if is_extended_resource(name.removeprefix("requests.").removeprefix("limits.")):
+            yield from check(resource)
 
 
 def each_release(check: ReleaseCheck, charts: Collection[str] = (GPU_OPERATOR,)) -> Check:
@@ -141,14 +149,16 @@ def each_release(check: ReleaseCheck, charts: Collection[str] = (GPU_OPERATOR,))
         check: Check of one release.
         charts: Names of the charts; by default only the GPU Operator's.
     """
+    return partial(_of_releases, check, charts)
 
-    def check_release(subject: Subject, context: Context) -> Findings:
-        for chart in releases(subject):
-            if chart.chart in charts:
-                for finding in check(chart, context):
-                    yield replace(finding, path=chart.place(finding.path))
 
-    return check_release
+def _of_releases(
+    check: ReleaseCheck, charts: Collection[str], subject: Subject, context: Context
+) -> Findings:
+    for chart in releases(subject):
+        if chart.chart in charts:
+            for finding in check(chart, context):
+                yield replace(finding, path=chart.place(finding.path))
 
 
 def named(container: Container, findings: Iterable[Finding]) -> Findings:

@@ -97,13 +97,14 @@ def evaluate_stack(manifests: Iterable[Mapping[str, object]], context: Context) 
 
 
 def evaluate_together(objects: Sequence[Sequence[Subject]], context: Context) -> list[Violation]:
-    """Return the violations of the objects of a stack, as `evaluate_stack` does.
+    """Return the violations of the objects of one or several stacks, as `evaluate_stack` does.
 
     Args:
-        objects: Subjects of each object, from `objects_of`.
+        objects: Subjects of each object, from `objects_of`, with the name of their stack.
     """
     context = with_devices(context, (subjects[0].manifest for subjects in objects))
     subjects = [subject for subjects in objects for subject in subjects]
+    subjects.sort(key=lambda subject: bool(subject.stack))
     return [
         _make_violation(rule, subject, finding, context, _exemption_by_rule(subject, context))
         for rule in RULES.values()
@@ -217,4 +218,5 @@ def _make_violation(
         wanted=finding.wanted,
         cure=finding.cure,
         exemption=exempt,
+        stack=subject.stack,
     )

@@ -13,6 +13,8 @@ _PERCENT = re.compile(r"([0-9]{1,9})%")
 _DEFAULT = "25%"
 _KEDA = 100
 """Default maximum number of pods of a ScaledObject (KEDA)."""
+_ANY = "*"
+"""Name for the stack whose autoscaler allows most pods."""
 _SCALED = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"})
 
 
@@ -67,32 +69,41 @@ Target = tuple[str, str, str]
 """Namespace, kind and name of a workload."""
 
 
-def scaled_to(subjects: Iterable[Subject]) -> dict[Target, int]:
-    """Return the maximum number of pods that autoscalers allow, by workload.
+def scaled_to(subjects: Iterable[Subject]) -> dict[Target, dict[str, int]]:
+    """Return the maximum number of pods that autoscalers allow, by workload and stack.
 
     A ScaledObject of KEDA scales a Deployment to 100 pods unless it says otherwise (kedacore/keda
     apis/keda/v1alpha1/scaledobject_types.go).
     """
-    targets: dict[Target, int] = {}
+    targets: dict[Target, dict[str, int]] = {}
     for subject in subjects:
         if subject.kind == "HorizontalPodAutoscaler":
             spec = subject.manifest.get("spec")
             target = at(spec, "scaleTargetRef")
             key = (subject.namespace, text(at(target, "kind")), text(at(target, "name")))
-            targets[key] = number(at(spec, "maxReplicas")) or 0
+            most = number(at(spec, "maxReplicas")) or 0
+            _add_scaler(targets.setdefault(key, {}), subject.stack, most)
         elif subject.kind == "ScaledObject" and subject.group_version.startswith("keda.sh/"):
             spec = subject.manifest.get("spec")
-            target, most = at(spec, "scaleTargetRef"), at(spec, "maxReplicaCount")
+            target, count = at(spec, "scaleTargetRef"), at(spec, "maxReplicaCount")
             kind = text(at(target, "kind")) or "Deployment"
             key = (subject.namespace, kind, text(at(target, "name")))
-            targets[key] = _KEDA if most is None else number(most) or 0
+            most = _KEDA if count is None else number(count) or 0
+            _add_scaler(targets.setdefault(key, {}), subject.stack, most)
     return targets
 
 
-def pods_at_most(subject: Subject, scaled: Mapping[Target, int]) -> int:
+def _add_scaler(by_stack: dict[str, int], stack: str, most: int) -> None:
+    by_stack[stack] = most
+    by_stack[_ANY] = max(by_stack.get(_ANY, 0), most)
+
+
+def pods_at_most(subject: Subject, scaled: Mapping[Target, Mapping[str, int]]) -> int:
     """Return the maximum number of pods of a workload, including what its autoscaler may add."""
     target = (subject.namespace, subject.kind, subject.name)
-    return max(pods_at_once(subject), scaled.get(target, 0))
+    by_stack = scaled.get(target, {})
+    stacks = ("", subject.stack) if subject.stack else (_ANY,)
+    return max(pods_at_once(subject), *(by_stack.get(stack, 0) for stack in stacks))
 
 
 def pods_at_once(subject: Subject) -> int:

@@ -82,6 +82,8 @@ class Subject:
         is_first: Whether this is the first subject of its manifest: a custom object has one for
             each pod.
         namespace_known: False if the namespace is not known yet.
+        stack: Name of the chart or kustomization that rendered the object, or empty. Objects of two
+            of them are never part of one stack; all other objects are part of each stack.
     """
 
     manifest: Mapping[str, object]
@@ -91,6 +93,7 @@ class Subject:
     pod: Pod | None
     namespace_known: bool = True
     is_first: bool = True
+    stack: str = ""
 
     @classmethod
     def of(cls, manifest: Mapping[str, object], default_namespace: str = "") -> Subject:
@@ -219,7 +222,9 @@ class Rule:
         why: Reason for the rule, for the reference.
         source: Documents or source code that the rule is based on, for the reference.
         check: Pure function that yields the findings in one manifest and never raises an error.
-        across: The same function for all manifests of a stack, or None.
+        across: The same function for the manifests of all stacks together, or None. It gets each
+            object once, those outside of charts and kustomizations first, and must not compare
+            objects of two stacks (`Subject.stack`).
         needs: Facts about the cluster that the rule needs.
         whole: Whether the rule reports missing fields, so that it must skip patches.
         of_requests: Whether a rule that reports missing fields also holds for requests for GPUs
@@ -281,6 +286,7 @@ class Violation:
         found: What was found.
         wanted: What the rule requires.
         exemption: End date and reason of the exemption that makes this advice, or empty.
+        stack: Name of the chart or kustomization that rendered the object, or empty.
     """
 
     rule: Rule
@@ -292,6 +298,7 @@ class Violation:
     wanted: str
     cure: str
     exemption: str = ""
+    stack: str = ""
 
     @property
     def message(self) -> str:

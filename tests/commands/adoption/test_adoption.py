@@ -26,9 +26,11 @@ from tests.fixtures.documents import stack_document
 from tests.fixtures.running_clusters import (
     HELM,
     RELEASED,
+    by_hami,
     by_helm,
     by_manifest,
     cluster,
+    hami_machine,
     machine,
     plugin,
     release,
@@ -206,12 +208,72 @@ def test_an_add_on_of_k3s_is_not_taken_for_a_bundle_of_fleet() -> None:
     assert owners == [NOBODY, NOBODY]
 
 
-def test_hami_is_refused_by_name_with_what_would_have_to_go() -> None:
-    workload = parse.workload(plugin(name="hami-device-plugin"), "DaemonSet", "HAMi", NOBODY)
-    proposal = propose(cluster(machine("gpu-1"), workloads=(workload,)), "prod")
-    for part in ("found HAMi", "helm uninstall", "hami-webhook", "label gpu=on", "hami.io/"):
-        assert part in reasons(proposal)
-    assert not any("Nothing in the cluster" in note for note in proposal.notes)
+def test_a_release_of_hami_keeps_its_values_and_its_cards_are_counted_once() -> None:
+    values = {"devicePlugin": {"deviceSplitCount": 4}}
+    nodes = [hami_machine(f"gpu-{number}", split=4) for number in (1, 2)]
+    proposal = propose(by_hami(*nodes, values=values), "prod")
+    assert reasons(proposal) == ""
+    assert proposal.settings["platform"] == "hami"
+    assert proposal.settings["hami"] == {"deviceSplitCount": 4}
+    (pool,) = proposal.settings["pools"]
+    assert (pool["nodes"], pool["gpusPerNode"]) == (["gpu-[1-2]"], 8)
+    assert pool["labels"] == {"gpu": "on"}
+    platform = resolve(load(proposal.settings), "prod").platform
+    installed = platform.installation
+    assert (installed.release.name, installed.namespace) == ("shares", "kube-system")
+    assert installed.values == values
+    assert installed.servers.daemon_set == "shares-hami-device-plugin"
+    assert platform.monitored.metrics.service == "shares-hami-device-plugin-monitor"
+    (offer,) = platform.offers(load(proposal.settings).pools[0])
+    assert offer.count == 32
+
+
+def test_hami_without_a_release_or_beside_another_plugin_is_refused() -> None:
+    found = by_hami()
+    (hami,) = found.workloads
+    by_hand = replace(found, releases=(), workloads=(replace(hami, release=None),))
+    assert "HAMi consists of many objects" in reasons(propose(by_hand, "prod"))
+    (other,) = by_manifest().workloads
+    both = replace(found, workloads=(hami, other))
+    assert "a device plugin in addition to" in reasons(propose(both, "prod"))
+
+
+def test_a_node_whose_cards_hami_splits_otherwise_is_refused() -> None:
+    nodes = [hami_machine("gpu-1"), hami_machine("gpu-2", split=4)]
+    assert "node gpu-2: found nvidia.com/gpu: 32 for 8 GPUs; wanted: 80" in reasons(
+        propose(by_hami(*nodes), "prod")
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"resourceName": "example.com/vgpu"}, "resourceName"),
+        ({"resourceMem": "example.com/memory"}, "resourceMem"),
+        ({"schedulerName": "shares"}, "schedulerName"),
+        ({"scheduler": {"admissionWebhook": {"enabled": False}}}, "admissionWebhook.enabled"),
+    ],
+)
+def test_a_hami_with_other_names_or_without_its_webhook_is_refused(
+    values: Json, place: str
+) -> None:
+    proposal = propose(by_hami(values=values), "prod")
+    with pytest.raises(ConfigError) as refused:
+        load(proposal.settings)
+    (found,) = refused.value.faults
+    assert found.place.startswith("adopted.release.values.")
+    assert found.place.endswith(place)
+
+
+def test_an_adopted_hami_asks_for_no_version_that_it_would_refuse() -> None:
+    mirror = {"registry": {"mirror": "registry.example.com/gpu"}}
+    assert load({**propose(by_hami(), "prod").settings, **mirror}).platform == "hami"
+
+
+def test_annotations_of_a_hami_that_is_gone_count_no_gpus() -> None:
+    left = hami_machine("gpu-1", gpus=3)
+    left["status"]["capacity"]["nvidia.com/gpu"] = "8"
+    assert the_pool(by_manifest(left))["gpusPerNode"] == 8
 
 
 def test_what_argo_cd_or_flux_gave_up_can_be_taken_over() -> None:

@@ -6,6 +6,7 @@ previews one draft by the real engine.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from tests.commands.adoption.drafts import (
 from tests.mocks import Recorder, declare
 
 pytestmark = pytest.mark.usefixtures("no_hooks")
-VALIDATION = "gpu-cluster-validation-"
+VALIDATION = "gpu-cluster-validation.pools"
 PREPARATION = "gpu-cluster-host-preparation-"
 
 
@@ -45,8 +46,9 @@ def previewed(made: Cluster) -> Recorder:
 def check(recorder: Recorder, made: Cluster) -> None:
     """Check that each pool is validated, and each host prepared."""
     names = [resource.name for resource in recorder.resources]
-    validated = {name.removeprefix(VALIDATION) for name in names if name.startswith(VALIDATION)}
-    assert {pool.name for pool in made.pools} <= validated
+    (validated,) = (each.inputs["stdin"] for each in recorder.resources if each.name == VALIDATION)
+    request = json.loads(validated["value"] if isinstance(validated, dict) else validated)
+    assert {pool.name for pool in made.pools} <= {pool["pool"] for pool in request["pools"]}
     prepared = {name.removeprefix(PREPARATION) for name in names if name.startswith(PREPARATION)}
     assert prepared == {host.name for host in made.hosts}
 

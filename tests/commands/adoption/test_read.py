@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
 
+from gpu_cluster.commands.adoption import parse
+from gpu_cluster.commands.adoption.observed import ObservedCluster
 from gpu_cluster.commands.adoption.propose import propose
 from gpu_cluster.commands.adoption.read import read_cluster
+from gpu_cluster.release.helm_record import encode_release
 from tests.fixtures.api import client
 from tests.fixtures.running_clusters import by_manifest, machine, plugin
 
@@ -29,8 +35,12 @@ def operator(namespace: str) -> Json:
     return {"metadata": metadata, "spec": {"template": {"spec": {"containers": [image]}}}}
 
 
-def workloads(**lists: list[Json]) -> list[str]:
-    """Return the GPU software that is found in a cluster with some objects, by resource."""
+def read_served(items: Callable[[str, httpx.Request], list[Json]]) -> ObservedCluster:
+    """Return the model of a cluster.
+
+    Args:
+        items: Function that returns the objects of a resource by its name and the request.
+    """
 
     def answer(request: httpx.Request) -> httpx.Response:
         name = request.url.path.rstrip("/").rpartition("/")[2]
@@ -38,9 +48,19 @@ def workloads(**lists: list[Json]) -> list[str]:
             return httpx.Response(200, json={"gitVersion": "v1.36.3"})
         if name.endswith((".io", ".com")):
             return httpx.Response(404, json={"message": "not served"})
-        return httpx.Response(200, json={"metadata": {}, "items": lists.get(name, [])})
+        return httpx.Response(200, json={"metadata": {}, "items": items(name, request)})
 
-    return [str(found) for found in asyncio.run(read_cluster(client(answer))).workloads]
+    return asyncio.run(read_cluster(client(answer)))
+
+
+def read(**lists: list[Json]) -> ObservedCluster:
+    """Return the model of a cluster with some objects, by resource."""
+    return read_served(lambda name, _: lists.get(name, []))
+
+
+def workloads(**lists: list[Json]) -> list[str]:
+    """Return the GPU software that is found in a cluster with some objects, by resource."""
+    return [str(found) for found in read(**lists).workloads]
 
 
 @pytest.mark.promise("A tenant's workload is not taken over, and blocks no takeover, by its image.")
@@ -72,3 +92,80 @@ def test_an_operator_that_made_nothing_yet_is_found() -> None:
 def test_a_manifest_that_a_tenant_may_have_made_is_noted(namespace: str, is_noted: bool) -> None:
     notes = propose(by_manifest(machine("gpu-1"), namespace=namespace), "prod").notes
     assert any("Nothing says who made it" in note for note in notes) is is_noted
+
+
+SHARES = {
+    "meta.helm.sh/release-name": "shares",
+    "meta.helm.sh/release-namespace": "kube-system",
+}
+
+
+def scheduler(namespace: str, replicas: int) -> Json:
+    container = {"name": "kube-scheduler", "image": "registry.k8s.io/kube-scheduler:v1.36.3"}
+    metadata = {"name": "shares-hami-scheduler", "namespace": namespace, "annotations": SHARES}
+    template = {"spec": {"containers": [container]}}
+    return {"metadata": metadata, "spec": {"replicas": replicas, "template": template}}
+
+
+@pytest.mark.parametrize(("namespace", "edits"), [("kube-system", ["spec.replicas"]), ("team", [])])
+def test_an_edit_of_hamis_scheduler_is_found_and_not_one_of_a_tenants_object(
+    namespace: str, edits: list[str]
+) -> None:
+    installed = daemon_set("kube-system", REGISTRY, annotations=SHARES)
+    installed["spec"]["template"]["spec"]["containers"][0]["image"] = "projecthami/hami:v2.10.0"
+    declared = {"apiVersion": "apps/v1", "kind": "Deployment", **scheduler("kube-system", 1)}
+    recorded = {
+        "name": "shares",
+        "chart": {"metadata": {"name": "hami", "version": "2.10.0"}},
+        "info": {"status": "deployed"},
+        "manifest": json.dumps(declared),
+    }
+    secret = {
+        "metadata": {"name": "sh.helm.release.v1.shares.v1", "namespace": "kube-system"},
+        "type": "helm.sh/release.v1",
+        "data": {"release": encode_release(recorded)},
+    }
+    found = read(daemonsets=[installed], deployments=[scheduler(namespace, 2)], secrets=[secret])
+    (release,) = found.releases
+    assert [edit.path for edit in release.edits] == edits
+
+
+def release_secret(name: str) -> Json:
+    recorded = {
+        "name": name,
+        "chart": {"metadata": {"name": "nvidia-device-plugin", "version": "0.17.4"}},
+        "info": {"status": "deployed"},
+        "manifest": "",
+    }
+    return {
+        "metadata": {"name": f"sh.helm.release.v1.{name}.v1", "namespace": "kube-system"},
+        "type": "helm.sh/release.v1",
+        "data": {"release": encode_release(recorded)},
+    }
+
+
+def test_each_object_is_assigned_to_its_release_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of comparisons does not grow with releases times objects."""
+    calls: Counter[str] = Counter()
+    release_of = parse.release_of
+
+    def counted(item: Json) -> tuple[str, str] | None:
+        calls[item["metadata"]["name"]] += 1
+        return release_of(item)
+
+    sets, total = [], 2000
+    for number in range(total):
+        notes = {**SHARES, "meta.helm.sh/release-name": f"r{number}"}
+        made = daemon_set("kube-system", REGISTRY, annotations=notes)
+        sets.append({**made, "metadata": {**made["metadata"], "name": f"d{number}"}})
+
+    def items(name: str, request: httpx.Request) -> list[Json]:
+        if name == "secrets":
+            return [release_secret(request.url.params["labelSelector"].rpartition("=")[2])]
+        return sets if name == "daemonsets" else []
+
+    monkeypatch.setattr(parse, "release_of", counted)
+    found = read_served(items)
+    assert len(found.releases) == total
+    assert calls.keys() == {f"d{number}" for number in range(total)}
+    assert max(calls.values()) <= 3

@@ -172,6 +172,7 @@ class Fake:
         pulls: Open pull requests, as the forge lists them.
         job: Name of the job that left the artifacts.
         artifacts: Change document by job number.
+        base_job: Name, number and files of a job of the project's own pipeline 77.
         script: Answers for the next requests, in order: a status, a status with headers and text,
             `hang up`, `pass` for a normal answer, or `deleted` for a normal answer after somebody
             deleted all comments.
@@ -186,6 +187,7 @@ class Fake:
     pulls: list[Json] = field(default_factory=list)
     job: str = "preview dev"
     artifacts: dict[int, str] = field(default_factory=dict)
+    base_job: tuple[str, int, dict[str, str]] = ("", 0, {})
     script: list[Any] = field(default_factory=list)
     answers: dict[str, tuple[int, str]] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
@@ -270,6 +272,12 @@ class Fake:
             return 200, {"id": 7, "username": "bot"}
         if path.endswith("/pipelines"):
             return 200, self._of(names)["pipelines"]
+        name, number, files = self.base_job
+        if path.endswith("/jobs") and names["pipeline_id"] == "77":
+            return 200, [{"id": number, "name": name}] if name else []
+        if path.endswith("/{artifact_path}") and int(names["job_id"]) == number:
+            text = files.get(names["artifact_path"], "")
+            return (200, text) if text else (404, {"message": "404 Not Found"})
         if path.endswith("/jobs"):
             jobs = [{"id": number, "name": self.job} for number in self.artifacts]
             return 200, self._page(jobs, query)

@@ -27,6 +27,8 @@ from gpu_cluster.change.document import (
     SettingEdit,
     Statement,
     VersionChange,
+    conclusion,
+    stopping,
 )
 from gpu_cluster.change.text import lines, outage_steps
 from gpu_cluster.commands.forges.comment_markdown import (
@@ -44,7 +46,8 @@ from gpu_cluster.commands.forges.comment_markdown import (
 )
 from gpu_cluster.findings import Aspect
 from tests.commands.forges.hostile import HOSTILE
-from tests.components.change.edits import EDITS, document_of
+from tests.components.change.edits import BARE, EDITS, document_of
+from tests.components.change.world import World, base, pod
 
 LONGEST_TEXT = 64 * 1024
 """Characters of the longest text that a document may have."""
@@ -168,7 +171,7 @@ def test_a_thousand_nodes_fit_the_limit_and_keep_the_answers() -> None:
     assert len(body.encode()) <= LIMIT
     assert "**GPUs**: 8000 before, 4000 after" in body
     assert "**4000 pods are evicted**" in body
-    assert "**Drained nodes**: 1000" in body
+    assert "**Drained and rebooted nodes**: 1000 drained" in body
     assert body.count("<details>") == body.count("</details>")
     again = outdated(body)
     assert len(again.encode()) <= LIMIT
@@ -189,19 +192,35 @@ def lines_of(body: str) -> dict[str, str]:
         ("half of the GPUs, with pods that hold them", "Pods",
          "**2 pods keep running until they end, on more GPUs than declared"),
         ("a node fewer, with a pod on it", "Pods",
-         "**1 pod keeps running on its GPUs until it ends, but can't start there again because its "
-         "node leaves the pool**: `team-a/train-0`"),
+         "**1 pod keeps running on its GPUs until it ends; then no pod gets them any more because "
+         "its node leaves the pool**: `team-a/train-0`"),
         ("the driver goes up", "Pods", "**2 pods are evicted because their nodes are drained**"),
         ("the operator's driver goes down", "Pods",
          "a GPU pod that runs on `gpu-1..4` when the node's driver is replaced is evicted"),
         ("a new taint that evicts", "Pods", "**3 pods are evicted because of the new taint**"),
         ("the GPU Operator", "Pods", "**2 pods keep running, but nothing advertises their GPUs"),
-        ("a node fewer", "After the run", "the stack no longer offers the 8 GPUs of `gpu-4`"),
+        ("a node fewer", "After the run",
+         "the stack no longer offers the 8 GPUs of `gpu-4`; the run removes the stack's labels and "
+         "taints from the node, and neither drains nor cordons it"),
+        ("a node in maintenance", "GPUs",
+         "32 before, 32 after, 8 of them on `gpu-3` in maintenance"),
+        ("shared GPUs", "Shared GPUs",
+         "pool `a100`: up to 4 pods share a GPU: they take turns, each of them can use all of its "
+         "memory, and a crash of one can end the others"),
+        ("the driver goes up", "Pods",
+         "drained**; controllers create them again, and then they wait until nodes have room: "),
+        ("a new taint that evicts", "Pods",
+         "taint**; controllers create them again, but not on a node with this taint, which they "
+         "don't tolerate: "),
+        ("the loaded driver from a package", "Drained and rebooted nodes",
+         "2 drained (`gpu-1`, then `gpu-2`), none rebooted, as far as a preview can tell"),
         ("a sick GPU left out", "After the run",
          "the stack file declares 1 GPU less on `gpu-2`, which no new pod gets any more"),
         ("a new taint", "After the run",
-         "the 32 GPUs of `gpu-1..4` are usable only by pods that tolerate "
-         "`example.com/own=x:NoSchedule`"),
+         "only pods that tolerate `example.com/own=x:NoSchedule` can start on `gpu-1..4`, which "
+         "have all GPUs of the stack"),
+        ("a new taint that evicts", "After the run",
+         "only pods that tolerate `example.com/own=x:NoExecute` can run on `gpu-1..4`"),
         ("a host that does not answer", "Down meanwhile",
          "unknown for `gpu-2` (8 GPUs), whose host did not answer"),
         ("the GPU Operator", "Down meanwhile",
@@ -209,11 +228,13 @@ def lines_of(body: str) -> dict[str, str]:
         ("an older chart", "Down meanwhile", "at most 8 GPUs at a time, 32 of `gpu-1..4` in all"),
         ("devices by environment", "Down meanwhile", "2 steps, one after the other"),
         ("partitioned GPUs", "Down meanwhile", "2 steps, one after the other"),
-        ("partitioned GPUs", "Drained nodes",
-         "3 (first `gpu-4`, without a drain, because no pod runs there; then `gpu-1`, then"),
+        ("partitioned GPUs", "Drained and rebooted nodes",
+         "`gpu-4` first, without a drain, because no pod runs there; then 3 drained (`gpu-1`,"),
         ("a new label", "Changed on hosts and nodes", "`label team=ml is added`"),
         ("devices by environment", "Also changed on hosts and nodes",
          "host `gpu-1..2`: `runtime.devicesByEnvironment false → true`"),
+        ("devices by environment", "Also changed on hosts and nodes",
+         "node `gpu-1..4`: `devicePlugin.* changed, which follows from the edits`"),
         ("a label removed by hand", "Drift", "`label nvidia.com/gpu: applied true, found absent`"),
     ],
 )  # fmt: skip
@@ -252,7 +273,7 @@ def test_the_steps_of_an_outage_are_numbered_in_their_order() -> None:
     items = re.findall(r"(?m)^  ([0-9])\. (.*)$", body)
     assert [number for number, _ in items] == ["1", "2"]
     assert "drained for" in items[0][1]
-    assert "running pods keep theirs" in items[1][1]
+    assert "pods that are not evicted keep theirs" in items[1][1]
 
 
 def test_the_platform_restarts_before_gpus_are_partitioned() -> None:
@@ -324,9 +345,10 @@ def test_a_comment_answers_gpus_pods_and_what_is_down(name: str) -> None:
         assert "none is evicted" not in body
         assert "every GPU stays usable" not in body
         return
-    assert f"- **GPUs**: {cluster.gpus.before} before, {cluster.gpus.after} after" in body
-    for pod in cluster.pods[:5]:
-        assert code(f"{pod.namespace}/{pod.name}") in body
+    declared = cluster.declared
+    assert f"- **GPUs**: {declared.before} before, {declared.after} after" in body
+    for lost in cluster.pods[:5]:
+        assert code(f"{lost.namespace}/{lost.name}") in body
     told = lines_of(body)
     if not cluster.pods and cluster.uninspected:
         assert "none that was found is evicted" in told["Pods"]
@@ -479,16 +501,117 @@ def test_what_speaks_against_approving_is_not_folded() -> None:
 def test_nodes_in_maintenance_are_not_said_to_be_as_before() -> None:
     document = document_of("nothing")
     (cluster,) = document.clusters
-    resting = cluster.model_copy(update={"maintenance": ("gpu-3", "@team **x**")})
+    numbers = Numbers(before=8, after=8)
+    resting = cluster.model_copy(
+        update={"maintenance": ("gpu-3", "@team **x**"), "resting": numbers}
+    )
     text = rendered(
         document.model_copy(update={"outcome": Outcome.CHANGED, "clusters": (resting,)})
     )
-    assert "32 GPUs, as before, without `@team **x**`, `gpu-3` in maintenance" in text
+    assert "40 GPUs, as before, 8 of them on `@team **x**`, `gpu-3` in maintenance" in text
+
+
+def both_edits(effect: str, **pool: Any) -> Document:
+    """Return the document about a pool with a new taint and another edit."""
+    after = base()
+    taints = ["nvidia.com/gpu=present:NoSchedule", f"example.com/own=x:{effect}"]
+    after["pools"][0] |= {"taints": taints, **pool}
+    change = World.of(base()).change(after)
+    outcome, cause = conclusion(stopping([change]), is_changed=True)
+    return Document(stack="dev", outcome=outcome, cause=cause, clusters=(change,))
+
+
+def test_a_taint_and_fewer_gpus_are_not_counted_beside_each_other() -> None:
+    said = lines_of(rendered(both_edits("NoSchedule", gpusPerNode=4)))["After the run"]
+    assert said.startswith("only pods that tolerate `example.com/own=x:NoSchedule` can start on")
+    assert "GPUs of `gpu-1..4`" not in said
+
+
+def test_where_a_taint_evicts_running_pods_are_not_said_to_keep_their_gpus() -> None:
+    document = both_edits("NoExecute", unhealthyDevices={"gpu-3": {"index": [2]}})
+    assert document.clusters[0].limits[1].evicts
+    text = rendered(document)
+    assert "which no new pod gets any more; pods that are not evicted keep theirs" in text
+    assert "running pods keep theirs" not in text
+
+
+def test_a_pod_without_a_controller_is_not_said_to_come_back() -> None:
+    after = {
+        **base(),
+        "runtime": {"devicesByEnvironment": True},
+        "rollout": {"evict": ["unmanaged"]},
+    }
+    world = World.of(base())
+    world.pods = [pod("train", "gpu-1", 4), BARE]
+    change = world.change(after)
+    document = Document(stack="dev", outcome=Outcome.CHANGED, clusters=(change,))
+    said = lines_of(rendered(document))["Pods"]
+    assert "a controller creates it again, and then it waits until a node has room" in said
+    assert "**1 pod is evicted because its node is drained**; nothing creates it again: " in said
+
+
+def test_labels_are_shown_with_their_meaning() -> None:
+    text = rendered(document_of("a node fewer, with a pod on it"))
+    meant = "Labels: `gpus` (another number of GPUs), `disruptive` (pods, nodes or GPUs disturbed)."
+    assert meant in text
+    assert "Labels:" not in rendered(document_of("a new label"))
+
+
+def test_the_settings_of_new_steps_are_counted_as_the_table_lists_them() -> None:
+    text = rendered(document_of("the loaded driver from a package"))
+    told = re.search(r"`new: steps packages, driver with (\d+) settings`", text)
+    rows = re.search(r"follow from the edits \((\d+)\)", text)
+    assert told
+    assert rows
+    assert int(told[1]) + 2 == int(rows[1])
+
+
+def test_a_loss_names_what_to_write_for_each_kind_of_pod() -> None:
+    name = "devices by environment, with a pod that may not be evicted"
+    (fault,) = document_of(name).clusters[0].faults
+    assert "write unmanaged for pods that nothing creates again" in fault.text
+
+
+@pytest.mark.parametrize("name", ["a new taint that evicts", "devices by environment"])
+def test_running_pods_are_not_said_to_keep_their_gpus_beside_an_eviction(name: str) -> None:
+    text = rendered(document_of(name))
+    assert "evicted" in text
+    assert "running pods keep theirs" not in text
+    assert "pods that are not evicted keep theirs" in text
+
+
+def test_no_setting_is_said_to_change_that_nobody_edited() -> None:
+    text = rendered(document_of("a sick GPU left out"))
+    assert "gpusPerNode" not in text
+    assert "number of GPUs that the validation expects 8 → 7" in text
+
+
+def test_a_setting_of_hosts_has_one_value_before_the_edit() -> None:
+    text = rendered(document_of("the loaded driver from a package"))
+    assert "driver.source not declared → package" in text
+    assert "driver.source preinstalled" not in text
+
+
+def test_nodes_without_a_host_get_no_driver() -> None:
+    text = rendered(document_of("the loaded driver from a package"))
+    assert (
+        "- `gpu-3..4 have no host in the stack file: gpu-cluster installs no driver there`" in text
+    )
+
+
+def test_gpus_that_a_failing_run_would_not_take_are_not_said_to_go() -> None:
+    text = rendered(document_of("half of the GPUs"))
+    assert "the nodes would go on advertising 8, and a run would wait for 4" in text
+    assert "**GPUs**: 32 now; the stack file declares 16" in text
+    assert "no new pod gets" not in text
 
 
 def test_effects_of_a_run_that_fails_are_not_said_to_happen() -> None:
     stopped = document_of("devices by environment, with a pod that may not be evicted")
-    assert "**What a run would do, once nothing stops it any more**" in rendered(stopped)
+    assert "**What the stack file asks for; a run refuses it and changes nothing**" in rendered(
+        stopped
+    )
+    assert "**Will " not in rendered(stopped)
     assert "**What a run would do**\n" in rendered(document_of("shared GPUs"))
 
 

@@ -276,13 +276,16 @@ def environment(fake: Fake, path: Path, **more: str) -> dict[str, str]:
     return {
         "FORGE": fake.kind, "CHANGE": str(path), "GITHUB_API_URL": fake.address,
         "GITHUB_REPOSITORY": "acme/gpus", "GITHUB_TOKEN": "t", "CI_API_V4_URL": fake.address,
-        "CI_PROJECT_ID": "5", "GITLAB_TOKEN": "t", **more,
+        "CI_PROJECT_ID": "5", "CI_PIPELINE_ID": "77", "GITLAB_TOKEN": "t", **more,
     }  # fmt: skip
 
 
 def run(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]) -> None:
     monkeypatch.delenv("STACK", raising=False)
-    names = ("CHANGE", "FORGE", "PULL", "HEAD", "COMMIT", "BASE", "RUN", "JOB", "CONCLUSION")
+    names = (
+        "CHANGE", "FORGE", "PULL", "HEAD", "COMMIT", "BASE", "RUN", "JOB", "BASE_JOB", "FORKS",
+        "CONCLUSION",
+    )  # fmt: skip
     options: dict[str, Any] = {
         name.lower(): variables.get(name) == "true" for name in ("EXPECTED", "BY_BASE")
     }
@@ -462,6 +465,65 @@ def test_a_merge_request_takes_no_comment_from_the_others(
         assert output[2] == "comment: merge request 3: unchanged"
         assert ("merge request 1: no comment" in exit_text) == (end == "failed")
         assert fake.refused == []
+
+
+@pytest.mark.promise(
+    "At GitLab, too, the comment about a fork's settings is made of the base's own preview."
+)
+def test_at_gitlab_the_preview_of_the_base_replaces_a_forks_document_that_lies(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with served(Fake("gitlab")) as fake:
+        fake.artifacts = {31: nothing().write()}
+        pipelines = [{"id": 9, "project_id": 101, "sha": "a" * 40}]
+        fake.pulls = [{"iid": 1, "sha": "a" * 40, "pipelines": pipelines}]
+        variables = environment(fake, Path("none"), PULL="all", STACK="dev", BASE="main",
+                                BASE_JOB="fork settings")  # fmt: skip
+        # The fork's document says that nothing changes.
+        run(monkeypatch, variables)
+        assert fake.comments == []
+        # A preview of another commit is not about this one.
+        of_base = document_of(FEWER).write()
+        fake.base_job = ("fork settings", 40, {f"base-1-{'b' * 40}.json": of_base})
+        run(monkeypatch, variables)
+        assert fake.comments == []
+        fake.base_job = ("fork settings", 40, {f"base-1-{'a' * 40}.json": of_base})
+        run(monkeypatch, variables)
+        (written,) = fake.comments
+        assert "32 → 24" in written["body"]
+        assert "settings only, and none of its code ran" in written["body"]
+        assert "own code reported this" not in written["body"]
+        assert fake.refused == []
+        # A merge request that changes more has only the fork's document, and the comment says so.
+        fake.base_job = ("fork settings", 41, {})
+        fake.artifacts = {31: document_of(FEWER).write()}
+        run(monkeypatch, variables)
+        assert "own code reported this, also if it comes from a fork" in written["body"]
+
+
+def test_at_gitlab_the_open_merge_requests_of_forks_are_listed_with_the_jobs_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.delenv("GITLAB_TOKEN", raising=False)
+    fork = {"target_branch": "main", "source_project_id": 101, "target_project_id": 5}
+    with served(Fake("gitlab")) as fake:
+        fake.pulls = [
+            {"iid": 4, "sha": "a" * 40, **fork},
+            {"iid": 3, "sha": "b" * 40, **fork, "source_project_id": 5},
+            {"iid": 2, "sha": "c" * 40, **fork, "target_branch": "other"},
+            {"iid": 1, "sha": None, **fork},
+        ]
+        file = tmp_path / "forks.txt"
+        variables = environment(
+            fake, Path("none"), FORKS=str(file), CI_JOB_TOKEN="job", BASE="main"
+        )
+        run(monkeypatch, {**variables, "GITLAB_TOKEN": ""})
+        assert file.read_text() == f"4 {'a' * 40}\n"
+        assert fake.refused == []
+    sent = gitlab.client("https://g", "", "job").headers
+    assert (sent["JOB-TOKEN"], "PRIVATE-TOKEN" in sent) == ("job", False)
 
 
 def test_a_bad_gateway_before_the_list_of_merge_requests_is_tried_again(

@@ -106,4 +106,4 @@ def test_a_selector_that_matches_another_number_of_nodes_is_told() -> None:
     world = World.of(document)
     del world.nodes["a-1"]
     (pool,) = pools(world, document)
-    assert "1 nodes" in pool.problem
+    assert "found 1 node;" in pool.problem

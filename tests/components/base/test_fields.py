@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from gpu_cluster.base.address import canonical, check_address
 from gpu_cluster.base.host_key import check_host_key
-from gpu_cluster.base.names import label_value, own_key, qualified_key
+from gpu_cluster.base.names import label_value, own_key, own_label_key, qualified_key
 from tests.fixtures.documents import KEYS, RSA
 
 
@@ -117,6 +117,23 @@ def test_kubernetes_own_prefixes_are_kept_for_it(key: str, good: bool) -> None:
     else:
         with pytest.raises(PydanticCustomError, match="which Kubernetes keeps for itself"):
             own_key(key)
+
+
+@pytest.mark.parametrize(
+    ("key", "good"),
+    [
+        ("topology.kubernetes.io/zone", True),
+        ("topology.kubernetes.io/region", True),
+        ("topology.kubernetes.io/rack", False),
+        ("kubernetes.io/os", False),
+    ],
+)
+def test_only_a_nodes_place_is_a_label_of_kubernetes_that_people_set(key: str, good: bool) -> None:
+    if good:
+        assert own_label_key(key) == key
+    else:
+        with pytest.raises(PydanticCustomError, match="which Kubernetes keeps for itself"):
+            own_label_key(key)
 
 
 ECDSA = (

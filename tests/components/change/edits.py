@@ -206,6 +206,14 @@ EDITS: dict[str, Edit] = {
     ),
     "a sick GPU left out": Edit(base(), _pool(unhealthyDevices={"gpu-2": {"index": [3]}})),
     "a sick GPU back": Edit(_pool(unhealthyDevices={"gpu-2": {"index": [3]}}), base()),
+    "a sick GPU back, and one that stays out": Edit(
+        _pool(unhealthyDevices={"gpu-3": {"index": [2]}, "gpu-4": {"index": [0]}}),
+        _pool(unhealthyDevices={"gpu-4": {"index": [0]}}),
+    ),
+    "another GPU of a node left out": Edit(
+        _pool(unhealthyDevices={"gpu-3": {"index": [2]}, "gpu-4": {"index": [0]}}),
+        _pool(unhealthyDevices={"gpu-3": {"index": [0]}, "gpu-4": {"index": [0]}}),
+    ),
     "a node in maintenance": Edit(base(), _base(maintenance=["gpu-3"])),
     "a node back from maintenance": Edit(
         _base(maintenance=["gpu-3"]),

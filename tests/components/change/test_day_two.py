@@ -64,3 +64,11 @@ def test_a_pool_with_partitioned_gpus_that_is_renamed_is_not_partitioned_again()
 def test_a_node_that_leaves_with_a_pod_on_it_names_the_pod_and_says_that_it_stays() -> None:
     (pod,) = EDITS["a node fewer, with a pod on it"].change.pods
     assert (pod.node, pod.name, pod.gpus) == ("gpu-4", "train-0", 8)
+
+
+def test_the_lines_of_previews_on_the_page_about_mig_are_those_of_its_edits() -> None:
+    page = (ROOT / "docs" / "how-to" / "mig.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"(?ms)^ *```\n( *4 nodes partitioned.*?)^ *```$", page)
+    for block, name in zip(blocks, ("partitioned GPUs", "whole GPUs again"), strict=True):
+        told = EDITS[name].text.splitlines()
+        assert [line for line in block.splitlines() if line.strip() not in told] == []

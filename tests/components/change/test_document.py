@@ -136,6 +136,16 @@ def test_shared_gpus_are_counted_by_what_pods_can_request() -> None:
     assert change.pools[0].resources[0].after == 128
 
 
+def test_hamis_shares_are_counted_and_its_cards_once() -> None:
+    shared = edited(platform="hami", hami={"deviceSplitCount": 4})
+    change = World.of(edited(platform="hami")).change(shared)
+    (a100,) = change.pools
+    assert change.gpus == Numbers(before=32, after=32)
+    assert a100.resources == (ResourceNumbers(name="nvidia.com/gpu", before=320, after=128),)
+    # HAMi limits what each pod gets of a card, so its pods don't take turns as with time-slicing.
+    assert a100.sharing is None
+
+
 def test_a_cluster_that_was_not_inspected_has_no_number_before() -> None:
     desired = desired_of(base())
     world = World.of(base())
@@ -730,3 +740,15 @@ def test_an_object_of_the_platform_is_created_or_was_deleted(was: str, now: str,
         subject="object", names=("DaemonSet a/b",), aspect=Aspect.OBJECT, was=was, now=now
     )
     assert statement_text(statement) == f"platform's object {text}"
+
+
+def test_a_node_that_leaves_out_another_gpu_is_validated_and_its_plugins_restart() -> None:
+    change = EDITS["another GPU of a node left out"].change
+    assert [each.node for each in change.nodes if each.validated] == ["gpu-3"]
+    (gap,) = change.gaps
+    assert (gap.nodes, gap.at_most, gap.evicts) == (("gpu-3", "gpu-4"), 14, False)
+
+
+def test_each_device_plugin_restarts_at_the_same_time_as_the_others() -> None:
+    (gap,) = EDITS["a sick GPU back, and one that stays out"].change.gaps
+    assert (gap.gpus, gap.at_most) == (30, 23)

@@ -9,6 +9,7 @@ import pytest
 
 from gpu_cluster.change.document import SettingEdit
 from gpu_cluster.change.edits import LONGEST, edits, recorded_settings, without_digests
+from gpu_cluster.change.text import edit_text
 from tests.components.change.edits import EDITS
 from tests.components.change.world import base
 
@@ -103,3 +104,27 @@ def test_a_long_value_is_shortened_and_stays_one_line() -> None:
 def test_settings_that_no_run_recorded_are_refused() -> None:
     with pytest.raises(ValueError, match="no mapping"):
         edits("[]", base())
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "text"),
+    [
+        (
+            base(),
+            pool(taints=["example.com/own=:NoSchedule"]),
+            "added, ['example.com/own=:NoSchedule'], in place of the default "
+            "['nvidia.com/gpu=present:NoSchedule']",
+        ),
+        (
+            pool(labels={"team": "ml"}),
+            base(),
+            "taken out, was {team: ml}; the default {nvidia.com/gpu: 'true'} holds again",
+        ),
+        (pool(gpusPerNode=0), pool(gpusPerNode=0, labels={"team": "ml"}), "added, {team: ml}"),
+    ],
+)
+def test_a_default_that_an_edit_replaces_is_named(
+    was: dict[str, Any], now: dict[str, Any], text: str
+) -> None:
+    (edit,) = edits(recorded_settings(was), now)
+    assert edit_text(edit, str) == text

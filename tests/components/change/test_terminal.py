@@ -105,7 +105,7 @@ def test_many_ranges_are_counted() -> None:
 
 def test_objects_that_only_the_engine_knows_are_counted() -> None:
     made: list[tuple[Operation, str, str]] = [
-        ("update", "command:local:Command", "gpu-cluster-validation-a100"),
+        ("update", "command:local:Command", "gpu-cluster-validation.pools"),
         ("create", "kubernetes:core/v1:ConfigMap", "a"),
         ("create", "kubernetes:core/v1:ConfigMap", "b"),
         ("update", "kubernetes:helm.sh/v3:Release", "c"),

@@ -155,7 +155,7 @@ def test_values_of_a_subchart_are_compared_with_the_subchart(tmp_path: Path) -> 
 
 
 def test_a_known_version_is_declared_without_consent_and_an_unknown_one_with_it() -> None:
-    with pytest.raises(ConfigError, match='also "unknownVersion: true"'):
+    with pytest.raises(ConfigError, match='add "unknownVersion: true"'):
         load(document(devicePlugin={"version": "0.17.1"}))
     consented = {"version": "0.17.1", "unknownVersion": True, "extraValues": {"newKey": 1}}
     declared = load(document(devicePlugin=consented))

@@ -14,7 +14,9 @@ from tests.proofs.advice.follow import faults_of, follow
 TEXTS = {"truth": "true", "path": "/run/other", "duration": "15s", "text": "volume-mounts"}
 """A text for each type that has no choice of texts."""
 OVERRIDES = [
-    (place, value)
+    pytest.param(
+        place, value, id=value.path, marks=pytest.mark.clusters("override", f"value {value.path}")
+    )
     for place, by_name in table("gpu-operator", "v26.7.0").overrides.items()
     for value in by_name.values()
 ]
@@ -43,7 +45,7 @@ def item_of(place: str, value: Value) -> Any:
     return f"--{name}={text}"
 
 
-@pytest.mark.parametrize(("place", "value"), OVERRIDES, ids=[v.path for _, v in OVERRIDES])
+@pytest.mark.parametrize(("place", "value"), OVERRIDES)
 def test_an_override_is_refused_and_its_cure_works(place: str, value: Value) -> None:
     document = declared(place, item_of(place, value))
     faults = faults_of(document)

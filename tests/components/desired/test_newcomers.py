@@ -61,7 +61,7 @@ def test_a_missing_node_stops_the_run_once_its_host_has_joined(
     assert [host.name for host in resolve(cluster, "dev").newcomers] == ["gpu-1"]
     assert problems(cluster, ["cp-1"]) == ()
     (told,) = problems(cluster, ["cp-1"], phase)
-    assert told.startswith("host gpu-1: node gpu-1: found no such node in the cluster (1 nodes)")
+    assert told.startswith("host gpu-1: node gpu-1: found no such node in the cluster (1 node)")
     assert problems(cluster, ["cp-1", "gpu-1"], phase) == ()
 
 
@@ -97,5 +97,5 @@ def test_nodes_are_labelled_after_their_hosts_have_joined_without_the_inspection
     recorder = declare(program, preview=False, recorder=SlowHosts())
     names = [resource.name for resource in recorder.resources]
     assert names.index("gpu-cluster-host-preparation-gpu-1") < names.index(
-        "gpu-cluster-node-scheduling-a"
+        "gpu-cluster-node-scheduling.pools"
     )

@@ -10,7 +10,8 @@ from tests.proofs.world.hosts import shell
 
 PARTS = (
     *("library/base", "library/files", "library/effects", "library/package_manager"),
-    *("library/transactions", "library/holds", "library/driver_packages", "driver"),
+    *("library/transactions", "library/holds", "library/driver_packages"),
+    *("library/preflight", "library/fabric", "driver"),
 )
 VERSION = "580.65.06"
 INSTALLED = {

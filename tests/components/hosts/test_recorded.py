@@ -7,8 +7,8 @@ from typing import Any
 import pulumi
 
 from gpu_cluster.hosts import recorded
-from gpu_cluster.hosts.prepared import COMMAND, preparation_of
-from gpu_cluster.hosts.recorded import recorded_hosts
+from gpu_cluster.hosts.prepared import COMMAND, preparation_of, prepared_hosts
+from gpu_cluster.hosts.recorded import known_names
 from tests.mocks import Recorder, declare
 
 OTHERS = ("a-container-runtime-gpu-3", "b-host-preparation-gpu-4", "a-rollout")
@@ -34,9 +34,9 @@ class State(Recorder):
 
 
 def hosts_of(cluster: str, outputs: dict[str, Any]) -> tuple[str, ...]:
-    found: list[tuple[str, ...]] = []
-    declare(lambda: found.append(recorded_hosts(cluster)), preview=True, recorder=State(outputs))
-    return found[0]
+    found: list[frozenset[str] | None] = []
+    declare(lambda: found.append(known_names()), preview=True, recorder=State(outputs))
+    return prepared_hosts(cluster, found[0] or ())
 
 
 def test_the_hosts_of_a_cluster_are_those_that_it_prepared() -> None:

@@ -14,7 +14,7 @@ from gpu_cluster.hosts.steps.firewall import CONTROL_PLANE_PORTS, WORKER_PORTS
 from gpu_cluster.inspection.judgement import Seen, judged
 from gpu_cluster.inspection.observed_cluster import ClusterSeen
 from gpu_cluster.loading.loader import load
-from gpu_cluster.nodes.inspect import CORDONED, cordoned_by_others
+from gpu_cluster.nodes.inspect import CORDONED, cordoned_by_others, cordoner
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster.settings.hosts.host import Role
 from gpu_rules.faults import ConfigError
@@ -107,3 +107,25 @@ def test_only_what_somebody_else_cordoned_is_reported() -> None:
     declared = cluster("gpu-worker")
     (warning,) = judged(resolve(declared, "dev"), Seen(cluster=found)).warnings
     assert warning.startswith("node a: found cordoned, not by this program; wanted")
+
+
+@pytest.mark.promise("A preview names NVSentinel or an autoscaler if it cordoned a node, and why.")
+def test_who_cordoned_a_node_is_named_with_the_reason() -> None:
+    # Source: NVIDIA/NVSentinel, tests of fault-quarantine: labels, and the condition GpuXidError.
+    by_sentinel = node("a", True)
+    by_sentinel["metadata"]["labels"] = {
+        "k8saas.nvidia.com/cordon-by": "NVSentinel",
+        "k8saas.nvidia.com/cordon-reason": "GPU-fatal-error-ruleset",
+    }
+    xid = {"type": "GpuXidError", "status": "True", "message": "ErrorCode:79\x1b[2J"}
+    by_sentinel["status"] = {"conditions": [xid, {**xid, "type": "GpuOther", "status": "False"}]}
+    who = cordoner(by_sentinel)
+    assert who.startswith("NVSentinel (GPU-fatal-error-ruleset; GpuXidError: ErrorCode:79")
+    assert who.isprintable()
+    leaving = node("b", True)
+    leaving["spec"]["taints"] = [{"key": "ToBeDeletedByClusterAutoscaler"}]
+    assert cordoner(leaving) == "cluster-autoscaler, which removes the node"
+    assert cordoner(node("c", True)) == ""
+    found = ClusterSeen(unschedulable=("a",), cordoners={"a": who})
+    (warning,) = judged(resolve(cluster("gpu-worker"), "dev"), Seen(cluster=found)).warnings
+    assert warning.startswith("node a: found cordoned by NVSentinel (GPU-fatal-error-ruleset;")

@@ -103,3 +103,33 @@ def test_a_service_whose_drop_in_is_undone_is_restarted_or_found_until_then(
     found = "found_in_force containerd && echo in force\n"
     again = shell.run(tmp_path, PARTS, found)
     assert (again.stdout == "in force\n") is not busy
+
+
+@pytest.mark.parametrize(
+    ("tool", "step", "stays"),
+    [
+        ("swapon", "swap", "swap"),
+        ("sysctl", "sysctl", "kernel parameters"),
+        ("modprobe", "modules", "kernel modules"),
+    ],
+)
+def test_what_a_missing_program_keeps_from_being_undone_is_kept_for_the_next_undo(
+    tmp_path: Path, tool: str, step: str, stays: str
+) -> None:
+    begun = (
+        'mkdir -p "$state/sysctl" "$root/proc" "$root/sys/module/dummy"\n: >"$root/proc/swaps"\n'
+        'echo 1 >"$state/sysctl/vm.overcommit_memory"\necho /swap.img >"$state/swaps"\n'
+        'echo dummy >"$state/modules"\n'
+    )
+    undone = (
+        f'rm -rf "$scratch"\nmkdir "$scratch"\nattempt "step {step}" undo_{step}\nrefuse_left\n'
+    )
+    gone = f'have() {{ [ "$1" != {tool} ]; }}\n'
+    first = shell.run(tmp_path, PARTS, f"{begun}{gone}{undone}")
+    assert first.returncode == 1, first
+    assert f"could not remove: {stays} (all else is undone)" in first.stderr
+    assert f"found no command {tool} on PATH" in first.stderr
+    ends = 'timeout() { shift; echo "$*" >>"$root/asked"; }\n'
+    again = shell.run(tmp_path, PARTS, f"{ends}{undone}")
+    assert (again.returncode, again.stderr) == (0, ""), again
+    assert tool in (tmp_path / "asked").read_text()

@@ -80,6 +80,42 @@ def test_a_node_below_the_floor_is_named_with_its_bulletin() -> None:
     assert "whose support ended on 2026-06-30" in both[1]
 
 
+@pytest.mark.promise(
+    "A host whose containerd or runc has a known weakness is named with the maker's advisory."
+)
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"containerd": "2.3.1"}, "containerd 2.3.1; wanted: 2.3.2 or later"),
+        ({"runc": "1.1.5+ds1"}, "runc 1.1.5+ds1; wanted: 1.3.6 or later"),
+        ({"runc": "1.4.2"}, "runc 1.4.2; wanted: 1.4.3 or later"),
+    ],
+)
+def test_a_host_whose_engine_is_weak_is_named_with_the_advisory(
+    change: dict[str, str], text: str
+) -> None:
+    weak = dataclasses.replace(GOOD, **change)  # type: ignore[arg-type]
+    (line,) = told({"gpu-1": GOOD, "gpu-2": weak, "gpu-3": weak})
+    engine = text.partition(" ")[0]
+    assert line.startswith(f"hosts gpu-2, gpu-3: found {text}; cure: upgrade {engine}, unless the ")
+    assert "'s advisory GHSA-" in line
+    assert told({"gpu-2": dataclasses.replace(weak, simulated=True)}) == []
+
+
+def test_an_engine_without_a_known_weakness_is_not_named() -> None:
+    for runc in ("1.4.3", "1.5.0", "unknown", None):
+        assert told({"gpu-1": dataclasses.replace(GOOD, runc=runc)}) == []
+    (ended,) = told({"gpu-1": dataclasses.replace(GOOD, containerd="1.7.20")})
+    assert "whose support ended" in ended
+
+
+def test_a_declared_engine_that_is_weak_is_named_before_it_is_installed() -> None:
+    install = {"packages": ["containerd.io"], "version": "2.3.1-1~debian.12~bookworm"}
+    (line,) = told(runtime={"install": install})
+    assert line.startswith("runtime.install.version: found containerd 2.3.1-1~debian.12~bookworm;")
+    assert told(runtime={"install": {**install, "version": "2.3.7-1"}}) == []
+
+
 @pytest.mark.parametrize("label", ["", "\x1b[2J", "main", "9" * 4000])
 def test_a_label_that_is_no_version_says_nothing(label: str) -> None:
     assert told(nodes={"gpu-1": label}) == []

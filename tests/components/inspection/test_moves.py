@@ -45,9 +45,7 @@ def moved(before: Json, after: Json, *pods: Json) -> list[str]:
 )
 def test_pods_that_hold_gpus_stop_a_move_to_dra() -> None:
     (text,) = moved(base(), DRA, pod("train-0", "gpu-1", 8), pod("web", "gpu-3"))
-    assert text.startswith(
-        "platform device-plugin → dra: found 1 pods that hold GPUs of device-plu"
-    )
+    assert text.startswith("platform device-plugin → dra: found 1 pod with GPUs of device-plu")
     assert "team-a/train-0 (gpu-1, 8)" in text
     assert "web" not in text
     assert moved(base(), DRA, pod("web", "gpu-3")) == []
@@ -69,7 +67,7 @@ def joined(document: Json, *pods: Json, claims: Sequence[Json] = ()) -> list[str
 
 def test_a_pod_that_got_gpus_by_a_plugin_stops_a_node_that_joins_a_stack_with_dra() -> None:
     (text,) = joined(DRA, pod("train-0", "gpu-1", 8), pod("web", "gpu-2"))
-    assert text.startswith("platform dra: found 1 pods that hold GPUs of a device plugin, team-a/t")
+    assert text.startswith("platform dra: found 1 pod with GPUs of a device plugin, team-a/t")
     by_claim = pod("train-0", "gpu-1", 8)
     by_claim["status"]["extendedResourceClaimStatus"] = {"resourceClaimName": "train-0"}
     assert joined(DRA, by_claim, claims=[claim("train-0", "gpu-1", 8)]) == []
@@ -77,7 +75,7 @@ def test_a_pod_that_got_gpus_by_a_plugin_stops_a_node_that_joins_a_stack_with_dr
 
 def test_a_claim_stops_a_node_that_joins_a_stack_with_a_device_plugin() -> None:
     (text,) = joined(base(), pod("train-0", "gpu-1"), claims=[claim("train-0", "gpu-1", 8)])
-    assert "platform device-plugin: found 1 pods that hold GPUs of a DRA driver" in text
+    assert "platform device-plugin: found 1 pod with GPUs of a DRA driver" in text
     assert joined(base(), pod("train-0", "gpu-1", 8)) == []
 
 

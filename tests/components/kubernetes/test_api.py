@@ -9,7 +9,7 @@ import gzip
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from http.server import HTTPServer, ThreadingHTTPServer
 from pathlib import Path
@@ -22,7 +22,7 @@ import yaml
 from gpu_cluster.kubernetes import api
 from gpu_cluster.kubernetes.api import RETRIES, ClusterError
 from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
-from tests.fixtures.api import client
+from tests.fixtures.api import client, stream
 from tests.fixtures.kubeconfigs import kubeconfig
 
 
@@ -92,21 +92,16 @@ def test_a_forwarded_response_is_read_up_to_a_limit_and_follows_no_redirect() ->
 MEBI = 1024 * 1024
 
 
-async def _stream(parts: Iterable[bytes]) -> AsyncIterator[bytes]:
-    for part in parts:
-        yield part
-
-
 def _bomb(request: httpx.Request) -> httpx.Response:
     packed = gzip.compress(b"[" * 100 * MEBI)
     parts = (packed[start : start + 4096] for start in range(0, len(packed), 4096))
-    return httpx.Response(200, headers={"content-encoding": "gzip"}, content=_stream(parts))
+    return httpx.Response(200, headers={"content-encoding": "gzip"}, content=stream(*parts))
 
 
 def _twice(request: httpx.Request) -> httpx.Response:
     packed = gzip.compress(gzip.compress(b"[" * 8 * MEBI))
     headers = {"content-encoding": "gzip, gzip"}
-    return httpx.Response(200, headers=headers, content=_stream([packed]))
+    return httpx.Response(200, headers=headers, content=stream(packed))
 
 
 def _endless(request: httpx.Request) -> httpx.Response:
@@ -264,6 +259,20 @@ def test_a_write_that_may_have_been_carried_out_is_not_repeated(method: str) -> 
     with pytest.raises(ClusterError, match=f"{method} nodes: found no response"):
         ask(server, method)
     assert server.asked == 1
+
+
+def test_the_servers_version_is_printed_without_its_control_characters() -> None:
+    answer = httpx.Response(200, json={"gitVersion": "v1.35.2\x1b[31m" + "x" * 1000})
+    version = asyncio.run(client(lambda _: answer).server_version())
+    assert version.startswith("v1.35.2")
+    assert version.isprintable()
+    assert version.count("x") <= api.LONGEST_VERSION
+
+
+@pytest.mark.parametrize("answer", [[], {}, {"gitVersion": None}, {"gitVersion": 1}, "v1.35.2"])
+def test_an_answer_without_a_version_is_no_version(answer: object) -> None:
+    with pytest.raises(ClusterError, match="found a response that isn't a version"):
+        asyncio.run(client(lambda _: httpx.Response(200, json=answer)).server_version())
 
 
 class NewServer(QuietHandler):

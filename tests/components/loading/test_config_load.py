@@ -225,6 +225,13 @@ def test_a_mistake_in_one_part_does_not_hide_a_contradiction_between_others() ->
     assert paths == ["hosts[1].address", "hosts[2].address", "gpuOperator"]
 
 
+def test_an_example_with_quotes_stands_in_one_pair_of_double_quotes() -> None:
+    image = f"registry.example.com/test@sha256:{64 * 'a'}"
+    made = document(validation={"tests": {"own": {"image": image, "gpus": 8}}})
+    (fault,) = refused(made)
+    assert fault.cure == """add "command: ['all_reduce_perf', '-g', '8']\""""
+
+
 def test_problems_stand_in_the_order_of_the_document() -> None:
     value = {"platform": "x", **document(), "version": "v0"}
     value = {"zebra": 1, **value, "platform": "x"}

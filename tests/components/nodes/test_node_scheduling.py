@@ -10,19 +10,19 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from gpu_cluster.desired.pool import PoolScheduling
-from gpu_cluster.findings import Aspect, Finding, Findings, Kind, Subject
+from gpu_cluster.desired.pool import PoolScheduling, PoolsScheduling
 from gpu_cluster.kubernetes.api import ClusterError, Refused
-from gpu_cluster.nodes import node_scheduling
-from gpu_cluster.nodes.component import gaining
+from gpu_cluster.nodes import node_scheduling, startup_taint
 from gpu_cluster.nodes.taints import RECORD
+from gpu_cluster.release import inspect
+from gpu_cluster.requests import PREVIOUS, read, write
 
 Json = dict[str, Any]
 TAINT: Json = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -49,15 +49,18 @@ class Fake:
 
     node: Json
     forced: list[str] = field(default_factory=list)
+    labels: list[dict[str, str]] = field(default_factory=list)
+    """Labels of the node after each server-side apply."""
 
     async def request(self, method: str, url: str, **options: Any) -> Json:
         assert url == "nodes/gpu-1"
         body, parameters = options.get("body"), options.get("params", {})
         if isinstance(body, list):
-            taints = next((each for each in body if each["path"] == "/spec/taints"), None)
-            self.node["spec"]["taints"] = taints.get("value", []) if taints else []
+            (taints,) = (each for each in body if each["path"] == "/spec/taints")
+            self.node["spec"]["taints"] = taints.get("value", [])
         elif body is not None:
             self._apply(body["metadata"], parameters["fieldManager"], parameters["force"])
+            self.labels.append(dict(self.node["metadata"]["labels"]))
         return copy.deepcopy(self.node)
 
     def _drop(self, owned: Json, metadata: Json) -> None:
@@ -71,9 +74,9 @@ class Fake:
                 if not kept and not any(key in other.get(part, {}) for other in others):
                     del self.node["metadata"][part.removeprefix("f:")][name]
 
-    async def pages(self, url: str) -> AsyncIterator[list[Json]]:
-        assert url == "nodes"
-        yield [copy.deepcopy(self.node)]
+    async def pages(self, url: str, **_: str) -> AsyncIterator[list[Json]]:
+        assert url in ("nodes", "pods")
+        yield [copy.deepcopy(self.node)] if url == "nodes" else []
 
     def _apply(self, metadata: Json, manager: str, force: str) -> None:
         fields = self.node["metadata"]["managedFields"]
@@ -118,11 +121,11 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     return made
 
 
-def apply(wanted: PoolScheduling) -> Json:
+def apply(wanted: PoolScheduling | PoolsScheduling) -> Json:
     return asyncio.run(node_scheduling.apply(wanted))
 
 
-def release(wanted: PoolScheduling) -> Json:
+def release(wanted: PoolScheduling | PoolsScheduling) -> Json:
     return asyncio.run(node_scheduling.release(wanted))
 
 
@@ -154,7 +157,7 @@ def test_a_node_that_moves_to_another_pool_gets_its_labels_and_taints_at_the_fir
 
 
 def test_a_label_of_somebody_else_is_never_overwritten(fake: Fake) -> None:
-    theirs = {"f:metadata": {"f:labels": {"f:tier": {}}}}
+    theirs: Json = {"f:metadata": {"f:labels": {"f:tier": {}}}}
     entry = {"manager": "somebody", "operation": "Apply", "fieldsV1": theirs}
     fake.node["metadata"] |= {"labels": {"tier": "theirs"}, "managedFields": [entry]}
     apply(pool("l4", TAINT))
@@ -171,28 +174,124 @@ def test_a_pool_of_another_stack_is_somebody_else(fake: Fake) -> None:
         apply(pool("a100", tier="train"))
 
 
-def moved(was: str = "", now: str = "", node: str = "gpu-1") -> Finding:
-    return Finding(
-        kind=Kind.CHANGE, subject=Subject.NODE, name=node, aspect=Aspect.POOL, was=was, now=now
-    )
+def together(*pools: PoolScheduling) -> PoolsScheduling:
+    made = tuple(replace(each, together=True) for each in pools)
+    return PoolsScheduling(context="c", pools=made)
 
 
-@pytest.mark.parametrize(
-    ("findings", "expected"),
-    [
-        ({"l4": (moved(was="l4"),), "a100": (moved(now="a100"),)}, {"l4": {"a100"}}),
-        ({"l4": (moved(was="l4"),)}, {}),
-        ({"a100": (moved(now="a100"),)}, {}),
-        (
-            {
-                "l4": (moved(was="l4"), moved(now="l4", node="gpu-2")),
-                "a100": (moved(now="a100"), moved(was="a100", node="gpu-2")),
-            },
-            {},
-        ),
-    ],
-)
-def test_a_pool_that_gets_a_node_comes_before_the_one_that_loses_it(
-    findings: dict[str, Findings], expected: dict[str, set[str]]
+def test_a_node_that_moves_is_never_without_the_labels_that_both_pools_have(fake: Fake) -> None:
+    first, second = pool("l4", TAINT, tier="infer"), pool("a100", TAINT, tier="train")
+    apply(together(first, replace(second, nodes=())))
+    fake.labels.clear()
+    done = apply(together(replace(first, nodes=()), second))
+    assert (done["nodes"], done["released"]) == (1, 1)
+    assert fake.node["metadata"]["labels"]["tier"] == "train"
+    assert fake.node["spec"]["taints"] == [TAINT]
+    assert all(LABELS.items() <= labels.items() for labels in fake.labels)
+
+
+def test_nothing_is_written_and_each_missing_node_is_named_if_pools_lack_nodes(
+    fake: Fake,
 ) -> None:
-    assert gaining(findings) == expected
+    first, second = (replace(pool(n), nodes=("gpu-1", f"{n}-9")) for n in ("l4", "a100"))
+    with pytest.raises(ClusterError) as error:
+        apply(together(first, second))
+    assert [fault.place for fault in error.value.faults] == [
+        "pool l4: node l4-9",
+        "pool a100: node a100-9",
+    ]
+    assert fake.labels == []
+
+
+def test_a_pool_that_is_no_longer_declared_is_released(
+    fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = replace(pool("l4"), nodes=())
+    done = apply(together(pool("a100", TAINT), other))
+    monkeypatch.setenv(PREVIOUS, json.dumps(done))
+    assert apply(together(other))["released"] == 1
+    assert fake.node["metadata"]["labels"] == {}
+    assert fake.node["spec"]["taints"] == []
+
+
+def test_a_command_of_one_pool_in_an_earlier_state_keeps_what_was_taken_over(fake: Fake) -> None:
+    earlier = pool("a100", TAINT, tier="train")
+    apply(earlier)
+    apply(together(earlier))
+    labels, spec = dict(fake.node["metadata"]["labels"]), copy.deepcopy(fake.node["spec"])
+    assert release(earlier) == {"released": 0}
+    assert (fake.node["metadata"]["labels"], fake.node["spec"]) == (labels, spec)
+    assert release(together(earlier)) == {"released": 1}
+    assert fake.node["metadata"]["labels"] == {}
+
+
+def test_a_command_of_one_pool_in_an_earlier_state_releases_what_nobody_took_over(
+    fake: Fake,
+) -> None:
+    earlier = pool("a100", TAINT)
+    apply(earlier)
+    assert release(read(PoolsScheduling | PoolScheduling, write(earlier))) == {"released": 1}
+    assert fake.node["metadata"]["labels"] == {}
+
+
+def test_a_new_node_is_closed_also_if_the_first_run_was_killed_before_it_set_the_taints(
+    fake: Fake,
+) -> None:
+    new = replace(pool("a100", TAINT), startup_taint=True, resources=("nvidia.com/gpu",))
+    request = fake.request
+
+    async def killed(method: str, url: str, **options: Any) -> Json:
+        if isinstance(options.get("body"), list):
+            raise RuntimeError("killed")
+        return await request(method, url, **options)
+
+    fake.request = killed  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match="killed"):
+        apply(together(new))
+    assert RECORD in fake.node["metadata"]["annotations"]
+    fake.request = request  # type: ignore[method-assign]
+    apply(together(new))
+    assert fake.node["spec"]["taints"] == [TAINT, startup_taint.TAINT]
+    assert json.loads(fake.node["metadata"]["annotations"][RECORD]) == [TAINT]
+    assert apply(together(new))["changed"] == 0
+
+
+FOREIGN_RECORDS = {
+    "a number": "9",
+    "no JSON": "{",
+    "a mapping": "{}",
+    "a list of texts": '["a"]',
+    "a taint without an effect": '[{"key": "a"}]',
+    "a value that is no text": '[{"key": "a", "effect": "NoSchedule", "value": 1}]',
+    "deeply nested": "[" * 50_000,
+    "too long": json.dumps([TAINT] * 10_000),
+}
+
+
+@pytest.mark.promise(
+    "A record of taints that this program did not write stops the change of its node only, and the "
+    "error names node and annotation."
+)
+@pytest.mark.parametrize("run", [apply, release])
+@pytest.mark.parametrize("name", FOREIGN_RECORDS)
+def test_a_record_of_taints_in_another_form_names_node_and_annotation(
+    fake: Fake, run: Callable[[PoolScheduling], Json], name: str
+) -> None:
+    apply(pool("a100", TAINT))
+    fake.node["metadata"]["annotations"][RECORD] = FOREIGN_RECORDS[name]
+    with pytest.raises(ClusterError, match=f"node gpu-1: annotation {RECORD}") as raised:
+        run(pool("a100", TAINT))
+    assert "node gpu-1: node gpu-1" not in str(raised.value)
+    assert fake.node["spec"]["taints"] == [TAINT]
+
+
+@pytest.mark.parametrize("name", FOREIGN_RECORDS)
+def test_an_inspection_reports_all_taints_of_a_node_whose_record_has_another_form(
+    name: str,
+) -> None:
+    found = node()
+    found["metadata"]["annotations"] = {RECORD: FOREIGN_RECORDS[name]}
+    found["spec"]["taints"] = [OWN]
+    assert list(map(str, inspect._lasting(found))) == ["example.com/own=x:NoSchedule"]
+    found["metadata"]["annotations"] = {RECORD: json.dumps([OWN])}
+    assert inspect._lasting(found) == ()

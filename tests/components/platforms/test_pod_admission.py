@@ -17,6 +17,7 @@ from gpu_cluster.platforms.validate_cluster import validate_cluster
 from gpu_cluster.release.inspect import surroundings
 from gpu_rules.faults import Fault, FaultSeverity
 from tests.fixtures.api import client
+from tests.fixtures.documents import plugin_manifest
 from tests.proofs.platform import ways
 
 Json = dict[str, Any]
@@ -47,18 +48,7 @@ def stack(platform: str, extra: Json | None = None, **more: Any) -> Json:
 
 
 def manifests(**pod: Any) -> Json:
-    labels = {"app": "p"}
-    spec = {"containers": [{"name": "p", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}
-    manifest = {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": {"name": "nvdp", "namespace": "gpus"},
-        "spec": {
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {**spec, **pod}},
-        },
-    }
-    return ways.declared("x", "device-plugin") | {"adopted": {"objects": [manifest]}}
+    return ways.declared("x", "device-plugin") | {"adopted": {"objects": [plugin_manifest(**pod)]}}
 
 
 def quota(name: str, hard: Json, **spec: Any) -> Json:

@@ -104,8 +104,11 @@ class Namespaces:
         self.labels = labels
         self.annotations = annotations or {}
 
-    async def request(self, *_: Any, base: str, **__: Any) -> Json:
-        return {"gitVersion": "v1.34.4"} if base == "/version" else {"groups": []}
+    async def server_version(self) -> str:
+        return "v1.34.4"
+
+    async def request(self, *_: Any, **__: Any) -> Json:
+        return {"groups": []}
 
     async def list(self, kind: str, **_: Any) -> list[Json]:
         found = self.labels.items() if kind == "namespaces" else ()

@@ -16,6 +16,7 @@ from gpu_cluster.hosts.phases import prepare_script, runtime_script
 from gpu_cluster.hosts.phases import runtime_disrupts as of_runtime
 from gpu_cluster.nodes.static_pods import StaticPods
 from gpu_cluster.rollout.component import RolloutArgs, rollout_request
+from gpu_cluster.rollout.operands import is_operand
 from gpu_cluster.rollout.pending import changes
 from gpu_cluster.rollout.plan import Change, Plan, View, blockers, plan, waves, words
 from gpu_cluster.rollout.skew import ControlPlane
@@ -176,6 +177,28 @@ def test_a_runtime_that_is_no_longer_declared_is_undone_in_the_plan() -> None:
     assert changes(operator.hosts, gone) == ()
 
 
+@pytest.mark.parametrize(
+    ("component", "kind", "taken"),
+    [
+        ("hami-device-plugin", "DaemonSet", True),
+        ("hami-scheduler", "ReplicaSet", False),
+    ],
+)
+def test_a_wave_takes_hamis_plugin_off_its_nodes_and_not_its_scheduler(
+    component: str, kind: str, *, taken: bool
+) -> None:
+    pod = {
+        "metadata": {
+            "name": component,
+            "namespace": "hami",
+            "labels": {"app.kubernetes.io/component": component},
+            "ownerReferences": [{"kind": kind, "name": component, "controller": True}],
+        },
+        "spec": {"containers": [{"name": "main"}]},
+    }
+    assert is_operand(pod, resolve(made(platform="hami"), "dev").operands) is taken
+
+
 def kubelet_change(old: str, new: str) -> StepChange:
     return StepChange("kubernetes", (f"kubelet={old}",), (f"kubelet={new}",))
 
@@ -238,9 +261,10 @@ def test_the_preview_names_waves_pods_owners_and_budgets() -> None:
         "node gpu-4: driver a → b",
     ]
     assert list(blockers(result)) == [
-        "rollout: node gpu-2: found pods: a/x; wanted no pod that loses data or isn't created "
-        "again, unless you accept it; delete these pods, "
-        "or accept the loss: rollout.evict: [unmanaged, empty-dir]"
+        "rollout: node gpu-2: found pods: a/x; wanted: no pod that loses data or isn't created "
+        "again, unless you accept it; cure: delete these pods yourself, or let the run delete "
+        "them: in rollout.evict of the stack file, write unmanaged for pods that nothing creates "
+        "again, and empty-dir for pods that lose their emptyDir volumes"
     ]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from gpu_cluster.charts.digests import chart_digest
 from gpu_cluster.charts.value_table import is_known
 from gpu_cluster.settings.device_plugin import DevicePluginSettings
 from gpu_cluster.settings.dra import DraSettings
@@ -41,3 +44,11 @@ def test_the_parts_of_the_default_operator_are_those_of_the_default_plugin() -> 
     newest = DEFAULTS["gpu-operator"]
     assert operator_part(newest, "devicePlugin") == f"v{DEFAULTS['nvidia-device-plugin']}"
     assert operator_part(newest, "draDriver") == f"v{DEFAULTS['dra-driver-nvidia-gpu']}"
+
+
+def test_the_page_names_the_default_charts_without_a_known_digest() -> None:
+    """None of their makers' digests was found; `make images` says so, too."""
+    page = Path(__file__).resolve().parents[3] / "docs/reference/platforms.md"
+    assert [chart for chart, version in DEFAULTS.items() if chart_digest(chart, version)] == []
+    plugin = DEFAULTS["nvidia-device-plugin"]
+    assert f"device plugin {plugin}, GPU Operator, DRA driver. `make images`" in page.read_text()

@@ -18,6 +18,7 @@ from gpu_cluster.settings.support import (
     end,
     ended,
     is_unknown_system,
+    outdated,
     overdue,
     page,
     support,
@@ -50,6 +51,29 @@ def test_each_claim_falls_due_the_day_after_its_end(tmp_path: Path) -> None:
     assert line.startswith(f"README.md:1: kubernetes 1.36: support ended on {last} (kubernetes.io")
     (tmp_path / "README.md").write_text("It ran on Kubernetes 1.36.3 (ended).\n")
     assert overdue(tmp_path, last + timedelta(1)) == []
+
+
+@pytest.mark.promise("No page advises an older patch release than the committed facts know.")
+def test_no_page_advises_a_patch_older_than_the_facts() -> None:
+    assert outdated(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("kubernetesPackages: {version: 1.36.3}", ["kubernetes 1.36.3: v1.36.6"]),
+        ("control plane 1.35.4 → 1.36.6", ["kubernetes 1.35.4: v1.35.10"]),
+        ("install `containerd 2.3.1`", ["containerd 2.3.1: v2.3.7"]),
+        ("`version: v26.7.0`, plugin 0.20.0", ["gpu-operator 26.7.0: v26.7.1",
+                                               "nvidia-device-plugin 0.20.0: v0.20.1"]),
+        ("it ran on Kubernetes 1.36.3", []),
+        ("GPU_CLUSTER_KUBERNETES=1.36.3 gpu-cluster start", []),
+        ("plugin 0.20.0 or later, at 10.1.36.3, Kubernetes 1.99.1", []),
+    ],
+)  # fmt: skip
+def test_advice_of_an_older_patch_is_found(tmp_path: Path, line: str, found: list[str]) -> None:
+    (tmp_path / "README.md").write_text(f"{line}\n")
+    assert outdated(tmp_path) == [f"README.md:1: {text} is released" for text in found]
 
 
 @pytest.mark.parametrize(

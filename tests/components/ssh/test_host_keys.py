@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 import asyncssh
@@ -65,6 +66,44 @@ def test_a_place_without_a_server_has_no_key() -> None:
     assert asyncio.run(scanned([("127.0.0.1", 1)])) == {}
 
 
+@pytest.mark.promise("A scan of a host's key that a second try heals is tried again.")
+def test_a_scan_that_a_second_try_heals_is_tried_again() -> None:
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    connections = 0
+
+    async def scan() -> str:
+        async with asyncssh.listen("127.0.0.1", 0, server_host_keys=[key]) as server:
+
+            async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                nonlocal connections
+                connections += 1
+                if connections == 1:
+                    writer.write(b"Exceeded MaxStartups\r\n")
+                    writer.close()
+                    return
+                there, forth = await asyncio.open_connection("127.0.0.1", server.get_port())
+                for source, sink in ((there, writer), (reader, forth)):
+                    tasks.append(asyncio.create_task(passed(source, sink)))
+
+            tasks: list[asyncio.Task[None]] = []
+            async with await asyncio.start_server(relay, "127.0.0.1", 0) as front:
+                place = ("127.0.0.1", front.sockets[0].getsockname()[1])
+                found = await presented(place, pauses=(0.1,))
+                await asyncio.gather(*tasks)
+                return found
+
+    assert asyncio.run(scan()) == public(key)
+    assert connections == 2
+
+
+async def passed(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Pass bytes on until the source ends."""
+    with contextlib.suppress(OSError):
+        while part := await source.read(4096):
+            sink.write(part)
+    sink.close()
+
+
 def test_a_failed_scan_names_its_stage_and_what_the_server_printed() -> None:
     async def scan(greeting: bytes) -> LoginFailed:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +114,7 @@ def test_a_failed_scan_names_its_stage_and_what_the_server_printed() -> None:
 
         async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
             with pytest.raises(LoginFailed) as raised:
-                await presented(("127.0.0.1", server.sockets[0].getsockname()[1]))
+                await presented(("127.0.0.1", server.sockets[0].getsockname()[1]), pauses=())
         return raised.value
 
     refused = asyncio.run(scan(b"Exceeded MaxStartups\r\n")).failure

@@ -249,15 +249,39 @@ def test_the_same_holders_give_the_same_digest_and_none_gives_none() -> None:
     assert gpu_holders.digest(gpu_holders.holders_of([holder("a", 1, "Failed")], [GPU])) == ""
 
 
+class Walked(dict[str, Any]):
+    """ResourceClaim of one GPU on one node, which counts how often its devices are read."""
+
+    def __init__(self, number: int) -> None:
+        result = {"driver": "gpu.nvidia.com", "pool": f"gpu-{number}", "device": "gpu-0"}
+        super().__init__(
+            metadata={"namespace": "ai", "name": f"c{number}", "uid": "u"},
+            status={"allocation": {"devices": {"results": [result]}}},
+        )
+        self.walks = 0
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.walks += key == "status"
+        return super().get(key, default)
+
+
 def test_claims_of_others_hold_devices() -> None:
     result = {"driver": "gpu.nvidia.com", "pool": "gpu-1", "device": "gpu-0"}
     claim = {
         "metadata": {"namespace": "ai", "name": "c", "uid": "u"},
         "status": {"allocation": {"devices": {"results": [result, {**result, "pool": "gpu-2"}]}}},
     }
-    (holder,) = gpu_holders.holders_of_claims([claim], "gpu-1", "gpu-validation")
+    (holder,) = gpu_holders.holders_of_claims([claim], "gpu-validation")["gpu-1"]
     assert holder.amounts == {"gpu.nvidia.com": 1}
-    assert gpu_holders.holders_of_claims([claim], "gpu-1", "ai") == []
+    assert gpu_holders.holders_of_claims([claim], "ai") == {}
+
+
+def test_claims_are_walked_once_for_all_nodes() -> None:
+    """Each claim was walked once for each node: a million steps with a thousand of both."""
+    claims, nodes = [Walked(number) for number in range(30)], [f"gpu-{n}" for n in range(30)]
+    by_node = gpu_holders.holders_of_claims([*claims], "gpu-validation")
+    assert sorted(by_node) == sorted(nodes)
+    assert [claim.walks for claim in claims] == [1] * 30
 
 
 def test_a_claim_that_only_monitors_a_gpu_holds_none() -> None:
@@ -266,7 +290,7 @@ def test_a_claim_that_only_monitors_a_gpu_holds_none() -> None:
         "metadata": {"namespace": "monitoring", "name": "c", "uid": "u"},
         "status": {"allocation": {"devices": {"results": [result]}}},
     }
-    assert gpu_holders.holders_of_claims([claim], "gpu-1", "gpu-validation") == []
+    assert gpu_holders.holders_of_claims([claim], "gpu-validation") == {}
 
 
 def test_each_device_has_a_container_that_asks_for_one() -> None:

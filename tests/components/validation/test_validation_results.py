@@ -90,7 +90,7 @@ def test_what_a_node_waits_for_is_shown_as_it_waits(
         )
         for n in range(validation.EXPLAINED + 2)
     ]
-    run = validation._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools[0])  # type: ignore[arg-type]
+    run = validation._Run(SimpleNamespace(), resolve(cluster(), "test").validation.pools)  # type: ignore[arg-type]
     run.checks = checks
     asyncio.run(run.tell())
     said = capsys.readouterr().err.splitlines()
@@ -117,7 +117,7 @@ def test_a_node_with_more_gpus_than_declared_is_named_at_the_first_look(
     counts = {kind: {name: str(n + 1) for name, n in pool.resources.items()}
               for kind in ("capacity", "allocatable")}  # fmt: skip
     node = {"metadata": {"name": "gpu-1"}, "status": counts}
-    run = validation._Run(SimpleNamespace(), pool)  # type: ignore[arg-type]
+    run = validation._Run(SimpleNamespace(), [pool])  # type: ignore[arg-type]
     check = NodeCheck(run.client, pool, node, {})
     asyncio.run(check.step(ObservedJob()))
     run.checks = [check]

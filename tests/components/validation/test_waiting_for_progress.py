@@ -81,7 +81,7 @@ def waited(monkeypatch: pytest.MonkeyPatch, checks: list[Simulated]) -> tuple[Ob
     clock = Clock()
     monkeypatch.setattr(validation, "time", clock)
     monkeypatch.setattr(validation.asyncio, "sleep", clock.sleep)
-    run = Observed(NONE, POOL)
+    run = Observed(NONE, [POOL])
     run.checks = list(checks)
     asyncio.run(run.wait())
     return run, clock.now - 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,7 +11,16 @@ import pytest
 
 from gpu_cluster.hosts.steps import every
 from gpu_cluster.property_values import SECRET, SIGNATURE
-from lab.benchmarks import b1_cold, fleet, growth, measure, overhead, peer, peer_tools
+from lab.benchmarks import (
+    b1_cold,
+    b14_kustomizations,
+    fleet,
+    growth,
+    measure,
+    overhead,
+    peer,
+    peer_tools,
+)
 from lab.benchmarks.measure import BenchmarkError, Sample
 
 STACK = "urn:pulumi:dev::gpu-cluster::pulumi:pulumi:Stack::gpu-cluster-dev"
@@ -180,3 +190,41 @@ def test_each_goal_of_growth_can_be_missed(
     points: dict[int, growth.Point], missed: list[str]
 ) -> None:
     assert growth.failures(points) == missed
+
+
+def _kustomizations(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).mkdir(parents=True)
+        (folder / name / "kustomization.yaml").write_text("namePrefix: a-\nresources: [a.yaml]\n")
+        (folder / name / "a.yaml").write_text("apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")
+
+
+def test_kustomizations_are_taken_in_turn_from_each_repository(tmp_path: Path) -> None:
+    _kustomizations(tmp_path, "a/1", "a/2", "a/3", "b/1", "b/.hidden", "c/in/1", "c/in/2")
+    (tmp_path / "c/in/2/kustomization.yaml").write_text("kind: Component\n")
+    (tmp_path / "file").touch()
+    found = b14_kustomizations.candidates(tmp_path)
+    names = [str(Path(folder).relative_to(tmp_path)) for folder in found]
+    assert names == ["a/1", "b/1", "c/in/1", "a/2", "a/3"]
+
+
+def test_without_repositories_no_kustomization_is_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert b14_kustomizations.run({})
+    assert "0 repositories" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not shutil.which("kubectl"), reason="needs kubectl on PATH")
+@pytest.mark.parametrize("goal", [1e6, 0.0])
+def test_the_checker_is_compared_with_the_builds_of_the_same_kustomizations(
+    goal: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = tmp_path / "world"
+    _kustomizations(world, "a/1", "a/2", "b/1")
+    (world / "a/2/kustomization.yaml").write_text("resources: [missing.yaml]\n")
+    monkeypatch.setattr(measure, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(b14_kustomizations, "ROUNDS", 1)
+    monkeypatch.setattr(b14_kustomizations, "GOAL", goal)
+    assert b14_kustomizations.run({"GPU_REPOSITORIES": str(world)}) is (goal > 0)
+    assert "B14: 2 kustomizations of 2 repositories: " in capsys.readouterr().out

@@ -126,7 +126,10 @@ def test_each_container_of_a_pod_gets_a_gpu_of_its_own_by_the_policy_spread() ->
 def test_a_pod_that_does_not_fit_gets_hamis_words(limits: Json, broken: int, reason: str) -> None:
     made = hami.place([node(broken=broken)], admitted(limits), [], hami.Quota(), SPREAD)
     assert made.reasons == {"gpu-1": reason}
-    assert hami.unschedulable_message(made) == f"0/1 nodes are available: 1 {reason}."
+    assert hami.unschedulable_message(made) == (
+        f"0/1 nodes are available: 1 {reason}. no new claims to deallocate, preemption: 0/1 nodes "
+        "are available: 1 No preemption victims found for incoming pod."
+    )
     assert hami.filtering_events(made)[-1] == "no available node, 1 nodes do not meet"
 
 
@@ -153,6 +156,9 @@ def test_kube_schedulers_own_filters_go_first() -> None:
     made = hami.place([tainted], admitted({GPU: "1"}), [], hami.Quota(), SPREAD)
     assert made.reasons == {"gpu-1": "node(s) had untolerated taint(s)"}
     assert hami.filtering_events(made) == []
+    assert hami.unschedulable_message(made).endswith(
+        "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    )
 
 
 def test_a_pod_that_has_ended_holds_nothing() -> None:

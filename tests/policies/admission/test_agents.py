@@ -149,6 +149,11 @@ def test_a_privileged_pod_with_gpus_is_refused(
     assert "GPU022" in answered(denying, manifest).rules
 
 
+LEAST_CHARTS = 15
+"""Number of charts of node agents that a folder `AGENT_CHARTS` must have."""
+UNTRIED = "not tried: AGENT_CHARTS names no folder with charts of node agents"
+
+
 def real_charts() -> list[Path]:
     folder = os.environ.get("AGENT_CHARTS")
     return sorted(path.parent for path in Path(folder).glob("*/Chart.yaml")) if folder else []
@@ -177,7 +182,14 @@ def whole_numbers(value: Any) -> Any:
 
 
 @pytest.mark.full
-@pytest.mark.skipif(not real_charts(), reason="AGENT_CHARTS names no folder with charts of agents")
+@pytest.mark.skipif(not os.environ.get("AGENT_CHARTS"), reason=UNTRIED)
+@pytest.mark.promise("At least 15 charts of real node agents are admitted in trusted namespaces.")
+def test_a_folder_of_charts_has_enough_agents() -> None:
+    assert len(real_charts()) >= LEAST_CHARTS
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not os.environ.get("AGENT_CHARTS"), reason=UNTRIED)
 @pytest.mark.parametrize("chart", real_charts(), ids=lambda path: path.name)
 def test_the_chart_of_an_agent_is_admitted_where_policies_deny(
     denying: httpx.Client, admitted: list[str], chart: Path, monkeypatch: pytest.MonkeyPatch

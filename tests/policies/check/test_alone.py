@@ -19,7 +19,8 @@ import pytest
 
 from gpu_cluster.commands.files import project_files
 from gpu_rules.command import VERSION
-from tests.policies.check.running import ROOT, copy, install
+from tests.policies.check.packages import copy, install
+from tests.policies.check.running import ROOT
 from tests.policies.check.samples import BAD, GOOD
 
 RULEBOOK = ROOT / "policies" / "gpu_rules"

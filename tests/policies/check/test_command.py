@@ -8,17 +8,22 @@ import os
 import pty
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from gpu_cluster.guardrails.check import main
 from gpu_rules.rules import RULES
 from tests.fixtures.documents import stack_document
 from tests.fixtures.programs import run_program
-from tests.policies.check.running import ONLY, ROOT, check
+from tests.policies.check import running
+from tests.policies.check.running import ONLY, ROOT
 from tests.policies.check.samples import BAD, GOOD
 
+check = partial(running.check, main=main)
+"""Run the checker with the option `--stack`."""
 ADVICE = GOOD.replace("nvidia.com/gpu:", "nvidia.com/gpu.shared:").replace(": 1}", ": 2}")
 TOLERANT = GOOD.replace(
     "spec:\n", "spec:\n  tolerations: [{key: nvidia.com/gpu, operator: Exists}]\n"
@@ -52,13 +57,19 @@ def test_an_amount_beyond_any_float_leaves_the_other_files_judged(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [[], ["x", "--format", "pdf"], ["x", "--rule", "GPU899=off"], ["x", "--rule", "GPU001=on"]],
+    ("arguments", "named"),
+    [
+        ([], "PATH"),
+        (["x", "--format", "pdf"], "'pdf'"),
+        (["x", "--rule", "GPU899=off"], "'GPU899'"),
+        (["x", "--rule", "GPU001=on"], "'on'"),
+    ],
 )
-def test_wrong_arguments_are_told(arguments: list[str]) -> None:
+def test_wrong_arguments_are_told(arguments: list[str], named: str) -> None:
     done = check(*arguments)
     assert done.code == 2
-    assert "error:" in done.errors
+    assert named in done.errors
+    assert done.errors.endswith("`python -m gpu_rules.check --help` lists all\n")
 
 
 def test_folders_patterns_and_files_are_read_once(

@@ -166,6 +166,31 @@ def test_junit_has_a_case_for_each_object(folder: Path) -> None:
     assert cases["reading, document 1"].find("error") is not None
 
 
+SPACE = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
+TOGETHER = ("--rule", "GPU060=mandatory", "--rule", "GPU050=off")
+
+
+@pytest.mark.parametrize("format_", sorted(FORMATS.keys() - {"patch"}))
+def test_each_format_has_the_violations_of_several_objects(format_: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"{SPACE}---\n{GOOD}")
+    done = check(str(tmp_path), "--format", format_, *TOGETHER)
+    assert done.code == 1
+    assert "GPU060" in done.output
+    assert "Namespace team" in done.output
+
+
+def test_junit_fails_an_object_for_a_violation_of_several(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"{SPACE}---\n{GOOD}")
+    output = check(str(tmp_path), "--format", "junit", *TOGETHER).output
+    root = ElementTree.fromstring(output)  # noqa: S314  our own
+    failed = {
+        case.get("name"): failure.get("message")
+        for case in root.iter("testcase")
+        for failure in case.iter("failure")
+    }
+    assert failed == {"Namespace team": "GPU060"}
+
+
 def test_github_annotates_lines(folder: Path) -> None:
     lines = check(".", "--format", "github").output.splitlines()
     assert any(

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.programs import run_program
-from tests.policies.check.running import ROOT, copy, install
+from tests.policies.check.packages import copy, install
+from tests.policies.check.running import ROOT
 from tests.policies.check.samples import GOOD
 
 PROGRAM = """

@@ -15,6 +15,7 @@ from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.check import files, kustomization, progress, rendered
 from gpu_rules.check.document import Source
 from gpu_rules.check.ignored import IgnoredPaths
+from gpu_rules.check.parse import SIZE_LIMIT
 from gpu_rules.check.problem import Unjudged
 from gpu_rules.check.tool import NotRendered
 
@@ -38,6 +39,11 @@ def service() -> Iterator[tuple[str, list[str]]]:
         yield f"{address}/iam.yaml", seen
 
 
+ESCAPED = PATCH.replace("URL", '"ESCAPED"')
+GENERATOR = "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: x}\nfiles: [a=URL]\n"
+ONE_LINE = "{apiVersion: builtin, kind: PatchTransformer, metadata: {name: x}, path: URL}"
+LARGE = "# \N{LATIN SMALL LETTER E WITH ACUTE}\n" * (SIZE_LIMIT // 5 + 1)
+"""A comment as large as the largest document."""
 REMOTE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "resource": ({"resources": ["URL"]}, {}),
     "upper case": ({"resources": ["UPPER"]}, {}),
@@ -54,6 +60,31 @@ REMOTE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "file of a ConfigMap": ({"configMapGenerator": [{"name": "a", "files": ["a=URL"]}]}, {}),
     "inline transformer": ({"transformers": [PATCH]}, {}),
     "transformer in a file": ({"transformers": ["t.yaml"]}, {"t.yaml": PATCH}),
+    "inline transformer of one line": ({"transformers": [ONE_LINE]}, {}),
+    "inline transformer, escaped": ({"transformers": [ESCAPED]}, {}),
+    "transformer in a file, escaped": ({"transformers": ["t.yaml"]}, {"t.yaml": ESCAPED}),
+    "generator in a file": ({"generators": ["g.yaml"]}, {"g.yaml": GENERATOR}),
+    "field in another case": ({"Transformers": ["t.yaml"]}, {"t.yaml": PATCH}),
+    "transformer in a folder": (
+        {"transformers": ["more"]},
+        {"more/kustomization.yaml": "resources: [t.yaml]\n", "more/t.yaml": PATCH},
+    ),
+    "transformer in a folder, in another case": (
+        {"transformers": ["more"]},
+        {"more/kustomization.yaml": "Resources: [t.yaml]\n", "more/t.yaml": PATCH},
+    ),
+    "folder like an address": (
+        {"resources": ["a://base"]},
+        {"a:/base/kustomization.yaml": "resources: [URL]\n"},
+    ),
+    "folder with a line break": (
+        {"resources": ["a\nb"]},
+        {"a\nb/kustomization.yaml": "resources: [URL]\n"},
+    ),
+    "folder beside a link": (
+        {"resources": ["link/../base"]},
+        {"base/kustomization.yaml": "resources: [URL]\n", "other/in/pod.yaml": POD},
+    ),
     "replacement": ({"replacements": [{"path": "URL"}]}, {}),
     "schema": ({"openapi": {"path": "URL"}}, {}),
 }
@@ -65,17 +96,84 @@ def test_a_kustomization_downloads_nothing(
     tmp_path: Path, service: tuple[str, list[str]], case: str
 ) -> None:
     address, seen = service
-    fields, files = REMOTE[case]
-    own = {"kustomization.yaml": json.dumps({"resources": ["pod.yaml"], **fields})}
-    for name, text in {"pod.yaml": POD, **own, **files}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        text = text.replace("UPPER", address.replace("http:", "HTTP:"))
-        (tmp_path / name).write_text(text.replace("URL", address))
-    one = kustomization.read(str(tmp_path))
-    assert one is not None
+    one = kustomized(tmp_path, address, *REMOTE[case])
     with pytest.raises(NotRendered, match=r"remote parts, which are not downloaded: (?i:http):"):
         kustomization.build(one)
     assert seen == []
+
+
+UNREADABLE: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "large transformer": ({"transformers": ["t.yaml"]}, {"t.yaml": LARGE + PATCH}),
+    "large kustomization": (
+        {"resources": ["base"]},
+        {"base/kustomization.yaml": f"resources: []\n{LARGE}bases: [URL]\n"},
+    ),
+    "transformer in UTF-16": ({"transformers": ["utf-16"]}, {"utf-16": PATCH}),
+    "kustomization in UTF-16": (
+        {"resources": ["utf-16"]},
+        {"utf-16/kustomization.yaml": "resources: [URL]\n"},
+    ),
+    "transformer that is no YAML": ({"transformers": ["a: [\n"]}, {}),
+    "folder that patches transformers": (
+        {"transformers": ["more"]},
+        {
+            "more/kustomization.yaml": json.dumps(
+                {"resources": ["t.yaml"], "patches": [{"path": "p.yaml"}]}
+            ),
+            "more/t.yaml": PATCH.replace("URL", "p.yaml"),
+            "more/p.yaml": PATCH,
+        },
+    ),
+    "folder that composes an address": (
+        {"transformers": ["more"]},
+        {
+            "more/kustomization.yaml": json.dumps(
+                {"resources": ["t.yaml"], "replacements": [{"path": "r.yaml"}]}
+            ),
+            "more/t.yaml": PATCH.replace("URL", "ht@tp"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNREADABLE)
+def test_a_kustomization_that_may_download_something_is_not_built(
+    tmp_path: Path, service: tuple[str, list[str]], case: str
+) -> None:
+    address, seen = service
+    one = kustomized(tmp_path, address, *UNREADABLE[case])
+    with pytest.raises(NotRendered, match=r"that (cannot be read|changes them)$"):
+        kustomization.build(one)
+    assert seen == []
+
+
+def kustomized(
+    folder: Path, address: str, fields: dict[str, Any], files: dict[str, str]
+) -> kustomization.Kustomization:
+    """Write a kustomization with its files, in which marks stand for an address; return it."""
+
+    def filled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: filled(part) for key, part in value.items()}
+        if isinstance(value, list):
+            return [filled(part) for part in value]
+        for mark, text in (
+            ("UPPER", address.replace("http:", "HTTP:")),
+            ("ESCAPED", address.replace("http:", r"\x68ttp:")),
+            ("URL", address),
+        ):
+            value = value.replace(mark, text)
+        return value
+
+    own = {"kustomization.yaml": json.dumps(filled({"resources": ["pod.yaml"], **fields}))}
+    for name, text in {"pod.yaml": POD, **own, **filled(files)}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, "utf-16" if "utf-16" in name else "utf-8")
+    if (folder / "other").exists():
+        (folder / "link").symlink_to("other/in")
+    one = kustomization.read(str(folder))
+    assert one is not None
+    return one
 
 
 @pytest.mark.parametrize(

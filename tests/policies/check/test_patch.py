@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import random
 from pathlib import Path
 
 import pytest
 import yaml
 
-from gpu_rules.check.formats.patch import REMOVED
+from gpu_rules.check.formats.patch import NO_NEWLINE, REMOVED, hunks
 from gpu_rules.reference import context_for, violations
 from gpu_rules.rules import EXAMPLES, Severity
 from tests.fixtures.programs import run_program
@@ -99,3 +101,16 @@ def test_the_patch_of_an_example_is_its_cure(rule: str) -> None:
     cured = patched(block, "--rule", f"{rule}=mandatory")
     assert rule not in broken(cured)
     assert broken(cured, Severity.MANDATORY) <= broken(block, Severity.MANDATORY)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_patch_has_the_hunks_of_a_diff(seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311  makes no secret
+    lines = [f"line {number}\n" for number in range(draw.randint(1, 40))]
+    lines[-1] = lines[-1].rstrip() if draw.random() < 0.3 else lines[-1]
+    count = len(lines) if draw.random() < 0.1 else draw.randint(1, min(len(lines), 6))
+    removed = sorted(draw.sample(range(1, len(lines) + 1), count))
+    kept = [line for number, line in enumerate(lines, 1) if number not in removed]
+    diff = list(difflib.unified_diff(lines, kept))[2:]
+    wanted = [line if line.endswith("\n") else f"{line}{NO_NEWLINE}" for line in diff]
+    assert list(hunks(lines, removed)) == wanted

@@ -20,7 +20,8 @@ import yaml
 from gpu_rules.command import VERSION
 from gpu_rules.rules import RULES
 from tests.fixtures.programs import run_program
-from tests.policies.check.running import ROOT, copy
+from tests.policies.check.packages import copy
+from tests.policies.check.running import ROOT
 from tests.policies.check.samples import BAD, GOOD
 
 LIMIT = 300

@@ -97,7 +97,7 @@ def test_a_branch_of_which_no_bulletin_is_known_is_not_called_safe() -> None:
     assert "doesn't mean that it is safe" in sentence
     assert unknown_branch("580.95.05") == unknown_branch("570.211.01") == unknown_branch("") == ""
     page = reference.page()
-    assert f"The newest bulletin that\nwas read is of {newest_bulletin()}" in page
+    assert f"The newest bulletin that this project read is of {newest_bulletin()}" in page
     assert "| later than 4.8.2, see the last column | 5857 |" in page
 
 

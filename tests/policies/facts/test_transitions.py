@@ -41,7 +41,7 @@ NOT_BACK, UNKNOWN = Verdict.NOT_BACK, Verdict.UNKNOWN
         # "Skipping MINOR versions when upgrading is unsupported."
         ("kubernetes", "v1.35.4", "1.36.3", SUPPORTED, "v1.35.4 1.36.3"),
         ("kubernetes", "1.36.3", "1.36.3", SUPPORTED, "1.36.3 1.36.3"),
-        ("kubernetes", "1.34.4+k3s1", "1.37.2", BY_WAY_OF, "1.34.4+k3s1 1.35.4 1.36.3 1.37.2"),
+        ("kubernetes", "1.34.4+k3s1", "1.37.2", BY_WAY_OF, "1.34.4+k3s1 1.35.10 1.36.6 1.37.2"),
         ("kubernetes", "1.36.3", "1.35.9", NOT_BACK, ""),
         ("kubernetes", "1.36.3", "1.36.2", NOT_BACK, ""),
         ("kubernetes", "1.36.3", "2.0.0", UNKNOWN, ""),

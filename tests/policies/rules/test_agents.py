@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from gpu_rules.parameters import context_by
-from gpu_rules.rules import Context, NodeTaint, PoolFacts, Severity, evaluate
+from gpu_rules.rules import Context, NodeTaint, PoolFacts, Severity
 from tests.policies.rules.agents import agent
+from tests.policies.rules.messages import judge
 
 GPU = "nvidia.com/gpu"
 POOL = PoolFacts("a100", 8, (NodeTaint(GPU),), nodes=1)
@@ -20,7 +21,7 @@ OPEN = Context(pools=(replace(POOL, taints=()),))
 
 def found(manifest: Any, context: Context = CONTEXT) -> dict[str, str]:
     """Return the severity of each broken rule; an exemption makes it advice."""
-    return {v.rule.id: str(v.severity) for v in evaluate(manifest, context)}
+    return {v.rule.id: str(v.severity) for v in judge(manifest, context)}
 
 
 ADVICE = {"GPU078": "advisory"}
@@ -150,7 +151,7 @@ DEVICE = agent("/dev/nvidia0", "/data")
 def test_an_exemption_in_the_settings_holds_where_each_part_matches(
     given: Any, holds: bool
 ) -> None:
-    (violation,) = evaluate(DEVICE, exempting(**given))
+    (violation,) = judge(DEVICE, exempting(**given))
     assert violation.rule.id == "GPU036"
     assert (violation.severity is Severity.ADVISORY) == holds
     assert violation.exemption == (

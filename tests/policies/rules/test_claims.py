@@ -10,15 +10,17 @@ import pytest
 import yaml
 
 from gpu_rules import reference
-from gpu_rules.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
+from gpu_rules.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts
 from gpu_rules.rules.resource_names import BY_CLASS
 from gpu_rules.rules.unknown import UNKNOWN
+from tests.policies.rules.messages import judge, judge_stack
 
 GPU = "nvidia.com/gpu"
 TEMPLATE = "resourceClaimTemplateName"
 POOL = PoolFacts(
     "a100", 8, (NodeTaint(GPU),), {"gpu": "a100"}, nodes=1, node_names=frozenset({"gpu-1"})
 )
+
 CONTEXT = Context(pools=(POOL,), platform="dra", max_gpus_per_pod=8)
 
 NAMES_A_RESOURCE = {
@@ -113,7 +115,7 @@ def pod(name: str = "one-gpu", **fields: Any) -> Any:
 
 def ids(*manifests: Any, context: Context = CONTEXT) -> list[str]:
     whole = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-    found = [*evaluate(whole, context), *evaluate_stack(manifests, context)]
+    found = [*judge(whole, context), *judge_stack(manifests, context)]
     return sorted({violation.rule.id for violation in found})
 
 
@@ -233,7 +235,7 @@ def privileged_levels(*shown: Any, context: Context | None = None) -> list[str]:
     agent = daemon_set("gpus")
     agent["spec"]["template"]["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     listed = {"apiVersion": "v1", "kind": "List", "items": [*shown, agent]}
-    found = evaluate(listed, context or Context())
+    found = judge(listed, context or Context())
     return [str(each.severity) for each in found if each.rule.id == "GPU022"]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.rules import Context, evaluate
+from gpu_rules.rules import Context
 from tests.policies.rules.cases import container, pod
+from tests.policies.rules.messages import judge
 
 NAME = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
 COUNTED = {"GPU001", "GPU002", "GPU003", "GPU008", "GPU009"}
@@ -29,5 +30,5 @@ COUNTED = {"GPU001", "GPU002", "GPU003", "GPU008", "GPU009"}
 )
 def test_the_amount_of_a_class_is_judged(limit: Any, request_: Any, rules: set[str]) -> None:
     requests = None if request_ is None else {NAME: request_}
-    broken = {v.rule.id for v in evaluate(pod(container({NAME: limit}, requests)), Context())}
+    broken = {v.rule.id for v in judge(pod(container({NAME: limit}, requests)), Context())}
     assert broken & COUNTED == rules

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpu_rules.rules import Context, NodeTaint, PoolFacts, evaluate, evaluate_stack
+from gpu_rules.rules import Context, NodeTaint, PoolFacts
 from gpu_rules.rules.custom import pods, unread
 from gpu_rules.rules.unknown import UNKNOWN
+from tests.policies.rules.messages import judge, judge_stack
 
 BAD = "{name: c, image: i:1, resources: {limits: {nvidia.com/gpu: 500m}}}"
 POD = f"spec: {{containers: [{BAD}]}}"
@@ -88,7 +89,7 @@ def test_the_pods_of_a_custom_kind_are_judged(kind: str) -> None:
     api, spec, place = KINDS[kind]
     manifest = custom(kind, api, spec)
     paths = {
-        violation.path for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
+        violation.path for violation in judge(manifest, CONTEXT) if violation.rule.id == "GPU001"
     }
     assert paths == {f"{place}.{LIMIT}"}
     assert list(unread(manifest)) == []
@@ -100,7 +101,7 @@ def test_every_pod_of_an_object_is_judged_where_it_lies() -> None:
     both = (
         f"headGroupSpec: {{template: {{{tolerant}}}}}, workerGroupSpecs: [{{template: {{{POD}}}}}]"
     )
-    violations = evaluate(custom("RayCluster", "ray.io/v1", both), CONTEXT)
+    violations = judge(custom("RayCluster", "ray.io/v1", both), CONTEXT)
     paths = {
         (violation.rule.id, violation.path)
         for violation in violations
@@ -113,9 +114,7 @@ def test_every_pod_of_an_object_is_judged_where_it_lies() -> None:
     inline = f"predictor: {{nodeName: a, containers: [{BAD.replace('500m', '1')}]}}"
     (where,) = (
         violation.path
-        for violation in evaluate(
-            custom("InferenceService", "serving.kserve.io/v1", inline), CONTEXT
-        )
+        for violation in judge(custom("InferenceService", "serving.kserve.io/v1", inline), CONTEXT)
         if violation.rule.id == "GPU016"
     )
     assert where == "spec.predictor.nodeName"
@@ -124,7 +123,7 @@ def test_every_pod_of_an_object_is_judged_where_it_lies() -> None:
 def test_a_namespace_with_a_custom_workload_needs_its_quota() -> None:
     job = custom("PyTorchJob", "kubeflow.org/v1", KINDS["PyTorchJob"][1].replace("500m", "1"))
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
-    broken = {violation.rule.id for violation in evaluate_stack([team, job], CONTEXT)}
+    broken = {violation.rule.id for violation in judge_stack([team, job], CONTEXT)}
     assert broken == {"GPU029", "GPU060"}
 
 
@@ -133,7 +132,7 @@ def test_an_exemption_in_the_template_of_a_custom_kind_holds() -> None:
     spec = f"workerGroupSpecs: [{{template: {{{note}, {POD}}}}}]"
     (violation,) = (
         violation
-        for violation in evaluate(custom("RayCluster", "ray.io/v1", spec), CONTEXT)
+        for violation in judge(custom("RayCluster", "ray.io/v1", spec), CONTEXT)
         if violation.rule.id == "GPU001"
     )
     assert violation.exemption
@@ -168,7 +167,7 @@ def test_what_may_request_gpus_in_a_way_that_nothing_reads_is_listed(
 def test_a_placeholder_in_a_patch_is_a_value_that_is_not_known() -> None:
     spec = PATCHED % "'{{inputs.parameters.gpus}}'"
     workflow = custom("Workflow", "argoproj.io/v1alpha1", spec)
-    found = {violation.rule.id for violation in evaluate(workflow, CONTEXT)}
+    found = {violation.rule.id for violation in judge(workflow, CONTEXT)}
     assert found == {"GPU048", "GPU050", "GPU051"}
     assert list(unread(workflow)) == []
 
@@ -198,7 +197,7 @@ def test_depth_size_and_what_is_unknown_end_the_search() -> None:
     for spec in specs:
         manifest = {"apiVersion": "example.com/v1", "kind": "Widget", "spec": spec}
         assert [
-            violation for violation in evaluate(manifest, CONTEXT) if violation.rule.id == "GPU001"
+            violation for violation in judge(manifest, CONTEXT) if violation.rule.id == "GPU001"
         ] == []
         list(unread(manifest))
 
@@ -245,7 +244,7 @@ FORMS: dict[str, tuple[str, str, str, str]] = {
 def test_each_form_of_a_request_is_judged_where_it_lies(name: str) -> None:
     kind, api, spec, path = FORMS[name]
     manifest = custom(kind, api, spec)
-    found = [v.path for v in evaluate(manifest, CONTEXT) if v.rule.id == "GPU001"]
+    found = [v.path for v in judge(manifest, CONTEXT) if v.rule.id == "GPU001"]
     assert found == [path]
     assert list(unread(manifest)) == []
 
@@ -260,10 +259,10 @@ def test_what_stands_above_a_request_holds_for_it(name: str) -> None:
     kind, api, spec, _ = FORMS[name]
     spec = spec.replace("500m", "1").replace("0.5", "1")
     manifest = custom(kind, api, f"{spec}, nodeName: gpu-1")
-    assert "spec.nodeName" in {v.path for v in evaluate(manifest, TAINTED)}
+    assert "spec.nodeName" in {v.path for v in judge(manifest, TAINTED)}
     for given, rules in ((TOLERANT, set()), ("priority: 1", {"GPU004"})):
         manifest = custom(kind, api, f"{spec}, {given}")
-        broken = {v.rule.id for v in evaluate(manifest, TAINTED) if v.severity == "mandatory"}
+        broken = {v.rule.id for v in judge(manifest, TAINTED) if v.severity == "mandatory"}
         assert broken <= rules
 
 
@@ -281,7 +280,7 @@ def test_what_stands_above_a_request_holds_for_it(name: str) -> None:
 )
 def test_what_names_gpus_and_requests_none_is_left_alone(kind: str, api: str, spec: str) -> None:
     manifest = custom(kind, api, spec)
-    assert evaluate(manifest, TAINTED) == []
+    assert judge(manifest, TAINTED) == []
     assert list(unread(manifest)) == []
 
 
@@ -311,7 +310,7 @@ def test_a_claim_of_a_container_of_values_is_one_for_gpus(where: str) -> None:
     for template, rules in (("one-gpu", ["GPU022"]), ("mine", [])):
         values = where % (claimed % template, used)
         release = custom("HelmRelease", "helm.toolkit.fluxcd.io/v2", f"values: {{{values}}}")
-        assert [v.rule.id for v in evaluate(release, context) if v.rule.id == "GPU022"] == rules
+        assert [v.rule.id for v in judge(release, context) if v.rule.id == "GPU022"] == rules
 
 
 def test_a_claim_of_a_service_is_one_for_gpus() -> None:
@@ -320,10 +319,10 @@ def test_a_claim_of_a_service_is_one_for_gpus() -> None:
         "{claimCreationSpec: {devices: [{deviceClassName: gpu.nvidia.com}]}}",
     ):
         manifest = custom("NIMService", "apps.nvidia.com/v1alpha1", f"draResources: [{claim}]")
-        assert [v.rule.id for v in evaluate(manifest, TAINTED)] == ["GPU004"]
+        assert [v.rule.id for v in judge(manifest, TAINTED)] == ["GPU004"]
     other = "{claimCreationSpec: {devices: [{deviceClassName: nic.example.com}]}}"
     manifest = custom("NIMService", "apps.nvidia.com/v1alpha1", f"draResources: [{other}]")
-    assert evaluate(manifest, TAINTED) == []
+    assert judge(manifest, TAINTED) == []
 
 
 def test_claims_of_a_mapping_count_once_although_it_has_no_containers() -> None:
@@ -332,7 +331,7 @@ def test_claims_of_a_mapping_count_once_although_it_has_no_containers() -> None:
     for template, rules in (("one-gpu", ["GPU004"]), ("nic", [])):
         spec = f"hardware: {{gpu: {{{claims % template}}}}}"
         model = custom("Model", "inference.llmkube.dev/v1alpha1", spec)
-        assert [v.rule.id for v in evaluate(model, TAINTED)] == rules
+        assert [v.rule.id for v in judge(model, TAINTED)] == rules
     inside = "workers: [{containers: [{image: a, resources: {claims: [{name: gpu}]}}]}]"
     group = custom("Group", "example.com/v1", f"{claims % 'one-gpu'}, {inside}")
     assert [pod.loose for pod in pods(group)] == [False]
@@ -343,7 +342,7 @@ def test_a_device_of_a_virtual_machine_is_one_that_the_settings_name() -> None:
     domain = f"domain: {{devices: {{gpus: [{{deviceName: {name}}}]}}}}"
     manifest = custom("VirtualMachine", "kubevirt.io/v1", f"template: {{spec: {{{domain}}}}}")
     named = replace(TAINTED, resource_names=frozenset({name}))
-    assert [(v.rule.id, v.path) for v in evaluate(manifest, named)] == [
+    assert [(v.rule.id, v.path) for v in judge(manifest, named)] == [
         ("GPU004", "spec.template.spec.domain.devices.tolerations")
     ]
 
@@ -351,9 +350,9 @@ def test_a_device_of_a_virtual_machine_is_one_that_the_settings_name() -> None:
 def test_steps_without_gpus_may_stand_below_tolerations_of_the_whole() -> None:
     steps = "templates: [{container: {image: i}}]"
     whole = custom("Workflow", "argoproj.io/v1alpha1", f"{TOLERANT}, {steps}")
-    assert evaluate(whole, TAINTED) == []
+    assert judge(whole, TAINTED) == []
     own = custom("Workflow", "argoproj.io/v1alpha1", steps.replace("[{", f"[{{{TOLERANT}, "))
-    assert [v.rule.id for v in evaluate(own, TAINTED)] == ["GPU032"]
+    assert [v.rule.id for v in judge(own, TAINTED)] == ["GPU032"]
 
 
 # Columns: kind, spec, and how many pods run at the same time.
@@ -387,7 +386,7 @@ def test_replicas_of_a_custom_kind_count_against_pools_and_quotas() -> None:
         "metadata": {"name": "q", "namespace": "team"},
         "spec": {"hard": {"requests.nvidia.com/gpu": 8}},
     }
-    found = {v.rule.id: v.found for v in evaluate_stack([quota, job], TAINTED)}
+    found = {v.rule.id: v.found for v in judge_stack([quota, job], TAINTED)}
     assert found == {
         "GPU040": "400 nvidia.com/gpu in the stack, including this workload",
         "GPU041": "8, but workloads that request 400",
@@ -405,5 +404,5 @@ def test_what_keda_may_add_counts_against_the_pools(most: Any, over: bool) -> No
     }
     scaled = custom("ScaledObject", "keda.sh/v1alpha1", "scaleTargetRef: {name: serve}")
     scaled["spec"] |= most
-    found = {v.rule.id for v in evaluate_stack([deployment, scaled], TAINTED)}
+    found = {v.rule.id for v in judge_stack([deployment, scaled], TAINTED)}
     assert found == ({"GPU040"} if over else set())

@@ -10,7 +10,7 @@ import pytest
 
 from gpu_rules.facts.host_folders import FOLDERS, HOST_PATH
 from gpu_rules.parameters import context_by
-from gpu_rules.rules import UNKNOWN, Context, evaluate
+from gpu_rules.rules import UNKNOWN, Context
 from tests.policies.rules.cases import (
     CONTEXT,
     POOL,
@@ -155,7 +155,7 @@ def test_a_pod_with_gpus_of_an_unknown_number_is_one_with_gpus(amount: Any) -> N
         elsewhere = {"tolerations": [], "nodeSelector": {"gpu": "t4"}, "nodeName": "gpu-1"}
         spec = on_host("/dev", gpus(number), **elsewhere)["spec"]
         job = resource("Job", "batch/v1", spec={"template": {"spec": spec}})
-        return {violation.rule.id for violation in evaluate(job, CONTEXT)}
+        return {violation.rule.id for violation in judge(job, CONTEXT)}
 
     assert {"GPU016", "GPU036", "GPU048"} <= rules(amount)
     assert not {"GPU016", "GPU036", "GPU048"} & rules(0)

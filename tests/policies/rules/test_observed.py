@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.rules import Context, NodeTaint, PoolFacts, evaluate
+from gpu_rules.rules import Context, NodeTaint, PoolFacts
+from tests.policies.rules.messages import judge
 
 POOL = PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu"),), nodes=1, node_names=frozenset({"g1"}))
 CONTEXT = Context(pools=(POOL,), resource_names=frozenset({"tencent.com/vcuda-core"}))
@@ -31,7 +32,7 @@ def pod(spec: Any, *, gpus: int = 1, **metadata: Any) -> Any:
 
 def mandatory(manifest: Any, context: Context) -> set[str]:
     """Return the mandatory rules that a manifest breaks."""
-    return {v.rule.id for v in evaluate(manifest, context) if v.severity == "mandatory"}
+    return {v.rule.id for v in judge(manifest, context) if v.severity == "mandatory"}
 
 
 WRITTEN: dict[str, tuple[Any, set[str]]] = {

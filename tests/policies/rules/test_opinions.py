@@ -9,18 +9,10 @@ import pytest
 import yaml
 
 from gpu_rules.reference import context_for, described, violations
-from gpu_rules.rules import (
-    EXAMPLES,
-    RULES,
-    Context,
-    NodeTaint,
-    PoolFacts,
-    Severity,
-    evaluate,
-    evaluate_stack,
-)
+from gpu_rules.rules import EXAMPLES, RULES, Context, NodeTaint, PoolFacts, Severity
 from gpu_rules.rules.rule import Declared
 from tests.policies.rules.cases import gpus, pod, resource
+from tests.policies.rules.messages import judge, judge_stack
 
 POOLS = Context(pools=(PoolFacts("a100", 8, (NodeTaint("nvidia.com/gpu"),)),))
 TRUST = Context(infrastructure_namespaces=frozenset())
@@ -73,7 +65,7 @@ def test_what_breaks_nothing_is_advice_without_a_declared_cluster(
     id_: str, manifest: Any, is_opinion: bool
 ) -> None:
     def level(context: Context) -> Severity:
-        (severity,) = {v.severity for v in evaluate(manifest, context) if v.rule.id == id_}
+        (severity,) = {v.severity for v in judge(manifest, context) if v.rule.id == id_}
         return severity
 
     assert level(Context()) is (Severity.ADVISORY if is_opinion else Severity.MANDATORY)
@@ -116,7 +108,7 @@ def claim(name: str) -> Any:
 def test_the_name_of_a_claim_matters_where_something_counts_by_it(
     name: str, settings: Any, speaks: bool
 ) -> None:
-    broken = {v.rule.id for v in evaluate(claim(name), Context(**settings))}
+    broken = {v.rule.id for v in judge(claim(name), Context(**settings))}
     assert ("GPU077" in broken) is speaks
 
 
@@ -139,7 +131,7 @@ TRAIN = pod(gpus(), namespace="team-a")
 def test_only_a_namespace_with_gpu_workloads_needs_a_pod_security_level(
     stack: list[Any], speaks: bool
 ) -> None:
-    broken = [v.subject for v in evaluate_stack(stack, Context()) if v.rule.id == "GPU060"]
+    broken = [v.subject for v in judge_stack(stack, Context()) if v.rule.id == "GPU060"]
     assert broken == (["Namespace team-a"] if speaks else [])
 
 

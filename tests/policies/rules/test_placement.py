@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.rules import UNKNOWN, Context, NodeTaint, PoolFacts
+from gpu_rules.rules import UNKNOWN, Context, NodeTaint, PoolFacts, Severity
 from gpu_rules.rules.pools import tolerates
 from tests.policies.rules.cases import (
     CONTEXT,
@@ -111,6 +111,45 @@ def test_work_without_gpus_names_no_gpu_node(manifest: Any, refused: bool) -> No
     refused = refused or manifest["spec"].get("nodeName") == "gpu-2"
     assert paths("GPU064", manifest, CONTEXT) == (["spec.nodeName"] if refused else [])
     assert paths("GPU064", manifest, Context()) == [], "no pool is known"
+
+
+HOST = {"hostNetwork": True, "hostPID": True, "hostIPC": True}
+ROOT = {"volumes": [{"name": "host-root", "hostPath": {"path": "/"}}]}
+PROFILES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "legacy": ({}, HOST | ROOT),
+    "general": ({}, HOST | ROOT),
+    "baseline": ({}, {}),
+    "restricted": ({"runAsNonRoot": True, "capabilities": {"drop": ["ALL"]}}, {}),
+    "netadmin": ({"capabilities": {"add": ["NET_ADMIN", "NET_RAW"]}}, HOST),
+    "sysadmin": ({"privileged": True}, HOST | ROOT),
+}
+"""What each profile of `kubectl debug node/NAME` sets: fields of the container's security context,
+and of the pod (k8s.io/kubectl pkg/cmd/debug/profiles.go; generateNodeDebugPod sets the rest).
+"""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("context", [CONTEXT, GPU_NODES], ids=["by selector", "by names"])
+def test_the_tolerations_of_a_debug_pod_are_refused_too_and_all_of_it_is_trusted_where_declared(
+    profile: str, context: Context
+) -> None:
+    secured, spec = PROFILES[profile]
+    context = replace(context, infrastructure_namespaces=frozenset({"trusted"}))
+
+    def refused(node: str, namespace: str) -> set[str]:
+        given = {
+            "nodeName": node,
+            "restartPolicy": "Never",
+            "tolerations": [{"operator": "Exists"}],
+        }
+        debugger = container(name="debugger", securityContext=secured)
+        manifest = pod(debugger, **given, **spec, namespace=namespace)
+        found = judge(manifest, context)
+        return {one.rule.id for one in found if one.severity is Severity.MANDATORY}
+
+    for node in ("gpu-1", "cpu-1"):
+        assert "GPU032" in refused(node, "team-a")
+        assert refused(node, "trusted") == set()
 
 
 def test_a_pod_with_gpus_of_any_vendor_names_no_node() -> None:

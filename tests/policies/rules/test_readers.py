@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpu_rules.rules import UNKNOWN, Context, NodeTaint, Severity, evaluate, registry
+from gpu_rules.rules import UNKNOWN, Context, NodeTaint, Severity, registry
 from gpu_rules.rules.embedded import embedded
 from gpu_rules.rules.exemptions import Exemption, exemptions
 from gpu_rules.rules.helm import ChartRelease, releases
@@ -20,6 +20,7 @@ from gpu_rules.rules.rule import Subject
 from gpu_rules.rules.secret import is_secret, reveal
 from gpu_rules.rules.unknown import at, holds_unknown, mapping, sequence
 from tests.policies.rules.cases import pod, release
+from tests.policies.rules.messages import judge
 
 
 def test_what_is_not_known_is_neither_true_nor_false() -> None:
@@ -316,7 +317,7 @@ def test_a_rule_that_another_linters_annotation_names_with_a_reason_is_advice(
     limits = {"limits": {"nvidia.com/gpu": 1}}
     manifest = pod({"name": "a", "resources": limits, "securityContext": {"privileged": True}})
     manifest["metadata"]["annotations"] = {key: value}
-    found = {each.rule.id: each for each in evaluate(manifest, Context())}
+    found = {each.rule.id: each for each in judge(manifest, Context())}
     broken = found["GPU022"]
     assert broken.message.endswith(text or broken.cure)
     assert (broken.severity is Severity.ADVISORY) == (text is not None)

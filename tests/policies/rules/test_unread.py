@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from gpu_rules.kube.vendor_resources import VENDORS, Vendor
-from gpu_rules.rules import Context, Subject, evaluate
+from gpu_rules.rules import Context, Subject
 from gpu_rules.rules.resource_names import of_gpus
 from gpu_rules.rules.unread import unread
 from tests.policies.rules.cases import container, pod, resource, workload
+from tests.policies.rules.messages import judge
 
 
 def listed(manifest: dict[str, Any], context: Context | None = None) -> list[str]:
@@ -19,7 +20,7 @@ def listed(manifest: dict[str, Any], context: Context | None = None) -> list[str
 
 
 def broken(manifest: dict[str, Any], context: Context | None = None) -> set[str]:
-    return {violation.rule.id for violation in evaluate(manifest, context or Context())}
+    return {violation.rule.id for violation in judge(manifest, context or Context())}
 
 
 @pytest.mark.promise(

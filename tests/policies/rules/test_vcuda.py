@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gpu_rules.kube.gpu_resources import BY_CLASS, HAMI_CORES, HAMI_MEMORY
-from gpu_rules.rules import RULES, UNKNOWN, Context, Severity, evaluate
+from gpu_rules.rules import RULES, UNKNOWN, Context, Severity
 from tests.policies.rules.cases import (
     CONTEXT,
     CORE,
@@ -136,7 +136,7 @@ def test_rules_about_a_product_are_off_unless_it_is_used(
     rule: str, limits: Any, platform: str, resource: str
 ) -> None:
     def is_found(context: Context) -> bool:
-        return rule in {each.rule.id for each in evaluate(pod(container(limits)), context)}
+        return rule in {each.rule.id for each in judge(pod(container(limits)), context)}
 
     assert not is_found(Context())
     assert not is_found(Context(platform="gpu-operator"))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpu_rules.kube.names import is_container_resource, is_extended_resource
-from gpu_rules.rules import UNKNOWN, Context, evaluate
+from gpu_rules.rules import UNKNOWN, Context
 from gpu_rules.rules.resource_names import meant
 from gpu_rules.rules.workloads.gpu051_fixed_image import pinned
 from tests.policies.rules.cases import (
@@ -417,7 +417,7 @@ def test_a_pod_requests_what_its_containers_request_if_it_has_a_limit(
 ) -> None:
     manifest = pod(container({GPU: 1, **own}))
     manifest["spec"]["resources"] = whole
-    assert ("GPU050" in {v.rule.id for v in evaluate(manifest, Context())}) == found
+    assert ("GPU050" in {v.rule.id for v in judge(manifest, Context())}) == found
 
 
 @pytest.mark.parametrize(("resources", "wanted"), [r[1:] for r in WHOLE], ids=[r[0] for r in WHOLE])

@@ -93,7 +93,7 @@ def test_cures_of_helm_values_are_followed(chart: str, record_property: Record) 
     check(documents.values(chart), record_property)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.advice("several")
 def test_cures_of_faults_of_other_tests_are_followed(
     tmp_path: Path, record_property: Record

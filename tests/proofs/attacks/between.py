@@ -24,6 +24,10 @@ WITH, WITHOUT, OPEN = "with", "without", "open"
 
 SPACE, CAPPED, UNNAMED = "between", "between-capped", "between-unnamed"
 """Namespaces whose policies know no caps, caps, and no names of nodes."""
+TRUSTING, UNTAINTED = "between-trusting", "between-untainted"
+"""Namespaces whose policies know which namespaces are trusted, the second ones of nodes without
+taints.
+"""
 NODE: Final = "gpu-1"
 CAP: Final = 8
 LISTED: Final = "listed"
@@ -229,7 +233,9 @@ class Fault:
         to: What the objects prove.
         in_ephemeral: Whether an ephemeral container can have the fault.
         in_updates: Whether an update of a pod can bring the fault.
-        in_daemon_sets: Whether the rules forbid it to DaemonSets.
+        in_daemon_sets: Whether the rules forbid it to DaemonSets as long as nobody declares which
+            namespaces are trusted.
+        spaces: The namespaces in which the rules forbid it.
     """
 
     plant: Plant
@@ -238,6 +244,7 @@ class Fault:
     in_ephemeral: bool = False
     in_updates: bool = False
     in_daemon_sets: bool = True
+    spaces: frozenset[str] = frozenset({SPACE, UNNAMED, TRUSTING, UNTAINTED})
 
 
 _BOTH = frozenset({WITH, WITHOUT, OPEN})
@@ -250,6 +257,7 @@ FAULTS: Final = {
         frozenset({WITHOUT, OPEN}),
         in_updates=True,
         in_daemon_sets=False,
+        spaces=frozenset({SPACE, UNNAMED, TRUSTING}),
     ),
     "a RuntimeClass": Fault(_runtime_class, frozenset({"GPU063"}), frozenset({WITHOUT, OPEN})),
     "a node": Fault(_node, frozenset({"GPU016", "GPU064"}), _BOTH),
@@ -257,6 +265,16 @@ FAULTS: Final = {
     "a folder of the node": Fault(_parent, frozenset({"GPU036"}), frozenset({WITH, OPEN})),
     "a namespace of the node": Fault(_namespace, frozenset({"GPU067"}), frozenset({WITH, OPEN})),
     "a variable": Fault(_variable, frozenset({"GPU017"}), _BOTH, True),
+    "privileged near GPUs": Fault(
+        _privileged,
+        frozenset({"GPU022", "GPU079"}),
+        _BOTH,
+        True,
+        spaces=frozenset({UNTAINTED}),
+    ),
+    "a folder of a node with GPUs": Fault(
+        _parent, frozenset({"GPU036"}), _BOTH, spaces=frozenset({UNTAINTED})
+    ),
 }
 
 
@@ -265,16 +283,17 @@ def _pod_case(draw: Draw, number: int) -> Case:
     parts = _requests(draw, kind)
     if parts.belongs:
         parts.spec["tolerations"] = [TOLERATION]
+    space = draw.choice((SPACE, UNNAMED, TRUSTING, UNTAINTED))
     names = [
         name
         for name, fault in FAULTS.items()
         if parts.proof in fault.to
+        and space in fault.spaces
         and not (name == "a toleration" and parts.belongs)
-        and (kind != "DaemonSet" or fault.in_daemon_sets)
+        and (kind != "DaemonSet" or fault.in_daemon_sets or space in (TRUSTING, UNTAINTED))
     ]
     name = draw.choice(names)
     fault = FAULTS[name]
-    space = draw.choice((SPACE, UNNAMED))
     how = draw.choice(("create", "ephemeral", "update")) if kind == "Pod" else "create"
     if (how == "ephemeral" and not fault.in_ephemeral) or (
         how == "update" and not fault.in_updates

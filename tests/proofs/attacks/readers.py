@@ -20,32 +20,50 @@ from functools import partial
 from itertools import pairwise
 from math import inf
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import httpx
-from command_provider import inputs as plugin_inputs
+from command_provider import inputs as plugin_inputs  # type: ignore[import-not-found]
 from pulumi.runtime.proto import provider_pb2
 
 from gpu_cluster import property_values
+from gpu_cluster.commands.forges.forge import ForgeError
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.kubernetes.grammar import IllFormed
 from gpu_cluster.loading.loader import load
 from gpu_cluster.nodes.causes.cause import Around
 from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.pod import cause_of
 from gpu_cluster.nodes.gpu_holders import list_pods
+from gpu_cluster.nodes.taints import RECORD, recorded_taints
 from gpu_cluster.settings.nodes.node_range import runs
 from gpu_cluster.ssh.client import _Output
-from gpu_rules.check import kustomization
+from gpu_rules.check import kustomization, rendered
 from gpu_rules.check.context import FILE, ContextError, configured
 from gpu_rules.check.document import Source, judge
+from gpu_rules.check.formats import FORMATS
 from gpu_rules.check.lines import location
+from gpu_rules.check.report import Report
+from gpu_rules.check.result import Found, Judged
 from gpu_rules.check.stream import split
 from gpu_rules.faults import ConfigError
-from gpu_rules.rules import Context
+from gpu_rules.rules import (
+    RULES,
+    Context,
+    NodeTaint,
+    PoolFacts,
+    Severity,
+    Subject,
+    embedded,
+    evaluate,
+)
 from gpu_rules.rules.exemptions import is_match
+from gpu_rules.rules.registry import evaluate_together, objects_of
+from gpu_rules.settings_file import of_nodes
 from tests.fixtures.api import client
-from tests.proofs.attacks import fuzz, samples
+from tests.proofs.attacks import command_readers, fuzz, samples
 from tests.proofs.attacks.targets import TARGETS
 
 Shape = Callable[[int], Any]
@@ -64,6 +82,10 @@ LEAST_SECONDS = 0.04
 TIMES = 9
 """Measurements of each call, if the first ones exceed `MOST`: other processes disturb some, and on
 a busy machine most of them.
+"""
+LONG_SECONDS = 10.0
+"""Processor time of the largest call with which inputs are still enlarged. Much longer calls would
+take a proof an hour.
 """
 LARGEST = 50_000
 """Largest number of repeated parts; a call that is still short needs no bound."""
@@ -126,19 +148,39 @@ class Reader:
         more makes one step larger, and so does one whose output must be shortened; a call in more
         than linear time has larger steps with all larger inputs.
         """
-        number = 8
-        while self.seconds(shape(number)) < LEAST_SECONDS:
-            if (number := number * 2) > LARGEST:
-                return []
+        number = self._smallest(shape)
+        if number is None:
+            return []
         steps = self._steps(shape, number)
         for doubled in range(1, LARGER + 1):
             if not steps or not steps[-1] <= CERTAIN:
+                return steps
+            if self.seconds(shape(number << doubled + 3)) > LONG_SECONDS:
                 break
             steps = self._steps(shape, number << doubled)
-        return steps
+        if not steps or not max(steps) <= CERTAIN:
+            return steps
+        # Where other processes fill the caches, calls in linear time have such steps as well.
+        rows = LINEAR.shapes["rows"]
+        usual = LINEAR._ratios(rows, (LINEAR._smallest(rows) or 1) << LARGER)
+        is_slow = any(step > MOST * other / 2 for step, other in zip(steps, usual, strict=True))
+        return steps if is_slow else []
+
+    def _smallest(self, shape: Shape) -> int | None:
+        """Return the size of the first input whose call isn't short; None if all calls are."""
+        number = 8
+        while self.seconds(shape(number)) < LEAST_SECONDS:
+            if (number := number * 2) > LARGEST:
+                return None
+        return number
 
     def _steps(self, shape: Shape, number: int) -> list[float]:
-        """Return the steps from an input of a size; empty if none is larger than `MOST`.
+        """Return the steps from an input of a size; empty if none is larger than `MOST`."""
+        ratios = self._ratios(shape, number)
+        return [round(ratio, 1) for ratio in ratios] if max(ratios) > MOST else []
+
+    def _ratios(self, shape: Shape, number: int) -> list[float]:
+        """Return the ratios of the times of calls whose input is doubled three times.
 
         The time of a call is the least of up to `TIMES` measurements, or of three that are certain.
         """
@@ -147,12 +189,19 @@ class Reader:
             for step in range(4):
                 value = shape(number << step)
                 least[step] = min(least[step], self.seconds(value))
+            if least[-1] < LEAST_SECONDS:
+                return [1.0] * 3
             ratios = [after / max(before, LEAST_SECONDS) for before, after in pairwise(least)]
-            if max(ratios) <= MOST or least[-1] < LEAST_SECONDS:
-                return []
-            if measured >= 3 and not ratios[-1] <= CERTAIN:
+            if max(ratios) <= MOST or (measured >= 3 and not ratios[-1] <= CERTAIN):
                 break
-        return [round(ratio, 1) for ratio in ratios]
+        return ratios
+
+
+LINEAR = Reader(
+    lambda rows: json.loads(json.dumps(rows)),
+    {"rows": lambda number: [{"name": f"row {each}", "value": each} for each in range(number)]},
+)
+"""Reader in linear time; it shows how much a busy machine slows calls with larger inputs down."""
 
 
 def texts(around: Callable[[str], Any] = lambda text: text) -> dict[str, Shape]:
@@ -433,6 +482,243 @@ MANIFESTS: Mapping[str, Shape] = {
 }
 
 
+def _container(**fields: Any) -> dict[str, Any]:
+    return {"name": "c", "image": "a", "resources": {"limits": {"nvidia.com/gpu": 2}}, **fields}
+
+
+def _workload(number: int, namespace: str = "team", **fields: Any) -> dict[str, Any]:
+    """Return a Deployment that breaks several rules."""
+    pod = {"hostPID": True, "containers": [_container()], **fields}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"d{number}", "namespace": namespace},
+        "spec": {"replicas": 2, "template": {"metadata": {"annotations": {}}, "spec": pod}},
+    }
+
+
+def _named(kind: str, version: str, number: int, spec: Any, **metadata: Any) -> dict[str, Any]:
+    named = {"name": f"d{number}", "namespace": "team", **metadata}
+    return {"apiVersion": version, "kind": kind, "metadata": named, "spec": spec}
+
+
+def _quota(number: int, namespace: str) -> dict[str, Any]:
+    hard = {"requests.nvidia.com/gpu": 1}
+    return _named("ResourceQuota", "v1", number, {"hard": hard}, namespace=namespace)
+
+
+def _template(number: int) -> dict[str, Any]:
+    exactly = {"deviceClassName": f"d{number}", "count": 2}
+    devices = {"requests": [{"name": "a", "exactly": exactly}]}
+    version = "resource.k8s.io/v1"
+    return _named("ResourceClaimTemplate", version, number, {"spec": {"devices": devices}})
+
+
+def _class(number: int) -> dict[str, Any]:
+    expression = "device.driver == 'gpu.nvidia.com'"
+    spec = {
+        "extendedResourceName": f"a/d{number}",
+        "selectors": [{"cel": {"expression": expression}}],
+    }
+    return _named("DeviceClass", "resource.k8s.io/v1", number, spec)
+
+
+def _autoscaler(number: int) -> dict[str, Any]:
+    target = {"kind": "Deployment", "name": f"d{number}"}
+    spec = {"maxReplicas": 9, "scaleTargetRef": target}
+    return _named("HorizontalPodAutoscaler", "autoscaling/v2", number, spec)
+
+
+def _node(number: int) -> dict[str, Any]:
+    node = _named("Node", "v1", number, {"taints": [{"key": "a", "effect": "NoSchedule"}]})
+    labels = {"nvidia.com/gpu.product": f"p{number}"}
+    return {**node, "metadata": {"name": f"d{number}", "labels": labels},
+            "status": {"capacity": {"nvidia.com/gpu": 8}}}  # fmt: skip
+
+
+def _plugin(number: int) -> dict[str, Any]:
+    image = ("k8s-device-plugin:1", "gpu-manager:1")[number % 2]
+    selector = {f"k{number}": "a"}
+    made = _workload(number, containers=[_container(image=image)], nodeSelector=selector)
+    return {**made, "kind": "DaemonSet"}
+
+
+def _claiming(number: int) -> dict[str, Any]:
+    claims = [{"name": "a", "resourceClaimTemplateName": f"d{number}"}]
+    return _workload(number, resourceClaims=claims)
+
+
+def _with_many(number: int) -> dict[str, Any]:
+    """Return a Deployment whose pod has many of each part."""
+    names = _rows(number, "n{}".format)
+    return _workload(
+        0,
+        tolerations=[{"key": name, "operator": "Exists"} for name in names],
+        volumes=[{"name": name, "hostPath": {"path": f"/{name}"}} for name in names],
+        resourceClaims=[{"name": name, "resourceClaimName": name} for name in names],
+        containers=[
+            _container(
+                name=name,
+                env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}],
+                volumeMounts=[{"name": name, "mountPath": f"/{name}"}],
+            )
+            for name in names
+        ],
+    )
+
+
+def _exempted(number: int) -> dict[str, Any]:
+    made = _workload(0)
+    made["metadata"]["annotations"] = {
+        f"exempt.gpu-cluster/GPU{each:05}": "2030-12-31 x" for each in range(number)
+    }
+    return made
+
+
+def _assigned(number: int) -> dict[str, Any]:
+    made = _workload(0)
+    made["spec"]["template"]["metadata"]["annotations"] = {
+        f"hami.io/a{each}-allocated": "b" for each in range(number)
+    }
+    return made
+
+
+_POOLED = Context(
+    pools=(PoolFacts("a", 8, (NodeTaint("nvidia.com/gpu"),), nodes=1),),
+    platform="device-plugin",
+    max_gpus_per_pod=8,
+)
+"""Facts about a cluster with which each rule speaks."""
+_MIXES: Mapping[str, Callable[[int], list[dict[str, Any]]]] = {
+    "workloads": lambda n: _rows(n, _workload),
+    "workloads and quotas": lambda n: [
+        *_rows(n, _workload),
+        *_rows(n, lambda i: _quota(i, "team")),
+    ],
+    "namespaces, workloads and quotas": lambda n: [
+        *_rows(n, lambda i: _named("Namespace", "v1", i, {})),
+        *_rows(n, lambda i: _workload(i, f"d{i}")),
+        *_rows(n, lambda i: _quota(i, f"d{i}")),
+    ],
+    "workloads and autoscalers": lambda n: [*_rows(n, _workload), *_rows(n, _autoscaler)],
+    "claims": lambda n: [*_rows(n, _class), *_rows(n, _template), *_rows(n, _claiming)],
+    "quotas of a namespace": lambda n: [
+        _named("Namespace", "v1", 0, {}),
+        _workload(0, "d0"),
+        *_rows(n, lambda i: _quota(i, "d0")),
+    ],
+    "device plugins": lambda n: _rows(n, _plugin),
+    "nodes": lambda n: [*_rows(n, _node), *_rows(n, _workload)],
+}
+"""Objects of a stack that grow in number, by their kinds."""
+
+
+def _subjects(mix: Callable[[int], list[dict[str, Any]]], number: int) -> list[list[Subject]]:
+    """Return the subjects of objects, as the rules that compare several objects get them."""
+    return [subjects for manifest in mix(number) for _, subjects in objects_of(manifest, _POOLED)]
+
+
+def _found(number: int, **fields: Any) -> Found:
+    """Return a violation whose object, document or file has a number."""
+    return Found(
+        **{
+            **dict.fromkeys(("container", "found", "wanted", "cure"), "a"),
+            "exemption": "",
+            "file": "none.yaml",
+            "document": 1,
+            "line": number + 1,
+            "rule": "GPU067",
+            "title": "a",
+            "severity": Severity.ADVISORY if number % 2 else Severity.MANDATORY,
+            "subject": "Pod p",
+            "path": "spec.hostPID",
+            **fields,
+        }
+    )
+
+
+FOUND: Mapping[str, Callable[[int], list[Found]]] = {
+    "violations of an object": lambda n: _rows(n, _found),
+    "objects of a document": lambda n: _rows(n, lambda i: _found(i, subject=f"Pod p{i}")),
+    "documents": lambda n: _rows(n, lambda i: _found(i, document=i + 1, subject=f"Pod p{i}")),
+    "files": lambda n: _rows(n, lambda i: _found(i, file=f"none{i}.yaml")),
+    "rules": lambda n: _rows(n, lambda i: _found(i, rule=list(RULES)[i % len(RULES)])),
+}
+"""Violations that a report has, by what grows."""
+
+
+def _report_of(found: list[Found]) -> Report:
+    """Return the report of documents with some violations."""
+    documents: dict[tuple[str, int], list[Found]] = {}
+    for each in found:
+        documents.setdefault((each.file, each.document), []).append(each)
+    report = Report()
+    for (file, document), own in documents.items():
+        subjects = tuple(dict.fromkeys(each.subject for each in own))
+        report.add([Judged(file, document, subjects, tuple(own))])
+    return report
+
+
+def _write_report(found: list[Found]) -> None:
+    report = _report_of(found)
+    for write in FORMATS.values():
+        write(report)
+
+
+def _patched(pair: tuple[str, list[tuple[int, str]]]) -> None:
+    """Write the patch of a file, given its text and the document and the path of each fault."""
+    text, places = pair
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "a.yaml")
+        file.write_text(text)
+        faults = [_found(0, file=str(file), document=number, path=path) for number, path in places]
+        FORMATS["patch"](_report_of(faults))
+
+
+_POD_TEXT = """\
+kind: Pod
+metadata:
+  name: a{}
+spec:
+  hostPID: true
+  containers:
+  - name: a
+    image: a:1
+"""
+PATCHES: Mapping[str, Shape] = {
+    "documents": lambda n: (
+        "---\n".join(_rows(n, _POD_TEXT.format)),
+        [(i + 1, "spec.hostPID") for i in range(n)],
+    ),
+    "items": lambda n: (
+        "items:\n" + "".join(f"- {indent(_POD_TEXT.format(i), '  ').lstrip()}" for i in range(n)),
+        [(1, f"items[{i}].spec.hostPID") for i in range(n)],
+    ),
+    "keys": lambda n: (
+        "spec:\n  a:\n" + "".join(f"    k{i}: b\n    o{i}: b\n" for i in range(n)),
+        [(1, f"spec.a[k{i}]") for i in range(n)],
+    ),
+}
+"""Files and their faults, by what grows."""
+
+
+def _built(number: int) -> list[tuple[str, str]]:
+    """Return the objects of a file, and the names that a kustomization gives them."""
+    return [
+        (json.dumps(_pod(each)), f"{'a' * (each % 50)}-p{each}-{'b' * (each % 50)}")
+        for each in range(number)
+    ]
+
+
+def _origins(objects: list[tuple[str, str]]) -> None:
+    """Find the document of each object that a kustomization built from one file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "a.yaml")
+        file.write_text("\n---\n".join(written for written, _ in objects))
+        for _, name in objects:
+            rendered._origin(str(file), "Pod", name)
+
+
 def _kustomization(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "kustomization.yaml").write_text(text, errors="replace")
@@ -478,9 +764,28 @@ def _rule_settings(text: str) -> None:
         configured(None, Path(folder), Context())
 
 
+def _data(text: str) -> None:
+    """Judge a ConfigMap and a Secret with a text, and a document with a text in base64."""
+    embedded._parse_content.cache_clear()
+    metadata = {"name": "a", "namespace": "team"}
+    for kind, key in (("ConfigMap", "config.yaml"), ("Secret", "NVIDIA_VISIBLE_DEVICES")):
+        made = {"apiVersion": "v1", "kind": kind, "metadata": metadata, "data": {key: text}}
+        evaluate(made, _POOLED)
+    judged(f"kind: Pod\na: !!binary {json.dumps(text)}\n")
+
+
+def _taints(text: str) -> None:
+    recorded_taints({"metadata": {"name": "gpu-1", "annotations": {RECORD: text}}})
+
+
+def _recorded_taint(number: int) -> dict[str, str]:
+    return {"key": f"k{number}", "effect": "NoSchedule"}
+
+
 def _causes(value: Any) -> None:
     pods = value.pop("pods")
-    around = Around(pods=tuple(pods), **{name: tuple(part) for name, part in value.items()})
+    parts: dict[str, Any] = {name: tuple(part) for name, part in value.items()}
+    around = Around(pods=tuple(pods), **parts)
     value["pods"] = pods
     str(cause_of(pods[0], around))
     newest_first(value["events"])
@@ -552,6 +857,18 @@ READERS: Mapping[str, Reader] = {
     **dict(_targets()),
     "stack": Reader(_stack, STACKS, (ConfigError,)),
     "manifests": Reader(judged, MANIFESTS),
+    "objects of a stack": Reader(
+        lambda objects: evaluate_together(objects, _POOLED),
+        {name: partial(_subjects, mix) for name, mix in _MIXES.items()},
+    ),
+    "parts of an object": Reader(
+        lambda manifest: evaluate(manifest, _POOLED),
+        {"pod": _with_many, "exemptions": _exempted, "annotations": _assigned},
+    ),
+    "reports": Reader(_write_report, FOUND),
+    "patches": Reader(_patched, PATCHES),
+    "objects of a kustomization": Reader(_origins, {"objects": _built}),
+    "nodes for settings": Reader(of_nodes, {"nodes": lambda n: _rows(n, _node)}),
     "kustomization": Reader(_kustomization, KUSTOMIZATIONS),
     "glob": Reader(lambda pair: is_match(*pair), {"stars": _globs}),
     "paths of fields": Reader(location, texts()),
@@ -572,5 +889,29 @@ READERS: Mapping[str, Reader] = {
         _causes, {key: shape for key, shape in grown(AROUND).items() if key != "all grows"}
     ),
     "names": Reader(lambda names: runs(names), {"names": lambda n: _rows(n, "n{}".format)}),
+    "data of objects": Reader(_data, texts()),
+    "recorded taints": Reader(
+        _taints,
+        {**texts(), "taints": partial(_written, lambda n: _rows(n, _recorded_taint))},
+        (IllFormed,),
+    ),
+    "who": Reader(command_readers._who, command_readers.WHO),
+    "adopt": Reader(command_readers._adopt, command_readers.ADOPTED),
+    "why": Reader(command_readers._why, command_readers.WHY),
+    "running pods": Reader(command_readers._refused, command_readers.RUNNING),
+    "notes of a pull request": Reader(
+        command_readers._commented, dict(command_readers.notes(PIECES)), (ForgeError,)
+    ),
+    "pull requests": Reader(command_readers._requests, command_readers.REQUESTS, (ForgeError,)),
+    "index of charts": Reader(
+        command_readers._index, command_readers.indices(texts()), (ValueError,)
+    ),
+    "index of packages": Reader(command_readers._packages, command_readers.packages(texts())),
+    "registry of charts": Reader(
+        command_readers._registry, command_readers.manifests(texts(), _written)
+    ),
+    "report of an earlier check": Reader(
+        command_readers._known, command_readers.reports(texts(), _written), (ContextError,)
+    ),
 }
 """All readers, by name."""

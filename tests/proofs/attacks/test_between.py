@@ -6,6 +6,9 @@ fault is admitted. Cases of all kinds are tried by default; `FULL=1` tries all c
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,8 +17,20 @@ from typing import Any
 import httpx
 import pytest
 
+from gpu_rules import rules
 from gpu_rules.admission import Enforcement
 from gpu_rules.rules import RULES, Context, Severity, evaluate
+from gpu_rules.rules.agents import is_agent, of_daemon_set, only_watches
+from gpu_rules.rules.each import each_gpu_container, gpu_containers
+from gpu_rules.rules.gpus import belongs_on_gpu_nodes, gpus_of
+from gpu_rules.rules.isolation.gpu036_host_paths import on_gpu_nodes
+from gpu_rules.rules.pod_claims import gpu_claims
+from gpu_rules.rules.pod_request import (
+    asks_for_gpus,
+    gpu_requests,
+    requests_gpu_resources,
+    requests_gpus,
+)
 from tests.policies.admission.cluster import EVERYTHING, apply, create, delete, edit, install
 from tests.proofs.attacks.between import (
     CAP,
@@ -24,7 +39,9 @@ from tests.proofs.attacks.between import (
     KINDS,
     LISTED,
     SPACE,
+    TRUSTING,
     UNNAMED,
+    UNTAINTED,
     Case,
     cases,
 )
@@ -33,10 +50,14 @@ from tests.proofs.rules.sample import FULL, SEED
 Json = dict[str, Any]
 _UNCAPPED = Context(pools=EVERYTHING.pools[:1], other_claims=frozenset({LISTED}))
 _BY_SELECTOR = tuple(replace(pool, node_names=frozenset()) for pool in _UNCAPPED.pools)
+_WITHOUT_TAINTS = tuple(replace(pool, taints=()) for pool in _UNCAPPED.pools)
+_TRUSTING = replace(_UNCAPPED, infrastructure_namespaces=frozenset({"gpu-system"}))
 CONTEXTS = {
     SPACE: _UNCAPPED,
     CAPPED: replace(_UNCAPPED, max_gpus_per_pod=CAP),
     UNNAMED: replace(_UNCAPPED, pools=_BY_SELECTOR),
+    TRUSTING: _TRUSTING,
+    UNTAINTED: replace(_TRUSTING, pools=_WITHOUT_TAINTS),
 }
 DENY = Enforcement({Severity.MANDATORY: ["Deny", "Audit"], Severity.ADVISORY: ["Warn", "Audit"]})
 JUDGED, ADMITTED = (30_000, 3_000) if FULL else (2_000, 300)
@@ -70,6 +91,43 @@ def test_no_fault_passes_the_rules_between_two_questions(record_property: Record
     for name in FAULTS:
         assert any(f": {name} by " in what for what in kinds), name
     assert set().union(*(case.rules for case in cases(SEED, 300))) <= RULES.keys()
+
+
+QUESTIONS = (
+    *(gpus_of, belongs_on_gpu_nodes, requests_gpus, requests_gpu_resources, asks_for_gpus),
+    *(gpu_requests, gpu_claims, gpu_containers, each_gpu_container, on_gpu_nodes),
+    *(is_agent, of_daemon_set, only_watches),
+)
+"""Functions that tell pods with GPUs, or near them, from others."""
+PENDING = "a pod that breaks it gets no node"
+WITHOUT_FAULT = {
+    **dict.fromkeys(("GPU004", "GPU007", "GPU015", "GPU034"), PENDING),
+    "GPU039": "an update that breaks it stops, and no pod gets more",
+}
+"""Mandatory rules that ask whether a pod has GPUs, and that no object gains from escaping."""
+
+
+def test_each_rule_that_asks_whether_a_pod_has_gpus_has_a_fault() -> None:
+    asking = {
+        match[1].upper()
+        for module in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}.")
+        if (match := re.search(r"\.(gpu\d{3})_", module.name))
+        and any(
+            value in QUESTIONS
+            for value in vars(importlib.import_module(module.name)).values()
+            if callable(value)
+        )
+    }
+    mandatory = {
+        id_
+        for id_ in asking
+        if any(
+            RULES[id_].severity_in(context) is Severity.MANDATORY for context in CONTEXTS.values()
+        )
+    }
+    planted = set().union(*(fault.rules for fault in FAULTS.values()))
+    planted |= set().union(*(case.rules for case in cases(SEED, 300)))
+    assert mandatory - planted == WITHOUT_FAULT.keys()
 
 
 @pytest.fixture(scope="module")

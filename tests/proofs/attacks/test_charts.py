@@ -5,27 +5,26 @@ from __future__ import annotations
 import asyncio
 import gzip
 import hashlib
-import ssl
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
-from http.server import ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from gpu_cluster.charts import availability, contents
 from gpu_cluster.charts.availability import WantedChart
+from gpu_cluster.commands import package_versions
 from gpu_cluster.settings.chart_source import ChartSource
 from gpu_cluster.settings.charts import ChartsSettings
-from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
+from gpu_cluster.settings.hosts.repository import Repositories
+from gpu_cluster.settings.hosts.repository import Repository as PackageRepository
+from gpu_cluster_lab.simulator.http_servers import running
 from tests.fixtures import charts
+from tests.proofs.attacks.sites import Site, write_certificate
 
+ROOT = Path(__file__).resolve().parents[3]
 CHART, VERSION = "nvidia-device-plugin", "0.19.3"
 ARCHIVE = charts.packed(CHART, charts.files(CHART, VERSION))
 LIMIT = 20
@@ -44,35 +43,11 @@ def refused(place: str, digest: str) -> str:
     return asyncio.run(availability.fetched(wanted)).problem
 
 
-class Repository:
-    """Helm chart repository on loopback, whose files the test sets.
-
-    Args:
-        certificate: File with a private key and its certificate; None: the repository has no TLS.
-    """
+class Repository(Site):
+    """Helm chart repository on loopback, whose files the test sets."""
 
     def __init__(self, certificate: Path | None = None) -> None:
-        files: dict[str, bytes] = {}
-        moved: dict[str, str] = {}
-        self.files, self.moved = files, moved
-
-        class Handler(QuietHandler):
-            def do_GET(self) -> None:
-                content = files.get(self.path)
-                self.send_response(302 if self.path in moved else 404 if content is None else 200)
-                if self.path in moved:
-                    self.send_header("Location", moved[self.path])
-                self.end_headers()
-                self.wfile.write(content or b"")
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        scheme = "http"
-        if certificate:
-            scheme = "https"
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            context.load_cert_chain(certificate)
-            self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
-        self.address = f"{scheme}://127.0.0.1:{self.server.server_port}"
+        super().__init__(certificate)
         self.publish(ARCHIVE)
 
     def publish(self, archive: bytes, url: str = "charts/a.tgz") -> None:
@@ -103,17 +78,7 @@ def repository(monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
 
 @pytest.fixture
 def secure_repository(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Repository]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    address = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    made = x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-    made = made.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    certificate = made.add_extension(address, critical=False).sign(key, hashes.SHA256())
-    file = tmp_path / "certificate.pem"
-    encoding = serialization.Encoding.PEM
-    form, secret = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    file.write_bytes(key.private_bytes(encoding, form, secret) + certificate.public_bytes(encoding))
+    file = write_certificate(tmp_path)
     monkeypatch.setenv("SSL_CERT_FILE", str(file))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with serving(Repository(file)) as repository:
@@ -131,6 +96,68 @@ def test_https_never_leads_to_http(repository: Repository, secure_repository: Re
         secure_repository.moved.clear()
     repository.moved["/charts/a.tgz"] = f"{secure_repository.address}/charts/a.tgz"
     assert repository.refusal() == ""
+
+
+@pytest.mark.parametrize("manager", ["apt", "dnf"])
+def test_the_index_of_packages_is_never_read_by_http_from_https(
+    repository: Repository, secure_repository: Repository, manager: str
+) -> None:
+    made = PackageRepository.model_construct(url=secure_repository.address, suite="/")
+    parts: dict[str, Any] = {"apt": None, "dnf": None, manager: made}
+    declared = Repositories.model_construct(**parts)
+    indices = {
+        "/Packages.gz": gzip.compress(b"Package: a\nVersion: 1\n"),
+        "/repodata/repomd.xml": b'<location href="repodata/primary.xml.gz"',
+        "/repodata/primary.xml.gz": gzip.compress(
+            b'<name>a</name><arch>noarch</arch><version epoch="0" ver="1" rel="1"/>'
+        ),
+    }
+    for place in (repository, secure_repository):
+        place.files.update(indices)
+    (listed,) = package_versions.listing(declared, "*")
+    assert (listed.name, listed.note) == ("a", "")
+    secure_repository.moved.update({path: f"{repository.address}{path}" for path in indices})
+    (listed,) = package_versions.listing(declared, "*")
+    assert "a redirect from https to http" in listed.note
+    secure_repository.moved.clear()
+    primary = f'<location href="{repository.address}/repodata/primary.xml.gz"'
+    secure_repository.files["/repodata/repomd.xml"] = primary.encode()
+    (listed,) = package_versions.listing(declared, "*")
+    assert ("from https to http" in listed.note) == (manager == "dnf")
+
+
+OPENERS = {
+    "components/gpu_cluster/charts/download.py": "_SameSecurity",
+    "embedded/gpu_cluster_lab/toolchain/releases.py": "_SameSecurity",
+    # These two open the API servers of the simulator on loopback, by the certificate given to them.
+    "embedded/gpu_cluster_lab/simulator/kubectl.py": "HTTPSHandler(context=context)",
+    "embedded/gpu_cluster_lab/simulator/proxies.py": "HTTPSHandler(context=context)",
+}
+"""Modules that open addresses by urllib, and the handler with which they do."""
+
+
+def test_no_code_opens_an_address_in_another_way() -> None:
+    opening = re.compile(r"\burlopen\(|\burlretrieve\(|\bbuild_opener\(|follow_redirects")
+    found = {
+        str(file.relative_to(ROOT)): text
+        for folder in ("components", "embedded", "lab", "maintenance", "package", "policies")
+        for file in (ROOT / folder).rglob("*.py")
+        if opening.search(text := file.read_text())
+    }
+    assert found.keys() == OPENERS.keys()
+    for name, text in found.items():
+        assert OPENERS[name] in text[text.index("build_opener(") :].split("\n\n")[0], name
+        assert text.count("build_opener(") == 1, name
+        assert not re.search(r"\burlopen\(|\burlretrieve\(|follow_redirects", text), name
+
+
+def test_no_proxy_is_asked_for_a_program_of_this_machine() -> None:
+    """Calls of gRPC for Python to loopback go to the proxy of the environment, too."""
+    for folder in ("components", "embedded", "lab", "package", "policies"):
+        for file in (ROOT / folder).rglob("*.py"):
+            text = file.read_text()
+            if "insecure_channel(" in text and 'insecure_channel(f"unix:' not in text:
+                assert '("grpc.enable_http_proxy", 0)' in text, file
 
 
 def test_an_archive_that_its_repository_changed_is_refused(repository: Repository) -> None:

@@ -56,7 +56,7 @@ def passed(uid: str, owner: str) -> Json:
 
 def checked(api: Api, uid: str = "ours") -> NodeCheck:
     """Return the check of a node whose Job was created, after it has looked at the Job once."""
-    run = _Run(api, DOCUMENT)  # type: ignore[arg-type]
+    run = _Run(api, [DOCUMENT])  # type: ignore[arg-type]
     node = {"metadata": {"name": NAME}, "status": {}}
     check = NodeCheck(api, DOCUMENT, node, {})  # type: ignore[arg-type]
     check.asked, check.uid = {"nvidia.com/gpu": 1}, uid

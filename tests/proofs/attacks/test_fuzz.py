@@ -44,9 +44,9 @@ NASTY = LONG | st.sampled_from(
 TEXT = st.one_of(NASTY, st.text(max_size=40), st.tuples(st.text(max_size=5), NASTY).map("".join))
 KEYS = st.sampled_from(
     ["os", "os_version", "arch", "kernel", "nvidia_devices", "nvswitches", "driver", "containerd",
-     "toolkit", "docker", "crio", "headers", "secure_boot", "clock", "swap", "cgroup", "applied",
-     "disk_free_mib", "package_lock", "boot_id", "reboot", "reboot_required", "now", "drift",
-     "digest", "loaded", "simulated", "end"]
+     "runc", "toolkit", "docker", "crio", "headers", "secure_boot", "clock", "swap", "cgroup",
+     "applied", "disk_free_mib", "package_lock", "boot_id", "reboot", "reboot_required", "now",
+     "drift", "digest", "loaded", "simulated", "end"]
 )  # fmt: skip
 JSON = st.recursive(
     st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), TEXT),

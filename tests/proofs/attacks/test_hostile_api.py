@@ -9,22 +9,26 @@ import asyncio
 import gzip
 import json
 import re
-from collections.abc import Callable, Iterator
+import tracemalloc
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
-from gpu_cluster.commands import adopt, leave, new, stack, status, support_bundle, who, why
+from gpu_cluster.commands import adopt, leave, new, stack, status, support_bundle, usage, who, why
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes import api
-from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.kubernetes.api import Client, ClusterError
+from gpu_cluster.nodes import gpu_holders
 from gpu_cluster_lab.simulator.http_servers import QuietHandler, running
 from gpu_rules.faults import FaultError
+from tests.fixtures.api import client, stream
 from tests.fixtures.kubeconfigs import kubeconfig
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -155,3 +159,46 @@ def test_no_other_module_connects_to_an_api_server() -> None:
         if importing.search(file.read_text())
     }
     assert found == {"components/gpu_cluster/kubernetes/api.py"}
+
+
+SPEC = {"nodeName": "a", "containers": [{"name": "a", "image": "b"}]}
+NOTE = "a" * 250_000
+"""Text in an annotation; an object's annotations together may have 256 KiB."""
+LISTS: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "pods": gpu_holders.list_pods,
+    "usage": usage.listed,
+    "nodes": lambda client: gpu_holders.pods_by_node(
+        client, ["a", "b", "c", "d", "e", "f", "g", "h", "i"], lambda name, _: name
+    ),
+}
+
+
+def _large_pods(number: int) -> Callable[[httpx.Request], httpx.Response]:
+    """Return an API server with pods of 250 kB each, too many for one page, and nothing else."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        start, limit = int(request.url.params.get("continue", 0)), int(request.url.params["limit"])
+        if limit == api.PAGE and request.url.path.endswith("/pods"):
+            return httpx.Response(200, content=stream(b" " * (api.LARGEST + 1)))
+        end = min(start + limit, number) if request.url.path.endswith("/pods") else 0
+        named = {"name": "p", "namespace": "team", "annotations": {"note": NOTE}}
+        items = [{"metadata": named, "spec": SPEC} for _ in range(start, end)]
+        token = str(end) if end and end < number else ""
+        page = {"items": items, "metadata": {"continue": token}}
+        return httpx.Response(200, content=stream(json.dumps(page).encode()))
+
+    return answer
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_big_pods_of_a_tenant_take_the_memory_of_one_page(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(api, "LARGEST", 8_000_000)
+    peaks = []
+    for number in (48, 192):
+        tracemalloc.start()
+        asyncio.run(LISTS[name](client(_large_pods(number))))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

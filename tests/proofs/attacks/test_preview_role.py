@@ -97,7 +97,7 @@ def test_a_stack_is_previewed_with_the_preview_roles_alone(previewing: Previewin
 )
 def test_what_only_reads_needs_the_preview_roles_alone(previewing: Previewing) -> None:
     endings = {
-        "status": r"status: stack .*: 32 of 32 GPUs usable.*",
+        "status": r"status: stack .*: 32 of 32 simulated GPUs usable.*",
         "who": r"who: nvidia\.com/gpu: 0 of 32 held, 32 free",
         "support_bundle": r"support-bundle: 8 parts of 8, support-.*\.tar\.gz",
     }

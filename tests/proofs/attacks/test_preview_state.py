@@ -370,7 +370,7 @@ def test_a_preview_of_a_deployed_stack_opens_its_copy_alone_and_finds_no_change(
         edited["config"]["gpu-cluster:cluster"]["validation"]["timeoutSeconds"] = 121
         project.file.write_text(yaml.safe_dump(edited))
         other = project.pulumi("preview", "--diff")
-        assert "gpu-cluster-validation-a100" in other.stdout, other.stdout
+        assert "gpu-cluster-validation.pools" in other.stdout, other.stdout
         assert "1 to update" in other.stdout, "a change in a value that is marked secret is shown"
         opened = project.pulumi("stack", "export", "--show-secrets").stdout
         assert placeholder("gpu-cluster:sshPrivateKey") in opened

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.proofs.attacks import readers
 from tests.proofs.attacks.readers import READERS, Reader, judged, list_of, pods
 from tests.proofs.attacks.targets import TARGETS
 from tests.proofs.rules.sample import FULL, SEED
@@ -75,13 +76,29 @@ def test_each_target_of_the_fuzzer_is_a_reader() -> None:
     ],
 )
 def test_only_calls_in_more_than_linear_time_are_slow(
-    seconds: Callable[[int], float], is_slow: bool
+    seconds: Callable[[int], float], is_slow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(readers, "LINEAR", timed(lambda size: size / 1e4))
+    assert bool(timed(seconds).slow_steps(lambda number: number)) is is_slow
+
+
+@pytest.mark.parametrize(("power", "is_slow"), [(1.3, False), (1.4, False), (1.7, True), (2, True)])
+def test_only_calls_that_are_slower_than_linear_ones_are_slow_on_a_busy_machine(
+    power: float, is_slow: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers, "LINEAR", timed(lambda size: size**1.3 / 1e5))
+    slow = timed(lambda size: size**power / 1e5).slow_steps(lambda number: number)
+    assert bool(slow) is is_slow
+
+
+def timed(seconds: Callable[[int], float]) -> Reader:
+    """Return a reader of numbers whose calls take a time that a function gives."""
+
     class Timed(Reader):
         def seconds(self, value: int) -> float:
             return seconds(value)
 
-    assert bool(Timed(str, {}).slow_steps(lambda number: number)) is is_slow
+    return Timed(str, {"rows": lambda number: number})
 
 
 @pytest.mark.full

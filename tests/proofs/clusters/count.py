@@ -10,6 +10,9 @@ Kinds of the marker `clusters`:
 - `kubelet`: causes why a pod does not run. A real kubelet reported the cause, the program named it.
 - `rendered`, `moved`: transitions of a chart from version to version. The real charts, rendered,
   change what the table of transitions says; their objects survived the change on an API server.
+- `override`: labels, annotations, variables and arguments by which others overrule a setting. The
+  program named each, or refused it.
+- `pair`: pairs of feature and platform. The feature had an effect, or was refused by name.
 - `validated`: ways in which nodes advertise GPUs that were validated.
 """
 
@@ -19,7 +22,15 @@ from collections.abc import Mapping
 
 from tests.proofs.count import Count, Results, number_passed, number_skipped, of_all
 
-WAYS_IN = ("release", "manifest", "operator", "delivered", "labels of others", "prepared hosts")
+WAYS_IN = (
+    "release",
+    "manifest",
+    "operator",
+    "hami",
+    "delivered",
+    "labels of others",
+    "prepared hosts",
+)
 """Kinds of clusters that run already, each with GPU software that somebody else installed."""
 
 
@@ -44,7 +55,8 @@ def line(seen: Mapping[str, Results]) -> str:
         f"{_skipped(of('kubelet'))}, {number_passed(of('validated'))} ways validated"
         f"{_skipped(of('validated'))}, {of_all(of('rendered'))} transitions rendered"
         f"{_skipped(of('rendered'))}, {number_passed(of('moved'))} of them on an API server"
-        f"{_skipped(of('moved'))}"
+        f"{_skipped(of('moved'))}, {of_all(of('override'))} overrides seen, "
+        f"{of_all(of('pair'))} pairs of feature and platform"
     )
 
 

@@ -20,11 +20,14 @@ def test_the_last_line_counts_what_passed_and_what_was_skipped() -> None:
             "validated": {"exclusive": {"test": PASSED}},
             "rendered": {"a": {"test": PASSED}, "b": {"test": PASSED}},
             "moved": {"a": {"test": PASSED}, "b": {"test": SKIPPED}},
+            "override": {"a": {"test": PASSED}, "b": {"test": FAILED}},
+            "pair": {"a": {"test": PASSED}},
         }
     )
     assert said == (
-        "5 of 6 adopted and 1 of 6 left without a restart (0 on real kubelets, 1 skipped), "
+        "5 of 7 adopted and 1 of 7 left without a restart (0 on real kubelets, 1 skipped), "
         "2 of 2 value files load and 1 of 3 give the same objects with real charts, 1 skipped, "
         "1 of 1 stale objects found, 0 of 0 causes named by a real kubelet, 1 ways validated, "
-        "2 of 2 transitions rendered, 1 of them on an API server, 1 skipped"
+        "2 of 2 transitions rendered, 1 of them on an API server, 1 skipped, "
+        "1 of 2 overrides seen, 1 of 1 pairs of feature and platform"
     )

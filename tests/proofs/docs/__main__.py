@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from gpu_cluster.commands.files import ROOT, copy_project
 from gpu_cluster_lab import toolchain
 from maintenance import settings_page as reference
@@ -148,7 +150,7 @@ def script_of(path: Path) -> str:
             lines.append(f"printf %s {shlex.quote(text)} > Pulumi.{stack}.yaml")
         elif (added := of_block(block)) is not None:
             command = shlex.join(["venv/bin/python", str(APPLY), "Pulumi.dev.yaml"])
-            lines.append(f"printf %s {shlex.quote(json.dumps(added))} | {command}")
+            lines.append(f"printf %s {shlex.quote(yaml.safe_dump(added))} | {command}")
         for command in commands_of(block):
             if not command.mark:
                 shown = shlex.quote(f"\n[{command.page}:{command.line}] $ {command.text}")
@@ -235,6 +237,8 @@ def main() -> None:
     """Run the pages that ONLY names, or all; print the numbers; exit with 1 if something failed."""
     only = os.environ.get("ONLY", "")
     chosen = [path for path in manuals() if not only or path.stem in only.split(",")]
+    if not chosen:
+        sys.exit(f"ONLY={only}: no page has this name")
     found = [command for path in chosen for command in commands(path)]
     marked = len([command for command in found if command.mark])
     ran, failures = run(chosen)

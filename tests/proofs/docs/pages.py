@@ -1,9 +1,10 @@
 """Read the pages of the documentation: links, anchors, code blocks and their commands.
 
 A code block of a shell (`sh`, `console`) holds commands. A comment in the page above the block
-says why its commands cannot run in the proof: ``<!-- not run: needs a host with GPUs -->``. A YAML
-block with settings of a stack file is added to the stack file of the page, unless a comment
-``<!-- not applied: ... -->`` says why not.
+says why its commands cannot run in the proof: ``<!-- not run: needs a host with GPUs -->``, or
+which test runs them: ``<!-- run by: tests/proofs/… -->``. A YAML block with settings of a stack
+file is added to the stack file of the page, unless a comment ``<!-- not applied: ... -->`` says why
+not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ KINDS = ("tutorial", "how-to", "reference", "explanation")
 MOST_MARKED = 0.15
 """Largest share of the commands that may be marked as not run."""
 SHELLS = ("sh", "bash", "console")
-MARK = re.compile(r"<!-- (not run|not applied): (.+?) -->", re.S)
+MARK = re.compile(r"<!-- (not run|not applied|run by): (.+?) -->", re.S)
 _TRANSLATION = re.compile(r"(.+)\.[a-z]{2}\.md")
 _FENCE = re.compile(r"^( *)(`{3,})([^`\n]*)\n(.*?)^\1\2 *$", re.M | re.S)
 _LINK = re.compile(r"!?\[(?:[^\]\[]|\[[^\]]*\])*\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)")
@@ -58,7 +59,8 @@ class Command:
         page: Path of the page, relative to the project.
         line: Number of the command's first line in the page.
         text: The command, which may have several lines.
-        mark: Why the command is not run; empty if it is.
+        mark: Why the command is not run, or the path of the test that runs it; empty if the proof
+            runs it.
     """
 
     page: str

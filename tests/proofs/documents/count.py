@@ -7,7 +7,10 @@ Kinds of the marker `documents`:
 - `page`: a line that is left out on purpose, whose reason stands on a page.
 - `contradiction`: a pair of declared values that don't go together, found without a host.
 - `recipe`: a recipe for sources of other people, tried against a commit of them.
+- `cure`: a setting that the page on troubleshooting advises, on one platform; it is not counted.
 - `hami`: a case in which HAMi's scheduler and the simulated one agree.
+- `kubelet`: the same for a pod of a real kubelet and API server; it is not counted.
+- `how-to`: the settings of a how-to, with hosts that report real facts; it is not counted.
 """
 
 from __future__ import annotations

@@ -226,6 +226,11 @@ SPECIAL: Mapping[str, Edit] = MappingProxyType(
         "a pool taken out, its nodes in another": Edit(
             kind="pools", before=second_pool, after=merged_pools, workloads=BUSY
         ),
+        "a node moves to another plugin of ours": Edit(
+            kind="pools",
+            before=pool(unhealthyDevices={"gpu-3": {"index": [2]}, "gpu-4": {"index": [0]}}),
+            after=pool(unhealthyDevices={"gpu-3": {"index": [0]}, "gpu-4": {"index": [0]}}),
+        ),
         "fewer GPUs per node": Edit(kind="pools", after=pool(gpusPerNode=4)),
         "another platform, with its toolkit": Edit(
             kind="runtime",

@@ -484,7 +484,7 @@ REFUSALS: dict[str, Refusal] = {
     ),
     "a quota with too few pods": Refusal(
         CHANGED,
-        "ResourceQuota nvidia-device-plugin/few: found at most 1 pods",
+        "ResourceQuota nvidia-device-plugin/few: found at most 1 pod",
         SURROUNDINGS,
         made(
             "namespaces/nvidia-device-plugin/resourcequotas",
@@ -548,6 +548,8 @@ WARNING = (
     "inspection.judgement._kept_layouts",
     "inspection.judgement._check_registries",
     "inspection.moves.warnings",
+    "inspection.overruled.operand_warnings",
+    "inspection.overruled.warnings",
     "inspection.upgrade_path.unsupported_kubernetes",
     "loading.warnings.warnings",
 )
@@ -562,6 +564,7 @@ ELSEWHERE = {
     "inspection.moves.unseen": "components/inspection/test_moves.py",
     "inspection.removed.undrained_engines": "components/inspection/test_removed.py",
     "inspection.upgrade_path.refused_upgrades": "components/inspection/test_upgrade_path.py",
+    "release.clear.foreign_release": "components/inspection/test_foreign_release.py",
     "release.definitions.outdated": "components/charts/test_definitions.py",
 }
 """Functions whose fault the embedded cluster can't have, with the test file that shows it.

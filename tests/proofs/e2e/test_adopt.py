@@ -247,7 +247,11 @@ def refused_as_delivered(project: Project, way: str) -> None:
 
 
 def taken_over_and_left(
-    project: Project, namespace: str, end: str, write: Callable[[Project], object] = adopt
+    project: Project,
+    namespace: str,
+    end: str,
+    write: Callable[[Project], object] = adopt,
+    replicas: int = 1,
 ) -> None:
     """Adopt the cluster, run `up` twice, and destroy or leave the stack; no pod may restart.
 
@@ -256,8 +260,9 @@ def taken_over_and_left(
         namespace: Namespace of the cluster's GPU software.
         end: The command that ends the stack.
         write: Function that writes the stack file.
+        replicas: How many times each GPU is advertised.
     """
-    await_gpus(project, NAMES, 8)
+    await_gpus(project, NAMES, 8 * replicas)
     before = pods(project, namespace), generations(project, namespace)
     marked = nodes(project)
     write(project)
@@ -415,6 +420,27 @@ def test_an_operator_with_a_generated_name_is_taken_over_in_place(
     assert not any(backups(prepared, host) for host in HOSTS)
 
 
+@pytest.mark.clusters("adopted", "hami")
+@pytest.mark.clusters("left", "hami")
+@pytest.mark.slow
+@pytest.mark.promise(
+    "`gpu-cluster adopt` and `gpu-cluster up` take over a HAMi that Helm installed under another "
+    "name: no pod restarts, cards are counted once, and `gpu-cluster destroy` and `gpu-cluster "
+    "leave` leave it."
+)
+@pytest.mark.parametrize("end", ["destroy", "leave"])
+def test_a_hami_under_another_name_is_taken_over_in_place(
+    foreign: Project, tmp_path: Path, end: str
+) -> None:
+    label_by_hand(foreign, NAMES, {"gpu": "on", "team": "ml"}, [TAINT])
+    values = {
+        "devicePlugin": {"deviceSplitCount": 4, "tolerations": EVERYWHERE},
+        "scheduler": {"tolerations": EVERYWHERE},
+    }
+    install(foreign, tmp_path, "shares", "hami", values, "kube-system")
+    taken_over_and_left(foreign, "kube-system", end, replicas=4)
+
+
 @pytest.fixture
 def own(tmp_path: Path) -> Iterator[Project]:
     """Yield a project with four GPU nodes in two pools, two of them hosts.
@@ -460,17 +486,17 @@ def test_a_stack_is_left_in_parts_and_as_a_whole(own: Project) -> None:
     assert before
     assert backups(own, "gpu-1")
 
-    assert "pool spare handed back: 1 nodes" in hand_back(own, POOL="spare")
+    assert "pool spare handed back: 1 node" in hand_back(own, POOL="spare")
     assert [pool["name"] for pool in own.read()["pools"]] == ["a100"]
     assert figures(own.up())[:2] == (24, 24)
     assert (pods(own, space), nodes(own)) == (before, marked)
 
-    assert "1 hosts" in hand_back(own, HOSTS="gpu-2")
+    assert "1 host" in hand_back(own, HOSTS="gpu-2")
     assert not backups(own, "gpu-2")
     assert figures(own.up())[:2] == (24, 24)
     assert files(own, "gpu-2") == held["gpu-2"]
 
-    assert "the whole stack handed back: 3 nodes, 1 hosts" in hand_back(own)
+    assert "the whole stack handed back: 3 nodes, 1 host" in hand_back(own)
     assert (pods(own, space), nodes(own)) == (before, marked)
     assert {host: files(own, host) for host in held} == held
     assert not backups(own, "gpu-1")

@@ -173,7 +173,7 @@ def test_an_edit_changes_exactly_what_it_names(project: Project) -> None:
     assert preview.returncode == 0, preview.stdout
     steps = json.loads(preview.stdout[preview.stdout.index("{") :])["steps"]
     touched = {step["urn"].split("::")[-1] for step in steps if step["op"] != "same"}
-    assert touched == {"gpu-cluster-node-scheduling-a100"}
+    assert touched == {"gpu-cluster-node-scheduling.pools"}
     assert figures(project.up()) == (32, 32, 1)
     labels = project.request("GET", "nodes/gpu-4")["metadata"]["labels"]
     assert labels["example.com/rack"] == "r1"

@@ -16,11 +16,11 @@ import asyncssh
 import pytest
 
 from gpu_cluster.commands.probe_key import PLACE, authorized_line
+from gpu_cluster.commands.verbs import BY_NAME
+from gpu_rules.version import VERSION
 from tests.fixtures.programs import run_program
 from tests.guard import own_name
 from tests.proofs.e2e.project import LIMIT, Project, started
-
-pytestmark = pytest.mark.full
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "exit-codes.md"
 ROW = re.compile(r"^\| (`[^|]+`) \|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", re.MULTILINE)
@@ -86,6 +86,44 @@ def after_up(command: str) -> Callable[[Project], Done]:
         return project.command(command)
 
     return case
+
+
+def faulty(command: str) -> Callable[[Project], Done]:
+    """Return a case that runs a command on a stack file with an unknown setting."""
+
+    def case(project: Project) -> Done:
+        kept = project.read()
+        project.edit(lambda cluster: cluster.update(poolz=[]), hardware=False)
+        try:
+            done = project.command(command)
+            assert "poolz" in done.stdout
+            return done
+        finally:
+            project.write(kept, hardware=False)
+
+    return case
+
+
+def begun(*constraints: str) -> Callable[[Project], Done]:
+    """Return a case that begins a site in an empty folder, by a file of constraints."""
+
+    def case(project: Project) -> Done:
+        folder = project.root / "site"
+        folder.mkdir(exist_ok=True)
+        (folder / "constraints.txt").write_text("".join(constraints))
+        program = [project.root / "venv/bin/python", "-m", "gpu_cluster.commands", "init"]
+        options = ["--constraints", "constraints.txt"]
+        return run_program([*program, *options], cwd=folder, env=project.environment, timeout=LIMIT)
+
+    return case
+
+
+def copied_state(project: Project) -> Done:
+    """Copy the state for previews into a backend of its own."""
+    folder = project.root / "previews"
+    folder.mkdir()
+    place = {"PREVIEW_BACKEND_URL": f"file://{folder}", "PREVIEW_PASSPHRASE": "of previews"}
+    return project.command("preview_state", **place)
 
 
 def refused_preview(project: Project) -> Done:
@@ -210,11 +248,11 @@ def audit(planted: str) -> Callable[[Project], Done]:
     return case
 
 
-def rules(manifest: str, *options: str) -> Callable[[Project], Done]:
+def rules(command: str, manifest: str, *options: str) -> Callable[[Project], Done]:
     def case(project: Project) -> Done:
         file = project.root / "manifest.yaml"
         file.write_text(manifest)
-        return program("gpu_rules", "check", *options, "manifest.yaml")(project)
+        return program(*command.split(), "check", *options, "manifest.yaml")(project)
 
     return case
 
@@ -244,6 +282,7 @@ def adopted(project: Project) -> Done:
     )
 
 
+OF_RULES = "gpu_cluster.commands rules"
 SOUND = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n"
 VIOLATING = """\
 apiVersion: v1
@@ -274,6 +313,26 @@ CASES: dict[tuple[str, int], Callable[[Project], Done]] = {
     ("gpu-cluster verify-evidence", 1): run(
         "verify_evidence", FILE="evidence.json", PUBLIC="evidence.pub"
     ),
+    ("gpu-cluster upgrade-check", 0): run("upgrade_check"),
+    ("gpu-cluster upgrade-check", 1): faulty("upgrade_check"),
+    ("gpu-cluster upgrade-plan", 0): run("upgrade_plan"),
+    ("gpu-cluster upgrade-plan", 1): faulty("upgrade_plan"),
+    ("gpu-cluster init", 1): begun("gpu-cluster==0.0.1 "),
+    ("gpu-cluster init", 0): begun(f"gpu-cluster=={VERSION} "),
+    ("gpu-cluster support-bundle", 0): run("support_bundle", ONLY_LIST="1"),
+    ("gpu-cluster support-bundle", 1): run("support_bundle", FILE="no/such/folder/a.tar.gz"),
+    ("gpu-cluster start", 0): run("start"),
+    ("gpu-cluster start", 1): lacks_stack("start"),
+    ("gpu-cluster env", 0): run("env"),
+    ("gpu-cluster env", 1): lacks_stack("env"),
+    ("gpu-cluster tools", 0): run("tools", NAMES="pulumi"),
+    ("gpu-cluster tools", 1): run("tools", NAMES="pulum"),
+    ("gpu-cluster preview-state", 0): copied_state,
+    ("gpu-cluster preview-state", 1): lacks_stack("preview_state"),
+    ("gpu-cluster preview-secrets", 0): run("preview_secrets"),
+    ("gpu-cluster preview-secrets", 1): lacks_stack("preview_secrets"),
+    ("gpu-cluster policy-pack", 0): run("policy_pack"),
+    ("gpu-cluster completion", 0): run("completion", SHELL="bash"),
     ("gpu-cluster who", 0): run("who"),
     ("gpu-cluster who", 1): lacks_stack("who"),
     ("gpu-cluster why", 0): explained,
@@ -290,9 +349,12 @@ CASES: dict[tuple[str, int], Callable[[Project], Done]] = {
     ("make facts", 1): maintained("facts", CSAF="no-such-folder"),
     ("make audit", 0): audit(""),
     ("make audit", 1): audit(SECRET),
-    ("gpu-rules check", 0): rules(SOUND),
-    ("gpu-rules check", 1): rules(VIOLATING),
-    ("gpu-rules check", 2): rules(SOUND, "--no-such-option"),
+    ("gpu-rules check", 0): rules("gpu_rules", SOUND),
+    ("gpu-rules check", 1): rules("gpu_rules", VIOLATING),
+    ("gpu-rules check", 2): rules("gpu_rules", SOUND, "--no-such-option"),
+    ("gpu-cluster rules check", 0): rules(OF_RULES, SOUND),
+    ("gpu-cluster rules check", 1): rules(OF_RULES, VIOLATING),
+    ("gpu-cluster rules check", 2): rules(OF_RULES, SOUND, "--no-such-option"),
     ("gpu-cluster probe-key", 1): run("probe_key", FILE="probe"),
     ("gpu-cluster probe-key", 0): probed,
     ("gpu-cluster new", 0): run(
@@ -318,6 +380,12 @@ def test_each_documented_code_has_a_case() -> None:
     assert set(CASES) == documented()
 
 
+def test_each_verb_has_its_codes_on_the_page() -> None:
+    names = {tuple(command.split()[:2]) for command, _ in documented()}
+    assert {name for program, name in names if program == "gpu-cluster"} == BY_NAME.keys()
+
+
+@pytest.mark.full
 @pytest.mark.promise("Each command ends with the exit codes that its page documents.")
 @pytest.mark.parametrize(("command", "code"), CASES)
 def test_a_command_ends_with_its_documented_code(

@@ -28,7 +28,7 @@ Json = dict[str, Any]
 POINTS = [
     pytest.param("gpu-cluster-host-preparation-gpu-1", id="host", marks=pytest.mark.full),
     pytest.param("gpu-cluster-gpu-platform-release", id="release"),
-    pytest.param("gpu-cluster-validation-a100", id="validation", marks=pytest.mark.full),
+    pytest.param("gpu-cluster-validation.pools", id="validation", marks=pytest.mark.full),
 ]
 FEW, MORE, PARTS = 10, 6, 5
 """Random kills in `make test-full`, and in each of the parts that `make test-promises` adds."""

@@ -16,6 +16,9 @@ DONE = ("made", "upgraded", "renewed", "replaced", "restored", "resized")
 SAID = {
     "second": "second run 0 changes",
     "refused": "no upgrade with a member down",
+    "address": "an address by kube-vip",
+    "cut": "its holder cut off",
+    "full": "a full disk",
     "destroyed": "hosts as before",
 }
 """Words of the line by kind."""

@@ -1,4 +1,4 @@
-"""Three control planes and a worker on bare hosts, behind a real haproxy at the desk."""
+"""Three control planes and a worker on bare hosts, behind a real haproxy or a real kube-vip."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ MEMBERS = ("cp-1", "cp-2", "cp-3")
 ROOT = Path(__file__).resolve().parents[3]
 PORT = 6443
 ENDPOINT = f"{DESK}:{PORT}"
+VIP = "198.18.7.253"
+"""Address that kube-vip gives to one of the control planes."""
 PROGRAMS = "etcd kube-apiserver kube-controller-manager kube-scheduler"
 BALANCER = """defaults
     mode tcp
@@ -59,7 +61,9 @@ STARTED = ("started", False)
 """Status of a member of etcd that runs, and that it has a vote."""
 PKI = "etc/kubernetes/pki"
 PAGE = ROOT / "docs/how-to/lost-control-plane.md"
-RESTORE = "<!-- the test of the restore runs these lines -->"
+RESTORE = "<!-- run by: tests/proofs/ha/test_etcd.py -->"
+DISK = "512M"
+"""Size of a file system that a test fills."""
 BACK = 300
 """Seconds in which a control plane must be back."""
 KILL = """pid=$(pidof kubeadm) || exit 1
@@ -170,6 +174,20 @@ class Ha:
         """Return the snapshots of etcd that a host keeps, the oldest first."""
         return sorted((self.root(host) / "var/lib/gpu-cluster/snapshots").glob("*"))
 
+    def holders(self) -> list[str]:
+        """Return the control planes that have the address of kube-vip."""
+        found = {name: self.machine(name).run(f"ip -o address show to {VIP}") for name in MEMBERS}
+        return [name for name, line in found.items() if line]
+
+    @contextlib.contextmanager
+    def cut_off(self, host: str) -> Iterator[None]:
+        """Cut a host's network meanwhile."""
+        self.stack.site.run(f"ip link set {host} down")
+        try:
+            yield
+        finally:
+            self.stack.site.run(f"ip link set {host} up")
+
     def kill_member(self, host: str) -> None:
         """Stop the kubelet of a control plane, and kill its programs."""
         self.machine(host).run(f"systemctl stop kubelet; kill -KILL $(pidof {PROGRAMS})")
@@ -177,6 +195,28 @@ class Ha:
     def start_member(self, host: str) -> None:
         """Start the kubelet of a control plane again, which starts its programs."""
         self.machine(host).run("systemctl start kubelet")
+
+    @contextlib.contextmanager
+    def full_disk(self, host: str) -> Iterator[None]:
+        """Fill the file system that has etcd's data of a host meanwhile."""
+        machine = self.machine(host)
+        self.move_data(host, f"mount -t tmpfs -o mode=700,size={DISK} tmpfs /var/lib/etcd")
+        try:
+            machine.run("head -c 4G /dev/zero >/var/lib/etcd/full 2>/dev/null || :")
+            yield
+        finally:
+            machine.run("rm -f /var/lib/etcd/full")
+            self.move_data(host, "umount /var/lib/etcd")
+
+    def move_data(self, host: str, command: str) -> None:
+        """Stop a control plane, run a command while its data are elsewhere, and start it again."""
+        self.kill_member(host)
+        self.machine(host).run(
+            f"while pidof etcd; do kill -KILL $(pidof etcd); sleep 0.2; done; "
+            f"mv /var/lib/etcd/member /run/member; {command} && mv /run/member /var/lib/etcd/"
+        )
+        self.start_member(host)
+        self.wait_ready(host)
 
     def lose_member(self, host: str) -> None:
         """Delete all that a control plane had on its disk, without a word to etcd."""
@@ -268,6 +308,17 @@ def three(folder: Path, version: str = parts.KUBELET) -> Iterator[Ha]:
         standing(folder, version, roles=ROLES, endpoint=ENDPOINT) as stack,
         balancer(stack, folder),
     ):
+        yield Ha(stack)
+
+
+@contextlib.contextmanager
+def three_with_kube_vip(folder: Path) -> Iterator[Ha]:
+    """Start three bare hosts for control planes with kube-vip, and a worker.
+
+    Args:
+        folder: Folder of the project.
+    """
+    with standing(folder, roles=ROLES, endpoint=f"{VIP}:{PORT}", kube_vip=True) as stack:
         yield Ha(stack)
 
 

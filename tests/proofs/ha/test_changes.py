@@ -7,12 +7,13 @@ versions of Kubernetes, and haproxy of the distribution.
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lab.real import parts
+from lab.real import build, parts
 from tests.proofs.ha.site import MEMBERS, ROLES, STARTED, Ha, three
 from tests.proofs.real.bare import MARKS
 
@@ -24,8 +25,18 @@ pytestmark = [
 
 ALL = (*ROLES, *(f"kube-apiserver-{name}" for name in MEMBERS))
 """Nodes and API servers that have a version."""
-REPLACED = "etc/kubernetes/tmp/kubeadm-backup-manifests-*/kube-apiserver.yaml"
-"""Manifest of an API server that kubeadm has taken away, to put the new one in its place."""
+REPLACED = "etc/kubernetes/tmp/kubeadm-backup-manifests-*/{}.yaml"
+"""Manifest of a static pod that kubeadm has taken away, to put the new one in its place."""
+POINTS = (
+    ("cp-1", "kube-apiserver"),
+    ("cp-1", "kube-scheduler"),
+    ("cp-2", "kube-apiserver"),
+    ("cp-2", "kube-controller-manager"),
+    ("cp-3", "kube-apiserver"),
+)
+"""Hosts, and static pods whose manifest kubeadm replaces when it is killed, in their order."""
+WRITES = 100
+"""Confirmed writes while a disk is full."""
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +69,16 @@ def test_no_upgrade_begins_while_a_member_is_down(ha: Ha) -> None:
 
 
 @pytest.mark.ha("kill")
-def test_an_upgrade_that_is_killed_between_two_members_loses_no_write(
-    ha: Ha, record_property: Any
+@pytest.mark.parametrize(("host", "replaced"), POINTS)
+def test_an_upgrade_that_is_killed_loses_no_write_and_upgrades_no_kubelet(
+    ha: Ha, host: str, replaced: str, record_property: Any
 ) -> None:
     with ha.writing() as writing:
-        assert ha.kill_kubeadm("cp-2", REPLACED) != 0
+        assert ha.kill_kubeadm(host, REPLACED.format(replaced)) != 0
     assert writing.result["lost"] == []
     versions = ha.versions()
-    assert versions["kube-apiserver-cp-1"] == f"v{parts.KUBELET}"
     assert {versions[name] for name in ROLES} == {f"v{parts.EARLIER}"}, "no kubelet before all"
-    record_property("ha", ("writes", f"{writing.result['confirmed']} upgrade killed", True))
+    record_property("ha", ("writes", f"{writing.result['confirmed']} {host} {replaced}", True))
     record_property("ha", ("pause", f"{writing.result['longest']:.1f}", True))
 
 
@@ -84,12 +95,14 @@ def test_the_next_run_upgrades_all_members_and_loses_no_write(ha: Ha, record_pro
     record_property("ha", ("pause", f"{writing.result['longest']:.1f}", True))
 
 
+@pytest.mark.ha("snapshots")
 def test_each_member_keeps_snapshots_from_before_its_changes(ha: Ha) -> None:
+    etcdutl = build.build_etcd_tools()["etcdutl"]
     for name in MEMBERS:
         kept = ha.snapshots(name)
         assert 1 <= len(kept) <= 3, kept
         for file in kept:
-            ha.machine(name).run(f"etcdutl snapshot status /{file.relative_to(ha.root(name))}")
+            subprocess.run([str(etcdutl), "snapshot", "status", str(file)], check=True, timeout=60)
 
 
 @pytest.mark.ha("second")
@@ -155,6 +168,18 @@ def test_three_control_planes_become_one_and_one_becomes_three(ha: Ha) -> None:
         assert done.returncode == 0, done.stdout
         assert ha.members() == dict.fromkeys(MEMBERS, STARTED)
     assert writing.result["lost"] == []
+
+
+@pytest.mark.ha("full")
+def test_a_client_loses_no_confirmed_write_when_the_disk_of_a_member_is_full(
+    ha: Ha, record_property: Any
+) -> None:
+    with ha.writing() as writing, ha.full_disk("cp-1"):
+        writing.wait(WRITES)
+    assert writing.result["lost"] == []
+    assert ha.members() == dict.fromkeys(MEMBERS, STARTED)
+    record_property("ha", ("writes", f"{writing.result['confirmed']} full disk", True))
+    record_property("ha", ("pause", f"{writing.result['longest']:.1f}", True))
 
 
 @pytest.mark.ha("destroyed")

@@ -21,10 +21,13 @@ pytestmark = [
 ]
 
 POINTS = (
+    ("cp-1", "etc/kubernetes/pki/ca.key"),
+    ("cp-1", "etc/kubernetes/manifests/etcd.yaml"),
+    ("cp-2", "etc/kubernetes/admin.conf"),
     ("cp-2", "etc/kubernetes/manifests/etcd.yaml"),
     ("cp-3", "var/lib/etcd/member"),
 )
-"""Hosts, and files that kubeadm has written when the join is killed, in the order of a join."""
+"""Hosts, and files that kubeadm has written when it is killed, in the order of its steps."""
 KILLED = ("cp-1",)
 """Members that are killed while a client writes; the first made the cluster."""
 WRITES = 20
@@ -39,7 +42,7 @@ def ha(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ha]:
 
 @pytest.mark.parametrize(("host", "path"), POINTS)
 @pytest.mark.ha("kill")
-def test_a_join_that_is_killed_fails_the_run(ha: Ha, host: str, path: str) -> None:
+def test_a_kubeadm_that_is_killed_fails_the_run(ha: Ha, host: str, path: str) -> None:
     assert ha.kill_kubeadm(host, path) != 0
     assert not (ha.root(host) / "var/lib/gpu-cluster/cluster/complete").exists()
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from gpu_cluster.hosts.phases import prepare_script
 from gpu_cluster.loading.loader import load
 from gpu_cluster.settings.cluster import Cluster
 from gpu_cluster_lab.simulator import hosts as simulated
+from tests.desired_host import desired_host
 
 COPIED = "upper/usr/libexec"
 """Folder of the host's root that the overlay still lists after a file in it was created."""
@@ -33,3 +36,11 @@ def declared(role: str = "control-plane", *, version: str = "1.34.4", **init: An
             "kubernetesPackages": {"version": version, "init": {**INIT, **init}},
         }
     )
+
+
+def parameters(role: str, **init: Any) -> dict[str, str]:
+    """Return the kernel parameters in the script of a host; empty: the script's own."""
+    cluster = declared(role, **init)
+    host = next(host for host in cluster.hosts if host.name == "gpu-1")
+    text = prepare_script(desired_host(cluster, host))
+    return dict(re.findall(r'"\$@" ([\w.-]+\.[\w.-]+) (\S+)', text))

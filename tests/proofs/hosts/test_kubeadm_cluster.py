@@ -12,6 +12,7 @@ one object and no pods.
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -218,6 +219,26 @@ def test_one_up_counts_the_gpus_of_hosts_that_were_bare(site: Site) -> None:
 
 
 def test_the_second_up_changes_nothing(site: Site) -> None:
+    assert "16 of 16 GPUs simulated, 0 resources changed" in last(site, "up")
+
+
+def test_a_state_with_the_earlier_name_of_the_control_plane_keeps_it(site: Site) -> None:
+    """The engine takes no control plane out of its cluster because the program renamed it."""
+    exported = site.project.pulumi("stack", "export", "--stack", site.project.stack)
+    assert exported.returncode == 0, exported.stdout
+    name = "kubeadm-cluster-member-cp-1"
+    assert name in exported.stdout
+    state = site.project.root / "state.json"
+    state.write_text(exported.stdout.replace(name, "kubeadm-cluster-init-cp-1"))
+    imported = site.project.pulumi("stack", "import", "--file", str(state))
+    assert imported.returncode == 0, imported.stdout
+    host = site.hosts["cp-1"]
+    effects = "/var/lib/gpu-cluster/cluster/effects"
+    host.write(effects, re.sub("^member ", "init ", host.read(effects), flags=re.MULTILINE))
+    before = host.read("/etc/kubernetes/admin.conf")
+    assert "16 of 16 GPUs simulated" in last(site, "up")
+    assert host.read("/etc/kubernetes/admin.conf") == before
+    assert name in site.project.checkpoint()
     assert "16 of 16 GPUs simulated, 0 resources changed" in last(site, "up")
 
 

@@ -69,7 +69,7 @@ def test_a_host_in_maintenance_is_not_connected_to_and_is_as_before_when_it_is_b
     stack.environment = {**stack.environment, "VERBOSE": "1"}
     with listening(hosts[1].declared.port) as known, listening(new.port) as unknown:
         said = up(stack)
-        assert "in maintenance, neither touched nor counted: gpu-2..3" in said
+        assert "in maintenance, so left alone: gpu-2..3" in said
         assert says(hosts[0]) == "262145"
         up(stack, "--expect-no-changes")
         assert (known, unknown) == ([], [])

@@ -258,4 +258,4 @@ def test_a_lock_that_stays_held_is_named(host: Running) -> None:
 def test_another_argument_than_apply_or_undo_is_refused(host: Running) -> None:
     wrong = host.run("sh -s -- purge", SCRIPT)
     assert wrong.status == 1
-    assert "wanted apply, fetch, upgrade or undo" in wrong.errors
+    assert "name one of apply, fetch, upgrade and undo" in wrong.errors

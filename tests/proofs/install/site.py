@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.commands.files import ROOT
 from gpu_cluster.commands.tools import PLUGINS
 from gpu_cluster.kubernetes.api import Client, connect
 from gpu_cluster_lab import toolchain
@@ -33,6 +34,23 @@ WRITTEN: set[str] = set()
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
+WATCH = """\
+import os, sys
+
+def _note(event, arguments):
+    if event != "open" or not isinstance(arguments[0], str):
+        return
+    path = os.path.realpath(arguments[0])
+    if path.startswith({clone!r}) and not path.startswith({others!r}):
+        file = os.open({opened!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.write(file, os.fsencode(path) + b"\\n")
+        os.close(file)
+
+sys.addaudithook(_note)
+"""
+"""Module that each Python of a site loads: it writes down the files of the clone that it opens."""
+
+
 @dataclass(frozen=True)
 class Site:
     """A site's folder, with an environment that has wheels of a release.
@@ -49,6 +67,11 @@ class Site:
     def venv(self) -> Path:
         """Return the site's virtual environment."""
         return self.folder / "venv"
+
+    @property
+    def opened(self) -> Path:
+        """Return the file with the paths of the clone's files that the site's programs opened."""
+        return self.folder.with_name("opened")
 
     def run(
         self, *command: str | Path, given: str = "", **more: str
@@ -189,6 +212,16 @@ def install(environment: Path, address: str, names: Iterable[str]) -> None:
     target = ["--python", str(environment / "bin" / "python"), "install", "--no-deps"]
     index = ["--index-url", address, "--no-cache-dir"]
     subprocess.run([*pip, *target, *index, *names], check=True)
+
+
+def watch(site: Site) -> None:
+    """Let each Python of a site write down the files of the clone that it opens.
+
+    The environment of the clone isn't part of it: there stand the packages of others.
+    """
+    (packages,) = site.venv.glob("lib/python*/site-packages")
+    values = {"clone": f"{ROOT}{os.sep}", "others": f"{Path(sys.prefix).resolve()}{os.sep}"}
+    (packages / "sitecustomize.py").write_text(WATCH.format(**values, opened=str(site.opened)))
 
 
 def use_free_ports(site: Site) -> None:

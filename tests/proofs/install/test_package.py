@@ -82,7 +82,7 @@ def test_a_program_adds_the_package_and_nothing_is_installed(
         line = f"cd '{folder}' && pulumi package add '{plugin}' --non-interactive"
         shown = site.shell(line, **variables)
         assert "Added package GPU cluster" in shown
-        assert "nstall" not in shown
+        assert "nstall" not in shown.replace(str(folder), "")
         assert "ownload" not in shown
         added.append(files_of(folder))
         assert files_of(site.venv) == environment

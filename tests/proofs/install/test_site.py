@@ -6,7 +6,6 @@ which shares the tools of this machine. The packages of others are those of this
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -21,7 +20,9 @@ from tests.proofs.install.conftest import CLONE, FILES, PACKAGES, UP
 from tests.proofs.install.site import WRITTEN, Site, last
 
 CLONED = ("import sys, gpu_cluster, gpu_cluster_lab, gpu_rules\n"
-          "print([m.__file__ for m in (gpu_cluster, gpu_cluster_lab, gpu_rules)])")  # fmt: skip
+          "print([m.__file__ for m in (gpu_cluster, gpu_cluster_lab, gpu_rules)])\n"
+          f"open({str(ROOT / 'LICENSE')!r})")  # fmt: skip
+"""Prints where the packages are, and opens a file of the clone, which must be seen."""
 PREVIEW = (
     'eval "$(venv/bin/gpu-cluster env)" && pulumi preview '
     '--policy-pack "$(venv/bin/gpu-cluster policy-pack)"'
@@ -132,12 +133,16 @@ def test_the_hook_of_the_site_stops_a_commit_with_a_violation(site: Site, tmp_pa
 
 
 @pytest.mark.full
-def test_nothing_of_the_clone_is_used(site: Site, record_property: Record) -> None:
-    done = site.run("python", "-c", CLONED)
-    of_clone = done.stdout.count(f"'{ROOT}{os.sep}")
-    assert of_clone == 0, done.stdout
-    state = site.run("gpu-cluster", "env").stdout
+def test_nothing_of_the_clone_is_used(running: Site, record_property: Record) -> None:
+    """No program of the site's Python opened a file of the clone, from `init` to `up`."""
+    opened = running.opened.read_text().splitlines() if running.opened.exists() else []
+    assert opened == []
+    done = running.run("python", "-c", CLONED)
+    assert str(ROOT) not in done.stdout
+    assert running.opened.read_text().splitlines() == [str(ROOT / "LICENSE")]
+    running.opened.unlink()
+    state = running.run("gpu-cluster", "env").stdout
     assert str(ROOT) not in state
-    texts = [path.read_text() for path in site.folder.glob("*") if path.is_file()]
+    texts = [path.read_text() for path in running.folder.glob("*") if path.is_file()]
     assert not any(str(ROOT) in text for text in texts)
-    record_property(CLONE, of_clone)
+    record_property(CLONE, len(opened))

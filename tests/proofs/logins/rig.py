@@ -384,6 +384,14 @@ def bastion_second_factor(rig: Rig) -> Target:
     return rig.through(rig.sshd("jumpsecond", *lines), rig.sshd("behind"))
 
 
+def bastion_expired_password(rig: Rig) -> Target:
+    # A server forwards nothing for a user whose password must be changed first.
+    user = rig.user("jumpexpired")
+    rig.run("chage -d 0 jumpexpired")
+    port = rig.sshd("jumpexpired", pam=PAM)
+    return rig.through(port, rig.sshd("behind"), jump={"user": user})
+
+
 def slow_account(rig: Rig) -> Target:
     pam = f"account required pam_exec.so /bin/sleep 8\n{PAM}"
     return rig.target(rig.sshd("slow", pam=pam), rig.user("slow"), ssh=limits(3))

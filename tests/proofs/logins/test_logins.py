@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,53 +11,14 @@ from gpu_cluster.desired.host import Target
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.hosts.observed.inspect import observe_hosts
 from gpu_cluster.ssh.upload import UploadLimits, upload
-from gpu_cluster_lab.simulator.hosts import namespaced, rootfs
-from tests.proofs.hosts.machine import Running, start, temporary_cluster
 from tests.proofs.logins import rig as rigs
-from tests.proofs.logins.rig import Rig, situation
+from tests.proofs.logins.rig import Rig
 from tests.proofs.logins.situations import HEALED, SITUATIONS, Situation
 
 pytestmark = pytest.mark.slow
 ONE_TRY = UploadLimits(dials=1, copying=60)
 PROBING = 60
 """Seconds for the probe on a busy machine."""
-
-
-def _hosts(system: str) -> Iterator[Running]:
-    with temporary_cluster() as cluster:
-        if reason := namespaced.reason_against(cluster):
-            pytest.skip(f"hosts in namespaces: {reason}")
-        yield start(cluster, rigs.NAME, mode="namespaces", system=system)[0]
-
-
-@pytest.fixture(scope="module")
-def debian() -> Iterator[Running]:
-    """Return a host with Debian 12's OpenSSH, PAM and sudo."""
-    yield from _hosts("debian")
-
-
-@pytest.fixture(scope="module")
-def debian_with_sudo_rs() -> Iterator[Running]:
-    """Return a host of Debian 13 whose sudo is sudo-rs, from Debian's archive."""
-    for host in _hosts("debian13"):
-        root = rootfs.debian_root(lambda _: None, suite="trixie")
-        host.write("/run/archive.list", (root / "etc/apt/sources.list").read_text())
-        apart = "-o Dir::Etc::sourcelist=/run/archive.list -o APT::Update::Error-Mode=any"
-        apt = f"DEBIAN_FRONTEND=noninteractive apt-get -q {apart}"
-        done = host.run(f"{apt} update && {apt} install -y sudo-rs")
-        if done.status != 0:
-            pytest.skip(f"sudo-rs can't be had from Debian's archive: {done.errors.strip()[-200:]}")
-        host.run("ln -sf /usr/bin/sudo-rs /usr/local/bin/sudo")
-        yield host
-
-
-@pytest.fixture
-def rig(request: pytest.FixtureRequest) -> Iterator[Rig]:
-    """Return the rig of a situation on the host that it needs."""
-    name = request.node.callspec.id
-    host = "debian_with_sudo_rs" if "sudo_rs" in name else "debian"
-    with situation(request.getfixturevalue(host)) as made:
-        yield made
 
 
 def facts_of(rig: Rig, target: Target) -> HostFacts:
@@ -80,9 +40,10 @@ def facts_of(rig: Rig, target: Target) -> HostFacts:
 def test_a_failed_login_names_its_stage(expected: Situation, rig: Rig) -> None:
     target = getattr(rigs, expected.name)(rig)
     facts = facts_of(rig, target)
-    assert re.search(
-        rf"no login as \S+ at {expected.at} \S+, stage {expected.stage}: ", facts.error
-    )
+    server = target.bastion if expected.at == "bastion" else target
+    assert server is not None
+    place = f"as {server.user} at {expected.at} {server.address}:{server.port}"
+    assert facts.error.startswith(f"no login {place}, stage {expected.stage}: ")
     if expected.words:
         assert re.search(rf"; it printed: .*({expected.words})", facts.error), facts.error
     assert re.search(expected.cure, facts.cure), facts.cure

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.desired.pool import PoolsScheduling
 from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.desired.scheduling_classes import features
 from gpu_cluster.kubernetes.api import Client
@@ -41,8 +42,9 @@ def pool(name: str, *nodes: str, **more: Any) -> Json:
 
 def run(project: Project, declared: Cluster, action: str) -> list[Json]:
     work = {"apply": scheduling.apply, "release": scheduling.release}[action]
-    documents = [*resolve(declared, "test").scheduling.pools]
-    return [project.ask(lambda _, document=item: work(document)) for item in documents]
+    pools = resolve(declared, "test").scheduling.pools
+    request = PoolsScheduling(context=pools[0].context, pools=pools)
+    return [project.ask(lambda _: work(request))]
 
 
 def test_a_node_that_leaves_a_pool_loses_what_we_set_and_only_that(project: Project) -> None:
@@ -85,7 +87,8 @@ def test_a_renamed_pool_leaves_labels_and_taints_of_its_nodes(project: Project) 
     run(project, old, "apply")
     applied = kept_on(project, "gpu-1", "gpu-2")
     assert applied["gpu-1"] != before["gpu-1"]
-    # The engine creates the resource with the new name first, and deletes the old one last.
+    # A program whose pools share no Command, such as that of an earlier version, releases the old
+    # name last.
     run(project, new, "apply")
     assert kept_on(project, "gpu-1", "gpu-2") == applied
     run(project, old, "release")
@@ -99,7 +102,7 @@ def test_a_renamed_pool_leaves_labels_and_taints_of_its_nodes(project: Project) 
 def test_a_node_that_moves_to_another_pool_keeps_what_both_declare(
     project: Project, first: str
 ) -> None:
-    """The Commands of both pools run in parallel, so either may be the first."""
+    """The order of the pools in the stack file makes no difference."""
     before = look(project)
     start = [pool("a100", "gpu-1"), pool("l4", "gpu-2", "gpu-3", taints=[OWN_TAINT])]
     moved = [pool("a100", "gpu-1", "gpu-2"), pool("l4", "gpu-3", taints=[OWN_TAINT])]
@@ -111,7 +114,7 @@ def test_a_node_that_moves_to_another_pool_keeps_what_both_declare(
         key: value for key, value in labels.items() if key == "kubernetes.io/hostname"
     }
     assert taints == look(project)["gpu-1"][1]
-    assert [output["changed"] for output in run(project, after, "apply")] == [0, 0]
+    assert [output["changed"] for output in run(project, after, "apply")] == [0]
     run(project, after, "release")
     assert look(project) == before
 

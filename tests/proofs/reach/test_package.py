@@ -93,7 +93,7 @@ def test_a_preview_with_an_unknown_kubeconfig_shows_what_is_created(program: Pro
     assert "site: its kubeconfig is known as soon as its cluster exists" in shown
     assert "GPUs ? → 32" in shown
     assert "site-gpu-platform-release" in shown
-    assert "site-validation-a100" in shown
+    assert "site-validation.pools" in shown
 
 
 def test_the_example_in_python_declares_two_parts(program: Program) -> None:
@@ -104,7 +104,7 @@ def test_the_example_in_python_declares_two_parts(program: Program) -> None:
     program.pulumi("stack", "init")
     shown = program.pulumi("preview")
     assert "plugin-gpu-platform-release" in shown
-    assert "validation-validation-a100" in shown
+    assert "validation-validation.pools" in shown
     assert "plugin-validation" not in shown
     assert "validation-gpu-platform" not in shown
 
@@ -145,5 +145,5 @@ def test_the_engine_loads_the_plugin_of_the_installed_package(
     project = yaml.safe_load((program.folder / "Pulumi.yaml").read_text())
     project["plugins"]["providers"] = [{"name": "gpucluster", "path": str(plugin.parent)}]
     (program.folder / "Pulumi.yaml").write_text(yaml.safe_dump(project))
-    assert "site-validation-a100" in program.pulumi("preview")
+    assert "site-validation.pools" in program.pulumi("preview")
     assert sorted(python.parents[1].rglob("*.dist-info")) == before

@@ -118,6 +118,7 @@ def standing(
     version: str = parts.KUBELET,
     roles: Mapping[str, str] = ROLES,
     endpoint: str = "",
+    kube_vip: bool = False,
 ) -> Iterator[Stack]:
     """Start the hosts, before anything is installed, and yield them with the project.
 
@@ -126,6 +127,7 @@ def standing(
         version: Kubernetes version that the project declares.
         roles: Role of each host, by name; the first becomes a control plane first.
         endpoint: Host and port of the API server. Empty: those of the first host.
+        kube_vip: Whether the project declares that kube-vip holds the endpoint's address.
     """
     addresses = {name: f"198.18.7.{number}" for number, name in enumerate(roles, 1)}
     endpoint = endpoint or f"{next(iter(addresses.values()))}:6443"
@@ -133,7 +135,7 @@ def standing(
         if reason := namespaced.reason_against(name):
             pytest.skip(f"hosts in namespaces: {reason}")
         programs = build.build("mock", "plugin", "toolkit") | build.build_node()
-        programs |= build.build_etcd_tools()
+        programs |= build.build_etcd_tools() | (build.build_kube_vip() if kube_vip else {})
         ours = {
             tool: found.path
             for tool, found in toolchain.ensure(*image_registry.STATIC_PODS).items()
@@ -152,7 +154,11 @@ def standing(
             site.serve(REGISTRY_PORT, images)
             port = int(repository["apt"]["url"].rpartition(":")[2])
             site.serve(port, port)
-            yield made(name, folder, site, declared(repository, version, site, roles, endpoint))
+            stack_file = declared(repository, version, site, roles, endpoint)
+            if kube_vip:
+                image = f"{REGISTRY}/{image_registry.KUBE_VIP}"
+                stack_file["kubernetesPackages"]["init"]["kubeVip"] = {"image": image}
+            yield made(name, folder, site, stack_file)
 
 
 def made(name: str, folder: Path, site: Site, stack_file: Json) -> Stack:

@@ -21,10 +21,13 @@ from gpu_cluster.commands.why import found
 from gpu_cluster.kubernetes.api import connect
 from gpu_cluster.nodes.causes import read
 from gpu_cluster.nodes.causes.cause import Kind
+from gpu_cluster_lab.simulator import set_fault
+from gpu_cluster_lab.simulator.faults import RUNTIME_NOT_CONFIGURED
 from gpu_cluster_lab.simulator.marks import GPU
 from gpu_rules.faults import FaultError
 from lab.real import build, judge, objects
 from lab.real import lab as real
+from lab.real.behaviours import restart_plugin
 from lab.real.image import IMAGE
 from lab.real.lab import GPUS, REAL, SIMULATED, Lab
 from lab.real.node import Node
@@ -435,3 +438,53 @@ def limits_memory(node: Node, old: int, new: int) -> None:
     files = "/etc/kubernetes/kubelet.yaml"
     node.run(f"sed -i 's/{entry.format(old)}/{entry.format(new)}/' {files}")
     node.start_kubelet()
+
+
+def without_sandbox(lab: Lab, name: str, node: str) -> Json:
+    """Return what a kubelet reports about a pod without a sandbox, and the answer of `why`."""
+    shown = lab.pod(name)
+    selector = f"involvedObject.uid={shown['metadata']['uid']},reason=FailedCreatePodSandBox"
+    path = f"/api/v1/namespaces/{SPACE}/events"
+    event, *_ = lab.request("GET", path, fieldSelector=selector)["items"] or [{}]
+    runtime = re.search(r'no runtime for "[a-z]+" is configured$', event.get("message", ""))
+    answer = why(lab, name)
+    return {
+        "phase": shown["status"].get("phase"),
+        "message": shown["status"].get("message"),
+        "states": [each["state"] for each in shown["status"].get("containerStatuses") or []],
+        "type": event.get("type"),
+        "source": {key: text.replace(node, "") for key, text in event.get("source", {}).items()},
+        "reporter": event.get("reportingComponent"),
+        "object": (event.get("involvedObject") or {}).get("kind"),
+        "runtime": runtime is not None,
+        "kind": answer["kind"],
+        "names": re.search('no runtime for "[a-z]+"', str(answer["cause"])) is not None,
+    }
+
+
+def test_a_fault_of_the_runtime_is_that_of_a_real_kubelet(lab: Lab) -> None:
+    """A simulated node reports a runtime that containerd lacks as a real kubelet does."""
+    (real_node, _), simulated = NODES, SIMULATED[1]
+    set_fault(lab.plane.name, simulated, RUNTIME_NOT_CONFIGURED)
+    try:
+        restart_plugin(lab, simulated)
+        lab.until(
+            simulated,
+            lambda: lab.pods(simulated, **objects.LABELS),
+            lambda pods: [each["status"].get("phase") for each in pods] == ["Pending"],
+            LIMIT,
+        )
+        (plugin,) = lab.pods(simulated, **objects.LABELS)
+        real_pod = f"runtime-{real_node}"
+        wanted = lab.until(
+            real_pod,
+            partial(without_sandbox, lab, real_pod, real_node),
+            lambda seen: bool(seen["runtime"]),
+            LIMIT,
+        )
+        assert wanted["kind"] == Kind.SANDBOX
+        same = partial(without_sandbox, lab, plugin["metadata"]["name"], simulated)
+        lab.until(simulated, same, lambda seen: bool(seen == wanted), LIMIT)
+    finally:
+        set_fault(lab.plane.name, simulated)
+    lab.wait_offered(simulated, GPU, (GPUS, GPUS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from copy import deepcopy
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from gpu_cluster.nodes.causes.cause import Around
+from gpu_cluster.nodes.causes.scheduling import unscheduled
 from gpu_cluster_lab.simulator.controller import hami
 from gpu_cluster_lab.simulator.controller.devices import whole
 from gpu_rules.kube.gpu_resources import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
@@ -24,6 +27,7 @@ from lab.real.build import BuildError, build_hami
 
 Json = dict[str, Any]
 SOURCE = os.environ.get("HAMI_SOURCE", "")
+UNKNOWN = "only its rules explain these words"
 POLICIES = ("binpack", "spread")
 """Policies for nodes and for GPUs that HAMi's chart has."""
 
@@ -199,3 +203,34 @@ def test_hamis_own_code_answers_as_the_simulated_one(name: str, program: Path) -
         shares = hami.decode(given["shares"])
         real = {"node": given["node"], "shares": shares, "reasons": given["reasons"] or {}}
     assert real == simulated(case)
+
+
+def test_why_has_a_cure_for_each_word_of_hamis_scheduler() -> None:
+    """Each reason for which HAMi leaves out an NVIDIA GPU or a node has a cure of its own."""
+    if not SOURCE:
+        pytest.skip("HAMI_SOURCE names no folder with HAMi's source")
+    folder = Path(SOURCE) / "pkg"
+    constants = (folder / "device/common/common.go").read_text("utf-8")
+    fit = (folder / "device/nvidia/device.go").read_text("utf-8")
+    score = (folder / "scheduler/score.go").read_text("utf-8")
+    words = dict(re.findall(r'^\t(\w+) += "(\w+)"$', constants, re.MULTILINE))
+    used = set(re.findall(r"reason\[common\.(\w+)\]", fit))
+    used |= set(re.findall(r"return false, common\.(\w+)", score))
+    assert len(used) > 10
+    texts = [f"2/8 {words[name]}" for name in sorted(used)] + ["node unregistered"]
+    without = [text for text in texts if UNKNOWN in cure_of(text)]
+    assert without == []
+    assert UNKNOWN in cure_of("8/8 NoSuchWord")
+
+
+def cure_of(text: str) -> str:
+    """Return the cure for a pod that waits for this reason on all nodes."""
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "message": f"0/4 nodes are available: 4 {text}.",
+    }
+    waiting = pod({GPU: "1"}, schedulerName=hami.SCHEDULER)
+    cause = unscheduled({**waiting, "status": {"conditions": [condition]}}, Around(), ())
+    assert cause is not None
+    return cause.cure

@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from gpu_cluster.loading.loader import load
+from gpu_cluster_lab.simulator import faults
 from gpu_cluster_lab.toolchain import pins
 from lab.real import (
     build,
     case,
     cases,
     dra,
+    fault_cases,
     image,
     judge,
     mock,
@@ -30,6 +32,7 @@ from lab.real import (
 from lab.real.settings import kubelet_settings
 from tests.resolved import platform_of
 
+ROOT = Path(__file__).resolve().parents[3]
 HEADER = """
 nvmlReturn_t DECLDIR nvmlInit_v2(void);
 DEPRECATED(13.0) nvmlReturn_t DECLDIR nvmlOld(nvmlDevice_t device);
@@ -92,6 +95,26 @@ def test_the_page_lists_every_difference() -> None:
     page = path.read_text(encoding="utf-8")
     for name, reason in cases.DIFFERENCES.items():
         assert f"| {name} | {reason} |" in page
+
+
+def test_each_fault_of_the_simulator_is_compared_with_its_real_counterpart() -> None:
+    compared, unseen = fault_cases.COUNTERPARTS, fault_cases.UNSEEN
+    names = [each.partition("=")[0] for each in faults.NAMES]
+    assert sorted([*compared, *unseen]) == sorted(names)
+    known = {each.name for phase in cases.PHASES for each in phase.cases}
+    for name in (each for group in compared.values() for each in group):
+        path, is_test, function = name.partition("::")
+        text = (ROOT / path).read_text(encoding="utf-8") if is_test else ""
+        assert f"def {function}(" in text if is_test else name in known, name
+
+
+def test_the_page_lists_the_counterpart_of_each_fault() -> None:
+    page = (ROOT / "docs/explanation/real-parts.md").read_text(encoding="utf-8")
+    for fault, names in fault_cases.COUNTERPARTS.items():
+        shown = "; ".join(f"`{name}`" if "::" in name else name for name in names)
+        assert f"| `{fault}` | {shown} |" in page
+    for fault, reason in fault_cases.UNSEEN.items():
+        assert f"| `{fault}` | none: {reason} |" in page
 
 
 def test_configurations_of_all_phases_exist() -> None:

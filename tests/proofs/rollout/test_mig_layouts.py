@@ -133,7 +133,7 @@ def test_a_budget_that_allows_no_disruption_keeps_its_node_as_it_was(site: Divid
     site.request("POST", url, base="/apis/policy", body=budget)
     before, pods = site.layout("gpu-1"), site.pods("kept")
     said = site.refused(mig, rollout={"drainTimeoutSeconds": 2})
-    assert "node gpu-1: found 1 pods still there after 2 s: kept/w-" in said
+    assert "node gpu-1: found 1 pod still there after 2 s: kept/w-" in said
     assert (site.layout("gpu-1"), site.pods("kept")) == (before, pods)
     assert site.is_free("gpu-1")
     site.request("DELETE", f"{url}/kept", base="/apis/policy")

@@ -86,7 +86,7 @@ def test_a_budget_is_waited_for_and_a_rollout_that_waits_too_long_changes_nothin
     _, plan = site.plan(**change)
     assert plan.views["gpu-1"].budgets == ("kept/kept",)
     said = site.fail(**change, rollout={"drainTimeoutSeconds": 2})
-    assert "1 pods still there after 2 s: kept/w-" in said
+    assert "1 pod still there after 2 s: kept/w-" in said
     assert "rollout: gpu-2, gpu-3: found not started, because an earlier node failed" in said
     assert site.pods("kept") == before
     assert not any(is_on(site, name, change) for name in WORKERS)

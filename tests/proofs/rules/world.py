@@ -4,10 +4,11 @@ Command: `GPU_REPOSITORIES=FOLDER python -m tests.proofs.rules.world`. The folde
 each repository, as `OWNER+NAME` or `OWNER/NAME`. The table `world.tsv` has a row for each object
 that names GPUs or breaks a rule: repository, commit, path, object, what is expected, and, if the
 first expectation was wrong, what it was, and why an object that others run is refused for its host
-paths, capabilities or host namespaces. Expected is the ids of all rules that the object breaks,
-`clean`, `unjudged`, `unreadable` if the API server could not decode the file either (the object may
-then be empty, for any document of the file), or `none` if the object requests no GPUs. All
-manifests of a repository are one stack, as for `gpu-rules check FOLDER`.
+paths, privileges, capabilities or host namespaces: a sentence `GPU036: …` for each such rule
+(`EXPLAINED`), without which the proof fails. Expected is the ids of all rules that the object
+breaks, `clean`, `unjudged`, `unreadable` if the API server could not decode the file either (the
+object may then be empty, for any document of the file), or `none` if the object requests no GPUs.
+All manifests of a repository are one stack, as for `gpu-rules check FOLDER`.
 
 A violation that the table doesn't expect is a wrong alarm, and so is one of an object that it
 doesn't have.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -44,6 +46,15 @@ from tests.proofs.rules import results
 TABLE: Final = Path(__file__).with_name("world.tsv")
 CLEAN, UNJUDGED, UNREADABLE = "clean", "unjudged", "unreadable"
 NONE: Final = "none"
+LEAST_OBJECTS = 1000
+"""Smallest number of objects that must be compared, so that an empty folder proves nothing."""
+MOST_LINES: Final = 0.15
+"""Share of all lines that one rule may make."""
+EXPLAINED: Final = ("GPU022", "GPU036", "GPU066", "GPU067")
+"""Rules that refuse privileges, host paths and host namespaces, which others may need.
+
+GPU078 and GPU079 only advise about them.
+"""
 _NO_GPUS: Final = ("habana.ai/",)
 """Domains of accelerators that are no GPUs, although GPU032 and GPU063 take them for such."""
 
@@ -59,6 +70,22 @@ class Row:
     expected: str
     corrected: str
     reason: str
+
+
+def unexplained(rows: Iterable[Row]) -> list[tuple[Row, str]]:
+    """Return the rows and rules that refuse an object without a reason in the table."""
+    return [
+        (row, rule)
+        for row in rows
+        for rule in EXPLAINED
+        if rule in row.expected.split(" ") and not _reason(row, rule)
+    ]
+
+
+def _reason(row: Row, rule: str) -> str:
+    """Return the reason that a row has for a rule; empty if it has none."""
+    reason = re.search(rf"(?:^|\. ){rule}: ([\w/].*?)(?=\. GPU[0-9]{{3}}: |$)", row.reason)
+    return reason[1] if reason else ""
 
 
 @dataclass
@@ -239,11 +266,14 @@ def main() -> int:
             print(f"{each.name} wrong alarm: {' '.join(alarm)}")
         for path in each.unreadable:
             print(f"{each.name} {path}: unreadable")
+    without_reason = unexplained(rows)
+    for row, rule in without_reason:
+        print(f"{row.repository} {row.path} {row.object}: no reason for {rule}")
     figures = summary(repositories)
     results.store("repositories", figures)
     if not world:
         print("world: GPU_REPOSITORIES names no folder of checkouts")
-        return 0
+        return 1 if without_reason else 0
     same = sum(verdict == row.expected for row, verdict in judged)
     corrected = sum(bool(row.corrected) for row in rows)
     print(f"world {same} of {len(judged)} objects as expected ({corrected} corrected)")
@@ -252,7 +282,12 @@ def main() -> int:
     results.store("world", {"agree": same, "cases": len(judged), "corrected": corrected})
     if missing := sum(bool(row.object) for row in rows) - len(judged):
         print(f"world: {missing} objects are of repositories that the folder lacks")
-    return 0 if same == len(judged) and not figures["wrong"] + figures["unreadable"] else 1
+    if few := len(judged) < LEAST_OBJECTS:
+        print(f"world: {len(judged)} objects; at least {LEAST_OBJECTS} are compared")
+    if one_rule := most > MOST_LINES * lines:
+        print(f"world: {rule} makes more than {MOST_LINES:.0%} of the lines")
+    faults = figures["wrong"] + figures["unreadable"] + one_rule + few + len(without_reason)
+    return 0 if same == len(judged) and not faults else 1
 
 
 if __name__ == "__main__":

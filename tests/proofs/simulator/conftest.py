@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from gpu_cluster.validation import validation
 from gpu_cluster.validation.component import priority_class
 from gpu_cluster_lab import simulator, toolchain
 from gpu_cluster_lab.simulator.control_plane import TOOLS
@@ -85,7 +83,7 @@ def stack(cluster: Running, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stack]:
     cluster.deploy_plugin()
     made = Stack(cluster)
     yield made
-    asyncio.run(validation.forget(made.document))
+    made.forget()
     cluster.request("DELETE", f"{PRIORITIES}/{NAMESPACE}")
     cluster.request("DELETE", JOBS, propagationPolicy="Background")
     cluster.request("DELETE", f"{SPACES}/{NAMESPACE}")

@@ -69,6 +69,6 @@ def test_who_asks_by_a_resources_name_holds_gpus_too(offering: Running) -> None:
     pod = until(
         lambda: offering.request("GET", f"{PODS}/asks"), lambda pod: "nodeName" in pod["spec"]
     )
-    (holder,) = holders_of_claims(offering.items(CLAIMS), "gpu-1", "another")
+    (holder,) = holders_of_claims(offering.items(CLAIMS), "another")["gpu-1"]
     claim = pod["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
     assert (holder.name, holder.amounts) == (f"default/{claim}", {DRA_DRIVER: 2})

@@ -10,7 +10,7 @@ import pytest
 from gpu_cluster_lab.simulator import faults, hosts, logs, marks, set_fault
 from gpu_cluster_lab.simulator.controller.devices import gpu_uuid
 from gpu_cluster_lab.simulator.controller.preparation import DROP_IN
-from tests.proofs.simulator.running import CLUSTER, Running, declared, until
+from tests.proofs.simulator.running import CLUSTER, Json, Running, declared, until
 from tests.simulated import simulate
 
 # Configuration that `nvidia-ctk runtime configure` writes for containerd 2.
@@ -92,17 +92,9 @@ def test_a_log_says_that_it_is_simulated_and_names_the_containers_own_gpu(
     assert cluster.log(cluster.plugin_pod("gpu-1")) == [marks.SIMULATED]
 
 
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (faults.DRIVER_MISSING, faults.DRIVER_MISSING_MESSAGE),
-        (faults.RUNTIME_NOT_CONFIGURED, faults.RUNTIME_NOT_CONFIGURED_MESSAGE),
-    ],
-)
-def test_a_plugin_that_cannot_start_says_why_and_heals(
-    cluster: Running, fault: str, said: str
-) -> None:
-    set_fault(CLUSTER, "gpu-2", fault)
+def test_a_plugin_that_cannot_start_says_why_and_heals(cluster: Running) -> None:
+    said = faults.DRIVER_MISSING_MESSAGE
+    set_fault(CLUSTER, "gpu-2", faults.DRIVER_MISSING)
     cluster.deploy_plugin()
     cluster.wait_gpus("gpu-1", "8", "8")
     pod = until(lambda: cluster.plugin_pod("gpu-2"), lambda pod: message(pod) is not None)
@@ -112,12 +104,43 @@ def test_a_plugin_that_cannot_start_says_why_and_heals(
     set_fault(CLUSTER, "gpu-2")
     cluster.wait_gpus("gpu-2", "8", "8")
     assert marks.FAULT_MESSAGE not in cluster.node("gpu-2")["metadata"]["annotations"]
-    set_fault(CLUSTER, "gpu-2", fault)  # The fault is set while the plugin runs.
+    set_fault(CLUSTER, "gpu-2", faults.DRIVER_MISSING)  # The fault is set while the plugin runs.
     cluster.wait_gpus("gpu-2", "8", "0")
     until(lambda: cluster.plugin_pod("gpu-2"), lambda pod: message(pod) == said)
-    other = {faults.DRIVER_MISSING, faults.RUNTIME_NOT_CONFIGURED} - {fault}
-    set_fault(CLUSTER, "gpu-2", *other)
-    until(lambda: cluster.plugin_pod("gpu-2"), lambda pod: message(pod) not in (None, said))
+    set_fault(CLUSTER, "gpu-2", faults.RUNTIME_NOT_CONFIGURED)
+    until(lambda: cluster.plugin_pod("gpu-2"), has_no_sandbox)
+
+
+def sandbox_events(cluster: Running, pod: Json) -> list[Json]:
+    selector = f"involvedObject.uid={pod['metadata']['uid']},reason=FailedCreatePodSandBox"
+    path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/events"
+    found: list[Json] = cluster.request("GET", path, fieldSelector=selector)["items"]
+    return found
+
+
+def has_no_sandbox(pod: Json) -> bool:
+    """Return whether a pod waits for its sandbox, as a kubelet reports it: without a reason."""
+    statuses = pod["status"].get("containerStatuses") or []
+    waits = [status["state"] for status in statuses] == [
+        {"waiting": {"reason": "ContainerCreating"}}
+    ]
+    return waits and pod["status"]["phase"] == "Pending" and not pod["status"].get("message")
+
+
+def test_a_plugin_without_its_runtime_is_explained_by_an_event_alone(cluster: Running) -> None:
+    set_fault(CLUSTER, "gpu-2", faults.RUNTIME_NOT_CONFIGURED)
+    cluster.deploy_plugin()
+    cluster.wait_gpus("gpu-1", "8", "8")
+    pod = until(lambda: cluster.plugin_pod("gpu-2"), has_no_sandbox)
+    (event,) = until(lambda: sandbox_events(cluster, pod), bool)
+    assert event["message"] == faults.RUNTIME_NOT_CONFIGURED_MESSAGE
+    assert event["source"] == {"component": "kubelet", "host": "gpu-2"}
+    assert cluster.gpus("gpu-2")[1] in (None, "0")
+    set_fault(CLUSTER, "gpu-2")
+    cluster.wait_gpus("gpu-2", "8", "8")
+    set_fault(CLUSTER, "gpu-2", faults.RUNTIME_NOT_CONFIGURED)
+    cluster.wait_gpus("gpu-2", "8", "0")
+    until(lambda: cluster.plugin_pod("gpu-2"), has_no_sandbox)
 
 
 def test_unhealthy_gpus_are_withdrawn_from_allocatable_only(cluster: Running) -> None:
@@ -216,8 +239,8 @@ def test_a_node_with_a_host_is_judged_by_the_hosts_files(cluster: Running, host:
     assert cluster.node("gpu-1")["metadata"]["annotations"][marks.PREPARED] == "host"
     cluster.deploy_plugin()
     cluster.wait_gpus("gpu-2", "8", "8")  # A node without an SSH host counts as prepared.
-    pod = until(lambda: cluster.plugin_pod("gpu-1"), lambda pod: message(pod) is not None)
-    assert message(pod) == faults.RUNTIME_NOT_CONFIGURED_MESSAGE
+    pod = until(lambda: cluster.plugin_pod("gpu-1"), has_no_sandbox)
+    assert until(lambda: sandbox_events(cluster, pod), bool)
     assert cluster.gpus("gpu-1")[1] in (None, "0")
     drop_in = host / DROP_IN
     drop_in.parent.mkdir(parents=True, exist_ok=True)

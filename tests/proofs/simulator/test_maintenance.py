@@ -13,7 +13,6 @@ from gpu_cluster.desired.resolve import resolve
 from gpu_cluster.kubernetes.api import ClusterError
 from gpu_cluster.nodes import node_scheduling
 from gpu_cluster.settings.cluster import Cluster
-from gpu_cluster.validation import validation
 from gpu_cluster_lab.simulator import marks
 from tests.proofs.simulator.running import Running, declared
 from tests.proofs.simulator.validating import Stack, given
@@ -52,13 +51,14 @@ def test_a_node_in_maintenance_is_neither_touched_nor_counted(stack: Stack) -> N
         assert stack.cluster.node("gpu-1")["metadata"]["labels"]["new"] == "1"
         assert set(stack.run()) == {"gpu-1", "gpu-2"}
         assert stack.finding() is None
-        asyncio.run(validation.forget(stack.document))
+        stack.forget()
         asyncio.run(node_scheduling.release(relabelled))
         assert "new" not in stack.cluster.node("gpu-1")["metadata"]["labels"]
         assert written(stack.cluster) == before
     finally:
         stack.cluster.request("PATCH", NODE, {"spec": {"unschedulable": None}})
-        asyncio.run(validation.forget(stack.of(declared())))
+        stack.document = stack.of(declared())
+        stack.forget()
         asyncio.run(node_scheduling.release(scheduling(declared())))
 
 

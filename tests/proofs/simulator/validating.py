@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpu_cluster.desired.resolve import resolve
-from gpu_cluster.desired.validation import PoolValidation
+from gpu_cluster.desired.validation import PoolsValidation, PoolValidation
 from gpu_cluster.findings import lines
 from gpu_cluster.inspection.observed_cluster import (
     deferrals,
@@ -48,6 +48,14 @@ class Stack:
         """Validate the pool; return the validation program's output by node."""
         result = asyncio.run(validation.validate(replace(self.document, **changes)))
         return {node["name"]: node for node in result["nodes"]}
+
+    def forget(self) -> None:
+        """Forget the results in the same way as the deletion of the stack's Command."""
+        asyncio.run(validation.forget(self.request()))
+
+    def request(self) -> PoolsValidation:
+        """Return the request of the stack's Command."""
+        return PoolsValidation(context=self.document.context, pools=(self.document,))
 
     def finding(self) -> str | None:
         """Return what an inspection reports about validation, as text, or None."""

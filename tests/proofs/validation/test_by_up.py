@@ -62,7 +62,7 @@ def test_a_node_in_maintenance_is_left_as_it_is_and_every_table_says_so(project:
     declare(project, maintenance=["gpu-3"], validation={"timeoutSeconds": 121})
     done = project.command("up", JSON="1")
     assert done.returncode == 0, done.stdout
-    assert "in maintenance, neither touched nor counted: gpu-3" in done.stdout
+    assert "in maintenance, so left alone: gpu-3" in done.stdout
     assert "up: 16 of 16 GPUs simulated, 1 node in maintenance" in done.stdout
     assert "in maintenance" in next(x for x in done.stdout.splitlines() if "│ gpu-3 " in x)
     answer = json.loads(done.stdout[done.stdout.index("\n{") :])

@@ -31,10 +31,10 @@ def test_a_node_that_is_added_to_five_hundred_is_the_only_one_validated(
     with about_validations(project.stack) as asked:
         assert figures(project.up())[:2] == ((NODES + 1) * GPUS, (NODES + 1) * GPUS)
     made = [path for verb, path in asked if verb == "create" and JOBS in path]
-    logs = {path.split("/")[-2].rpartition("-")[0] for _, path in asked if "/log?" in path}
+    logs = [path for _, path in asked if "/log?" in path]
     with about_validations(project.stack) as none:
         assert figures(project.up())[2] == 0
     record_property(ADDED, f"{len(made)} of {NODES} nodes validated after adding one")
     assert len(made) == 1
-    assert logs == {f"validate-big-{NODES + 1}"}
+    assert logs == [], "the result is in the pod's status"
     assert none == []

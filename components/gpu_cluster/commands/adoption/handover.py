@@ -80,11 +80,11 @@ def _unmark_commands(workload: ObservedWorkload) -> str:
 
 
 def no_release(workload: ObservedWorkload) -> Fault:
-    """Return why a GPU Operator without a Helm release can't be adopted."""
+    """Return why a GPU Operator or a HAMi without a Helm release can't be adopted."""
     return Fault(
         str(workload),
-        "a Deployment that no Helm release records",
-        "a Helm release: the operator consists of many objects",
+        f"a {workload.kind} that no Helm release records",
+        f"a Helm release: {workload.what} consists of many objects",
         "make it one with the same values, which restarts nothing if they render the same: `helm "
         "upgrade --install --take-ownership`, then run `gpu-cluster adopt` again",
     )

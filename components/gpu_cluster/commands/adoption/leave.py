@@ -15,7 +15,7 @@ from gpu_cluster.base.stack_option import stack_option
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.kubernetes.api import JSON_PATCH, Client, Json, Refused
 from gpu_cluster.kubernetes.gather import gather
-from gpu_cluster.kubernetes.labels import LABELS, MANAGER
+from gpu_cluster.kubernetes.labels import LABELS, MANAGER, pool_manager
 from gpu_cluster.nodes import record, startup_taint
 from gpu_cluster.nodes.applied import every
 from gpu_cluster.nodes.inspect import CORDONED, list_nodes
@@ -51,7 +51,7 @@ class Handed:
 
     def manager_of(self, pool: str) -> str:
         """Return the field manager of a pool's labels."""
-        return f"gpu-cluster-{self.stack}-{pool}"
+        return pool_manager(self.stack, pool)
 
 
 def is_handed(node: Json, handed: Handed) -> bool:
@@ -205,8 +205,8 @@ async def leave_releases(client: Client, releases: Collection[HelmRelease]) -> l
     return [str(release) for release in releases]
 
 
-async def leave_host(host: DesiredHost, private_key: str) -> str:
-    """Remove a host's records of applied settings, and backups; return the error or an empty text.
+async def leave_host(host: DesiredHost, private_key: str) -> Fault | None:
+    """Remove a host's records of applied settings, and backups; return why that failed, or None.
 
     Files that the stack installed on the host stay as they are.
     """
@@ -216,5 +216,18 @@ async def leave_host(host: DesiredHost, private_key: str) -> str:
             removal = f"rm -rf -- {paths}\n"
             result = await run(connection, shell(host, LIMIT), removal, NOTHING, LIMIT)
     except LoginFailed as error:
-        return f"{error.failure.found}; cure: {error.failure.cure}"
-    return "" if result.status == 0 else " ".join(result.errors) or f"status {result.status}"
+        return _kept_records(host, error.failure.found, error.failure.cure)
+    if result.status == 0:
+        return None
+    found = " ".join(result.errors) or f"status {result.status}"
+    return _kept_records(host, found, "correct what the message names, and run again")
+
+
+def _kept_records(host: DesiredHost, found: str, cure: str) -> Fault:
+    return Fault(
+        f"host {host.name}",
+        found,
+        "a login, to remove the stack's records and backups",
+        f"{cure}; if the host is gone, run `gpu-cluster forget {host.name}`, and remove the host "
+        "from the stack file",
+    )

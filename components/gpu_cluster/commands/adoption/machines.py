@@ -30,6 +30,7 @@ from gpu_cluster.commands.ansible.inventory import (
 from gpu_cluster.settings.hosts.runtime import Engine
 from gpu_cluster.settings.hosts.user import User
 from gpu_cluster.settings.nodes.devices import GPU_LIMIT
+from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_cluster.settings.nodes.taint import Taint
 from gpu_rules.kube.names import LABEL_LIMIT, is_dns_subdomain
 from gpu_rules.printable import printable
@@ -569,4 +570,5 @@ def _inventory_notes(inventory: Inventory, variables: Iterable[Variables]) -> It
         if name not in inventory.hosts
     }
     if absent:
-        yield f"nvidia_gpu_nodes names {', '.join(sorted(absent))}, which are not in the inventory"
+        names = ", ".join(sorted(absent, key=natural_order))
+        yield f"nvidia_gpu_nodes names {names}, which are not in the inventory"

@@ -72,6 +72,7 @@ class ObservedNode:
         reported: Labels that NVIDIA's software, Node Feature Discovery or Kubernetes set.
         taints: Taints, without those that Kubernetes sets and clears.
         advertised: Capacity of each extended resource of a GPU vendor, by its name.
+        registered: Number of GPUs that HAMi's device plugin registered; 0 without HAMi.
         ready: True if the node's condition `Ready` is true.
         control_plane: True if the node runs the control plane.
         engine: Container engine and its version, such as `containerd://2.2.9`.
@@ -86,6 +87,7 @@ class ObservedNode:
     reported: Mapping[str, str] = field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     advertised: Mapping[str, int] = field(default_factory=dict)
+    registered: int = 0
     ready: bool = True
     control_plane: bool = False
     engine: str = ""

@@ -9,6 +9,7 @@ from typing import Any
 from gpu_cluster.commands.adoption.observed import Edit, ManagedBy, ObservedNode, ObservedWorkload
 from gpu_cluster.kubernetes import grammar
 from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.kubernetes.hami import gpus_of_node
 from gpu_cluster.kubernetes.labels import MANAGER
 from gpu_cluster.kubernetes.managers import helm_release
 from gpu_cluster.nodes.applied import PREFIX
@@ -83,6 +84,7 @@ def node(item: Json) -> ObservedNode:
         reported={key: value for key, value in labels.items() if key not in written},
         taints=tuple(_parse_taints((item.get("spec") or {}).get("taints") or [])),
         advertised=dict(_advertised_gpus(status.get("capacity") or {})),
+        registered=gpus_of_node(item),
         ready=any(
             condition.get("type") == "Ready" and condition.get("status") == "True"
             for condition in status.get("conditions") or []

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from gpu_cluster.base.names import POOL_NAME_LIMIT, LabelValue, OwnLabelKey
 from gpu_cluster.commands.adoption.observed import ObservedNode
 from gpu_cluster.settings.device_plugin import CONFIG_LABEL
-from gpu_cluster.settings.nodes.node_range import ranges
+from gpu_cluster.settings.nodes.node_range import natural_order, ranges
 from gpu_cluster.settings.nodes.taint import Taint
 from gpu_rules.kube.gpu_resources import GPU, GPU_SHARED, MIG
 
@@ -83,7 +83,7 @@ def gpu_pools(nodes: Iterable[ObservedNode]) -> tuple[ObservedPool, ...]:
         if _reports_gpus(node):
             groups.setdefault(_pool_key(node), []).append(node)
     pools = [_observed_pool(key, tuple(members)) for key, members in groups.items()]
-    return tuple(sorted(pools, key=lambda pool: (pool.product, pool.nodes[0].name)))
+    return tuple(sorted(pools, key=lambda pool: (pool.product, natural_order(pool.nodes[0].name))))
 
 
 def _observed_pool(key: tuple[Any, ...], nodes: tuple[ObservedNode, ...]) -> ObservedPool:
@@ -127,7 +127,16 @@ def _is_single(node: ObservedNode) -> bool:
 def _count_gpus(node: ObservedNode) -> int:
     if _is_single(node):
         return 0
-    return _reported_gpus(node) or node.advertised.get(GPU, 0)
+    return _reported_gpus(node) or _registered_gpus(node) or node.advertised.get(GPU, 0)
+
+
+def _registered_gpus(node: ObservedNode) -> int:
+    """Return the number of GPUs that HAMi registered; 0 if the node does not advertise them.
+
+    HAMi advertises each GPU several times. Its annotation stays on a node when HAMi is removed.
+    """
+    gpus, advertised = node.registered, node.advertised.get(GPU, 0)
+    return gpus if gpus and advertised and advertised % gpus == 0 else 0
 
 
 def _mig_devices(node: ObservedNode) -> dict[str, int]:

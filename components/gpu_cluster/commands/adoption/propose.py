@@ -26,6 +26,7 @@ from gpu_cluster.commands.adoption.pools import (
     pool_names,
 )
 from gpu_cluster.kubernetes.engine import parse_engine
+from gpu_cluster.kubernetes.managers import HAMI as HAMI_PLUGIN
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 from gpu_cluster.loading.validate_adopted import variable_of
 from gpu_cluster.platforms.findings import numbers, value_at
@@ -35,15 +36,16 @@ from gpu_rules.kube.gpu_resources import GPU
 
 Settings = dict[str, Any]
 
-DEVICE_PLUGIN, GPU_OPERATOR = "device-plugin", "gpu-operator"
+DEVICE_PLUGIN, GPU_OPERATOR, HAMI = "device-plugin", "gpu-operator", "hami"
 PLUGIN = "NVIDIA's device plugin"
 OPERATOR = "NVIDIA's GPU Operator"
 # Name of the device plugin that kubespray installs from a manifest and GKE as an add-on.
 KUBESPRAY = "a device plugin of GKE or kubespray"
-PLUGINS = (PLUGIN, KUBESPRAY)
+# Platform of each kind of software whose DaemonSet advertises GPUs.
+PLUGINS = {PLUGIN: DEVICE_PLUGIN, KUBESPRAY: DEVICE_PLUGIN, HAMI_PLUGIN: HAMI}
 NFD = "Node Feature Discovery"
 # Name of the Helm chart of each platform.
-CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator"}
+CHARTS = {DEVICE_PLUGIN: "nvidia-device-plugin", GPU_OPERATOR: "gpu-operator", HAMI: "hami"}
 # First containerd version with CDI in its CRI plugin (containerd 1.7 release notes).
 _CDI_CONTAINERD = (1, 7)
 _NAMES = re.compile(r".*(name|names|secrets|refs?)$", re.IGNORECASE)
@@ -108,7 +110,12 @@ def propose(observed: ObservedCluster, context: str) -> Proposal:
     }
     return Proposal(
         settings={key: value for key, value in sections.items() if value},
-        refused=(*refused, *_refused_values(software), *_check_edits(software)),
+        refused=(
+            *refused,
+            *_refused_values(software),
+            *_check_edits(software),
+            *_check_split_counts(software, counted),
+        ),
         notes=tuple(_proposal_notes(observed, software, pools)),
         ours=frozenset(node.name for node in observed.nodes if node.is_ours),
     )
@@ -125,15 +132,16 @@ def _find_software(observed: ObservedCluster) -> tuple[_Software, tuple[Fault, .
         and workload.managed_by.kind is not ManagerKind.OPERATOR
     ]
     known_software = [*operators, *(server for server in servers if server.what in PLUGINS)]
-    platform = GPU_OPERATOR if operators else DEVICE_PLUGIN
+    plugins = (PLUGINS[server.what] for server in servers if server.what in PLUGINS)
+    platform = GPU_OPERATOR if operators else next(plugins, DEVICE_PLUGIN)
     faults = [*_check_unknown_software(servers), *_two_of_them(operators, servers)]
     faults += [fault for workload in known_software if (fault := handover.refusal(workload))]
     release = _release_of(known_software, observed.releases)
     if release is not None:
         faults += [*_check_release(release, CHARTS[platform]), *_gpu_cluster(release)]
         return _Software(platform=platform, release=release), tuple(faults)
-    if operators and not faults:
-        faults.append(handover.no_release(operators[0]))
+    if platform != DEVICE_PLUGIN and not faults:
+        faults.append(handover.no_release(known_software[0]))
     return _Software(platform=platform, objects=tuple(known_software)), tuple(faults)
 
 
@@ -146,22 +154,14 @@ def _release_of(
     )
 
 
-_REPLACED = {
-    "HAMi": "leave its nodes out of the stack's pools; or replace it: end the pods that use it, "
-    "`helm uninstall` its release, which has the device plugin, the scheduler and the webhook "
-    "hami-webhook, and remove the label gpu=on and the annotations hami.io/… from the nodes"
-}
-"""What would have to go before a stack can replace software that it doesn't take over."""
-
-
 def _check_unknown_software(servers: Iterable[ObservedWorkload]) -> Iterator[Fault]:
     for server in servers:
         if server.what not in PLUGINS:
             yield Fault(
                 str(server),
                 f"{server.what}, managed by {server.managed_by}",
-                "NVIDIA's device plugin or its GPU Operator; only these are taken over",
-                _REPLACED.get(server.what, "keep it outside the stack, or replace it"),
+                "NVIDIA's device plugin, its GPU Operator or HAMi; only these are taken over",
+                "keep it outside the stack, or replace it",
             )
 
 
@@ -198,7 +198,7 @@ def _check_release(release: ObservedRelease, chart: str) -> Iterator[Fault]:
             str(release),
             f"chart {release.chart}",
             f"chart {chart} as a separate release",
-            "install NVIDIA's chart as a separate release, with the same values",
+            "install this chart as a separate release, with the same values",
         )
 
 
@@ -225,6 +225,33 @@ def _check_edits(software: _Software) -> Iterator[Fault]:
             "the value of the release: the next upgrade resets it and may restart the pods",
             "write it into the release (`helm upgrade --reuse-values --set …`), or undo the edit",
         )
+
+
+def _check_split_counts(software: _Software, pools: Iterable[ObservedPool]) -> Iterator[Fault]:
+    """Yield a fault for nodes on which HAMi advertises GPUs another number of times than declared.
+
+    Settings of single nodes stand in a file of the plugin (HAMi v2.10.0, values.yaml,
+    devicePlugin.nodeConfiguration), which a release of the stack doesn't describe.
+    """
+    count = _split_count(software)
+    if software.platform != HAMI or count is None:
+        return
+    for node, gpus in ((node, pool.gpus) for pool in pools for node in pool.nodes):
+        advertised = node.advertised.get(GPU, 0)
+        if advertised != gpus * count:
+            yield Fault(
+                f"node {node.name}",
+                f"{GPU}: {advertised} for {gpus} GPUs",
+                f"{gpus * count}: devicePlugin.deviceSplitCount is {count}",
+                "remove devicesplitcount of this node from devicePlugin.nodeConfiguration, or "
+                "leave the node out of the stack's pools",
+            )
+
+
+def _split_count(software: _Software) -> int | None:
+    """Return how many containers share a GPU by HAMi's values; None if they don't say it."""
+    count = value_at(_release_values(software), "devicePlugin", "deviceSplitCount")
+    return count if isinstance(count, int) else None
 
 
 def _refused_values(software: _Software) -> Iterator[Fault]:
@@ -317,7 +344,13 @@ def _runtime_section(observed: ObservedCluster) -> Settings:
 def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Settings:
     files = _plugin_files(pools)
     if software.platform == DEVICE_PLUGIN:
+        if (strategy := _plugin_strategy(software)) not in ("", "none"):
+            file = files.setdefault("config", {"version": "v1"})
+            file["flags"] = {**file.get("flags", {}), "migStrategy": strategy}
         return {"devicePlugin": files} if files else {}
+    if software.platform == HAMI:
+        count = _split_count(software)
+        return {"hami": {"deviceSplitCount": count}} if count else {}
     values = _release_values(software)
     operator: Settings = {
         "toolkit": _is_enabled(values, "toolkit"),
@@ -331,6 +364,22 @@ def _platform_section(software: _Software, pools: Sequence[ObservedPool]) -> Set
     if strategy in ("none", "single", "mixed"):
         operator["migStrategy"] = strategy
     return {"gpuOperator": operator}
+
+
+def _plugin_strategy(software: _Software) -> str:
+    """Return the MIG strategy of the plugin's variable, which overrides its file; empty if none.
+
+    The plugin's chart makes the variable of a value.
+    """
+    if software.release is not None:
+        return str(_release_values(software).get("migStrategy") or "")
+    containers = (
+        container
+        for workload in software.objects
+        for container in value_at(workload.manifest, "spec", "template", "spec", "containers") or ()
+    )
+    found = (variable_of(container, "MIG_STRATEGY") for container in containers)
+    return next((text for text in found if text in ("single", "mixed")), "")
 
 
 def _plugin_files(pools: Sequence[ObservedPool]) -> Settings:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
-from dataclasses import replace
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpu_cluster.commands.adoption import parse
@@ -25,7 +26,7 @@ from gpu_cluster.kubernetes import grammar
 from gpu_cluster.kubernetes.api import Client, Json, Refused
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.grammar import IllFormed
-from gpu_cluster.kubernetes.managers import daemon_set
+from gpu_cluster.kubernetes.managers import HAMI, daemon_set, helm_release
 from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.release.helm_record import (
     NOTED,
@@ -34,6 +35,7 @@ from gpu_cluster.release.helm_record import (
     secrets_of,
     status_of,
 )
+from gpu_cluster.settings.nodes.node_range import natural_order
 from gpu_rules.faults import Fault
 
 DEPTH = 50
@@ -50,9 +52,11 @@ async def read_cluster(client: Client) -> ObservedCluster:
     Raises:
         ClusterError: The API server rejected a request, or an object has an invalid name.
     """
-    nodes = sorted(map(parse.node, await list_nodes(client)), key=lambda node: node.name)
+    nodes = sorted(
+        map(parse.node, await list_nodes(client)), key=lambda node: natural_order(node.name)
+    )
     version, sets, deployments, classes, policies, deliverers = await asyncio.gather(
-        client.request("GET", "", base="/version", version=""),
+        client.server_version(),
         client.list("daemonsets", base=APPS),
         client.list("deployments", base=APPS),
         client.list("runtimeclasses", base="/apis/node.k8s.io"),
@@ -65,12 +69,14 @@ async def read_cluster(client: Client) -> ObservedCluster:
         for item, kind, software in pairs
     ]
     rendered = [*pairs, *((item, "ClusterPolicy", "") for item in policies or ())]
+    rendered += _hami_deployments(deployments, pairs)
+    parts = _by_release(workloads, rendered)
     releases = await gather(
-        lambda key: _release(client, key, workloads, rendered),
+        lambda key: _release(client, key, parts[key]),
         sorted({key for item, _, _ in pairs if (key := parse.release_of(item))}),
     )
     return ObservedCluster(
-        version=str(version["gitVersion"]),
+        version=version,
         nodes=tuple(nodes),
         workloads=tuple(sorted(workloads, key=str)),
         releases=tuple(release for release in releases if release is not None),
@@ -125,6 +131,28 @@ def _operator_deployments(
     ]
 
 
+def _hami_deployments(
+    items: Iterable[Json], pairs: Iterable[tuple[Json, str, str]]
+) -> list[tuple[Json, str, str]]:
+    """Return the Deployments of HAMi's releases, such as its scheduler, each with its kind.
+
+    A Deployment in another namespace than its release's is left out: any tenant may write the
+    annotations.
+
+    Args:
+        items: The cluster's Deployments.
+        pairs: GPU software of the cluster.
+    """
+    releases = {helm_release(item) for item, _, software in pairs if software == HAMI}
+    return [
+        (item, "Deployment", "")
+        for item in items
+        if (release := helm_release(item)) in releases
+        and release is not None
+        and release[0] == item["metadata"]["namespace"]
+    ]
+
+
 def _image_name(image: str) -> str:
     return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
 
@@ -169,12 +197,39 @@ async def _read_deliverers(client: Client, addon_manager: bool) -> Deliverers:
     )
 
 
-async def _release(
-    client: Client,
-    key: tuple[str, str],
-    workloads: list[ObservedWorkload],
-    pairs: list[tuple[Json, str, str]],
-) -> ObservedRelease | None:
+@dataclass
+class _Parts:
+    """What a cluster has of one Helm release.
+
+    Attributes:
+        owners: Owners of the release's workloads.
+        members: Live workloads and ClusterPolicies of the release, by kind and name.
+    """
+
+    owners: list[ManagedBy] = field(default_factory=list)
+    members: dict[tuple[str, str], Json] = field(default_factory=dict)
+
+
+def _by_release(
+    workloads: Iterable[ObservedWorkload], items: Iterable[tuple[Json, str, str]]
+) -> Mapping[tuple[str, str], _Parts]:
+    """Return the parts of all releases, by namespace and name of the release.
+
+    Args:
+        workloads: GPU software of the cluster.
+        items: Objects that charts create, each with its kind and the software's name.
+    """
+    parts: dict[tuple[str, str], _Parts] = defaultdict(_Parts)
+    for workload in workloads:
+        if workload.release:
+            parts[workload.release].owners.append(workload.managed_by)
+    for item, kind, _ in items:
+        if key := parse.release_of(item):
+            parts[key].members[kind, item["metadata"]["name"]] = item
+    return parts
+
+
+async def _release(client: Client, key: tuple[str, str], parts: _Parts) -> ObservedRelease | None:
     """Return a Helm release; None if Helm has no record of it any more."""
     namespace, name = key
     records = await secrets_of(client, name, namespace)
@@ -182,19 +237,13 @@ async def _release(
         return None
     recorded = decode_release(records[-1])
     release = observed_release(recorded, name, namespace)
-    members = {
-        (kind, item["metadata"]["name"]): item
-        for item, kind, _ in pairs
-        if parse.release_of(item) == key
-    }
-    owners = [workload.managed_by for workload in workloads if workload.release == key]
     by_helm = ManagedBy(kind=ManagerKind.HELM, name=name, namespace=namespace)
-    other_owners = (owner for owner in owners if owner.kind is not ManagerKind.HELM)
+    other_owners = (owner for owner in parts.owners if owner.kind is not ManagerKind.HELM)
     return replace(
         release,
         managed_by=next(other_owners, by_helm),
         is_ours=NOTED in (records[-1]["metadata"].get("annotations") or {}),
-        edits=release_edits(str(recorded.get("manifest") or ""), members),
+        edits=release_edits(str(recorded.get("manifest") or ""), parts.members),
     )
 
 
@@ -211,7 +260,10 @@ def observed_release(recorded: Json, name: str, namespace: str) -> ObservedRelea
     values, defaults = _dict_or_empty(recorded.get("config")), _dict_or_empty(chart.get("values"))
     if not all(map(_is_flat, (values, defaults))):
         found = f"values nested more than {DEPTH} levels deep"
-        cure = "find out who wrote the release's record"
+        cure = (
+            f"remove the nested values from the release: `helm get values -n {namespace} {name}` "
+            "prints them"
+        )
         raise IllFormed(Fault(f"release {namespace}/{name}", found, "values of a chart", cure))
     return ObservedRelease(
         name=name,

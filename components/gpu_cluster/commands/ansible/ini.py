@@ -27,7 +27,10 @@ _LITERAL = 4096
 # Maximum length of the line of a host: the standard library splits it in quadratic time.
 _LONGEST_LINE = 16_384
 _UNGROUPED = "ungrouped"
-_EXAMPLE = "see Ansible's page on inventories"
+_EXAMPLE = (
+    "write a group as `[gpu]`, and below it each host as `gpu-1 ansible_host=192.0.2.1`, or name a "
+    "smaller inventory"
+)
 
 
 class _Reader:

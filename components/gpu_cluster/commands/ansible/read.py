@@ -24,6 +24,8 @@ _STATIC = (
     "write it out with Ansible: `ansible-inventory -i {} --list --yaml --output inventory.yaml`, "
     "and name that file"
 )
+_GROUP = "{hosts: {gpu-1: {ansible_host: 192.0.2.1}}}"
+_GROUPS = f"{{gpu: {_GROUP}}}"
 
 
 def read(path: Path) -> Inventory:
@@ -95,7 +97,7 @@ def parse_yaml(text: str, name: str = "FILE") -> Inventory:
     """
     document = yaml_file.parse(text, tags=True).value
     if not isinstance(document, dict):
-        raise InputError(show(document), "a mapping of groups", "see Ansible's page on inventories")
+        raise InputError(show(document), "a mapping of groups", f"write {_GROUPS}, for example")
     if "plugin" in document:
         raise InputError(
             "the settings of an inventory plugin", "a static inventory", _STATIC.format(name)
@@ -128,7 +130,7 @@ def _add_group(builder: Builder, name: str, content: object, above: tuple[str, .
         raise InputError(
             f"{show(content)} at {path}",
             "a group: a mapping with hosts, vars or children",
-            "see Ansible's page on inventories",
+            f"write {_GROUP} there, for example",
         )
     for pattern, variables in _name_pairs(content.get("hosts")):
         try:

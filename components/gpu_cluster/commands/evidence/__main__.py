@@ -110,8 +110,7 @@ def require_clean(document: Document) -> None:
 
 async def _kubernetes_version(context: str) -> str:
     async with connect(context) as client:
-        response = await client.request("GET", "", base="/version", version="")
-    return printable(str(response.get("gitVersion")), 100)
+        return await client.server_version()
 
 
 def _software_versions(context: str, platform: Platform) -> dict[str, str]:

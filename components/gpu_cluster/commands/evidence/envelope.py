@@ -20,7 +20,7 @@ from securesystemslib.dsse import Envelope
 from securesystemslib.exceptions import VerificationError
 from securesystemslib.signer import CryptoSigner, Signature, SSlibKey
 
-from gpu_cluster.commands.evidence.statement import EvidenceError, Sha256, Strict, parsed
+from gpu_cluster.commands.evidence.statement import EvidenceError, Sha256, Strict, parse_json_model
 from gpu_rules.faults import Fault
 from gpu_rules.printable import printable
 
@@ -107,7 +107,7 @@ def verified(text: bytes, trusted: SSlibKey) -> bytes:
         raise _refused_envelope(
             "content", f"{separators} commas and colons", f"at most {MOST_SEPARATORS}"
         )
-    envelope = parsed(_Envelope, text, "envelope")
+    envelope = parse_json_model(_Envelope, text, "envelope")
     if envelope.payload_type != PAYLOAD:
         raise _refused_envelope("payloadType", printable(envelope.payload_type), f"`{PAYLOAD}`")
     payload = _decode_base64(envelope.payload, "payload")

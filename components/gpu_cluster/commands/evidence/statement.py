@@ -179,10 +179,10 @@ def read(text: bytes) -> Statement:
     Raises:
         EvidenceError: The text is not a statement of this form.
     """
-    return parsed(Statement, text, "statement")
+    return parse_json_model(Statement, text, "statement")
 
 
-def parsed(model: type[M], text: bytes, place: str) -> M:
+def parse_json_model(model: type[M], text: bytes, place: str) -> M:
     """Return a JSON text as a model; refuse large texts and repeated keys.
 
     Args:

@@ -7,7 +7,7 @@ spans and code blocks, where neither Markdown, HTML, mentions, nor GitLab's quic
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -26,20 +26,24 @@ from gpu_cluster.change.document import (
     Problem,
     Resource,
     Restriction,
+    SettingEdit,
     Statement,
     stopping,
 )
-from gpu_cluster.change.names import and_more, counted, ranges
+from gpu_cluster.change.names import and_more, ranges
 from gpu_cluster.change.text import (
     ABSENT,
     EDITS,
-    as_before,
+    afterwards,
     at_a_time,
     consequences,
     edit_text,
+    fate_text,
     health_text,
     is_validation,
+    kept_by,
     loss_text,
+    maintenance_text,
     move_text,
     none_now,
     numbers,
@@ -47,16 +51,19 @@ from gpu_cluster.change.text import (
     only_uninspected,
     outage_steps,
     outage_word,
+    own_changes,
+    path_words,
     pool_details,
     prospect,
     quota_text,
+    sharing_lines,
     statement_text,
     support_lines,
     told_apart,
     upgrade_text,
 )
 from gpu_cluster.findings import Aspect
-from gpu_rules.printable import printable, printable_lines
+from gpu_rules.printable import counted, printable, printable_lines
 
 T = TypeVar("T")
 
@@ -84,12 +91,14 @@ DETAIL = 1000
 """Maximum number of characters of a text with several names or values."""
 ALLOWED = "What a run would do"
 """Title of the effects of a run."""
-REFUSED = "What a run would do, once nothing stops it any more"
-"""Title of the effects of a run that would fail now, and so have none of these effects."""
+REFUSED = "What the stack file asks for; a run refuses it and changes nothing"
+"""Title of the effects that a run would have if no fault stopped it."""
 EVICTED = "running pods are evicted, and new pods get none of these GPUs meanwhile"
 """What an outage means for which nodes are drained, or their drivers replaced."""
-KEPT = "new pods get none of these GPUs meanwhile; running pods keep theirs"
-"""What an outage means that evicts no pod."""
+KEPT = "new pods get none of these GPUs meanwhile; {} keep theirs"
+"""What an outage means that itself evicts no pod, for the pods that keep their GPUs."""
+CHANGES = "Changes, also of defaults that follow from the edits"
+"""Title of all differences between the desired and the last applied state."""
 KERNEL = "a short CUDA program runs on each GPU; pods that use GPUs are not disturbed"
 """What a validation is, for a reader who does not know the word."""
 REPORTED = (
@@ -109,8 +118,14 @@ SIMULATED = (
 MARK = re.compile(
     r"^<!-- gpu-cluster change: stack=(?P<stack>\S{1,100}) labels=(?P<labels>\S*) -->"
 )
-LABELS = ("gpus", "disruptive", "drift")
-"""Labels of a pull request: GPUs change, pods or nodes are disturbed, others changed something."""
+LABELS: Mapping[str, str] = {
+    "gpus": "another number of GPUs",
+    "disruptive": "pods, nodes or GPUs disturbed",
+    "drift": "changes by somebody else",
+}
+"""Labels of a pull request, and what they mean."""
+FOLLOWS = "which follows from the edits"
+"""Why a setting changes that is not edited itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +251,7 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
             _answers(
                 cluster,
                 simulated=bool(origin.base),
-                has_edits=bool(document.edits),
+                edits=document.edits or (),
                 is_failed=is_failed,
             )
         )
@@ -251,7 +266,7 @@ def _parts(document: Document, origin: Origin, rows: int) -> Iterator[str]:
 
 
 def _health(document: Document) -> Iterator[str]:
-    """Yield the sentence about GPUs if pods can't use all of them now."""
+    """Yield the sentence about GPUs if pods can't use all of those that are not in maintenance."""
     if any(cluster.unusable for cluster in document.clusters):
         yield f"Now: {code(health_text(document.clusters), DETAIL)}"
 
@@ -267,12 +282,13 @@ def _title(document: Document) -> str:
     evicted = sum(p.loss is Loss.EVICTED for cluster in document.clusters for p in cluster.pods)
     if evicted:
         outage = f", **{counted(evicted, 'pod')} evicted**{outage}"
-    total = document.gpus
+    total, resting = document.gpus, maintenance_text(document.clusters, _names)
     if total.before != total.after:
-        return f"### Stack {stack}: {numbers(total)} GPUs{outage}"
+        return f"### Stack {stack}: {numbers(total)} GPUs{resting}{outage}"
     requested = "".join(f"; {text}" for text in _requested(document))
-    unchanged = as_before(document.clusters, _names)
-    return f"### Stack {stack}: {total.after} GPUs,{unchanged}{requested}{outage}"
+    return (
+        f"### Stack {stack}: {counted(total.after, 'GPU')}, as before{resting}{requested}{outage}"
+    )
 
 
 def _requested(document: Document) -> Iterator[str]:
@@ -368,57 +384,57 @@ def _placed(problem: Problem) -> str:
 
 
 def _answers(
-    cluster: ClusterChange, *, simulated: bool, has_edits: bool, is_failed: bool
+    cluster: ClusterChange, *, simulated: bool, edits: Sequence[SettingEdit], is_failed: bool
 ) -> Iterator[str]:
     """Yield the most important lines about a cluster: GPUs, pods, outages, versions.
 
     Args:
         cluster: What a run would change.
         simulated: Whether the cluster is an embedded one.
-        has_edits: Whether the comment names the edited settings, so that only their effects on
-            hosts and nodes are left to say.
+        edits: The edited settings, which the comment names. Only their effects on hosts and nodes
+            are left to say. Empty: unknown, or none.
         is_failed: Whether the run would fail. Then no line says that nothing happens: what the
             errors name is in no count.
     """
-    total = cluster.gpus
+    total, resting = cluster.declared, maintenance_text([cluster], _names)
     before = "unknown" if total.before is None else str(total.before)
     details = _list(code(detail, DETAIL) for detail in pool_details(cluster))
     if not is_failed:
         yield f"- **Will the run succeed**: {prospect(cluster, _names)}"
-        yield f"- **GPUs**: {before} before, {total.after} after{details}"
-    elif total.before == total.after and not details:
-        yield f"- **GPUs**: {before} now; a run that fails changes none"
+        yield f"- **GPUs**: {before} before, {total.after} after{resting}{details}"
     else:
-        yield f"- **GPUs**: {before} now, {total.after} declared by the edited stack file{details}"
+        yield f"- **GPUs**: {before} now; the stack file declares {total.after}{resting}{details}"
+    for text in sharing_lines(cluster, code):
+        yield f"- **Shared GPUs**: {text}"
     if not is_failed or cluster.pods or cluster.uninspected:
         yield f"- **Pods**: {_pods(cluster)}{f' ({SIMULATED})' if simulated else ''}"
     if not is_failed or cluster.gaps or cluster.uninspected:
         yield f"- **Down meanwhile**: {_down(cluster)}"
-    if lasting := [
-        limit for limit in cluster.limits if limit.what is not Restriction.NOT_INSPECTED
-    ]:
+    # A run that fails takes no GPU away: how it would, depends on how its errors are mended.
+    unsaid = {Restriction.NOT_INSPECTED, *([Restriction.UNDECLARED] if is_failed else ())}
+    if lasting := [limit for limit in cluster.limits if limit.what not in unsaid]:
         more = [f"{len(lasting) - PODS} more"] if len(lasting) > PODS else []
-        yield f"- **After the run**: {'; '.join([*map(_limit, lasting[:PODS]), *more])}"
+        texts = [_limit(limit, cluster) for limit in lasting[:PODS]]
+        yield f"- **After the run**: {'; '.join([*texts, *more])}"
     drained = [node for node in cluster.nodes if node.drained]
     if drained or not is_failed:
-        yield f"- **Drained nodes**: {_drained(drained, cluster)}"
+        yield f"- **Drained and rebooted nodes**: {_drained(drained, cluster)}"
     again = [node for node in cluster.nodes if node.validated]
     if again:
         names = _names(node.node for node in again)
-        yield f"- **Will be validated** ({KERNEL}): {names}"
+        yield f"- **{'Would' if is_failed else 'Will'} be validated** ({KERNEL}): {names}"
     for version in cluster.versions[:PODS]:
         down = ", **a downgrade**" if version.direction is Direction.DOWNGRADE else ""
         values = f"{code(version.was or 'not installed')} → {code(version.now or 'removed')}"
         yield f"- **{_word(version.part)}**: {values} on {_names(version.where)}{down}"
         if version.support is not None:
             yield from (f"  - {line}" for line in support_lines(version.support, code))
-    changes = told_apart(cluster)
-    if has_edits:
-        # The list of edits already has this change, with its values.
-        changes = [item for item in changes if item.was or item.now or item.subject != "node"]
-    if other_texts := _difference_words(changes):
+    # The list of edits already has the changes of the sections that it names, with their values.
+    words = frozenset(word for edit in edits for word in path_words(edit.path))
+    changes = told_apart(cluster, words)
+    if other_texts := _difference_words(changes, _followed_text if edits else statement_text):
         first = "Also changed" if cluster.gaps or cluster.limits or cluster.versions else "Changed"
-        place = "on hosts and nodes" if has_edits else "in the stack file"
+        place = "on hosts and nodes" if edits else "in the stack file"
         yield f"- **{first} {place}**: {other_texts}"
     if cluster.drift:
         yield (
@@ -438,7 +454,19 @@ def _answers(
         yield "- **Not inspected**: " + "; ".join(code(limit) for limit in missing[:5])
     if cluster.maintenance:
         names = _names(cluster.maintenance)
-        yield f"- **In maintenance**, neither touched nor counted: {names}"
+        yield (
+            f"- **In maintenance**: {names}. Runs change nothing there, validate nothing, and wait "
+            "for nothing. Pods go on there, and new ones can start there, unless somebody cordons "
+            "the node"
+        )
+
+
+def _followed_text(statement: Statement) -> str:
+    """Return a difference, and that it follows from edits if it is no edit of its own."""
+    text = statement_text(statement)
+    is_silent = not (statement.was or statement.now)
+    is_setting = statement.subject == "node" and statement.aspect is Aspect.SETTING
+    return f"{text}, {FOLLOWS}" if is_silent and is_setting else text
 
 
 def _word(version_part: str) -> str:
@@ -458,7 +486,8 @@ def _pods(cluster: ClusterChange) -> str:
     texts = []
     for pods in consequences(cluster):
         pod_names = ", ".join(map(_pod, pods[:PODS])) + and_more(len(pods), PODS)
-        texts.append(f"**{loss_text(pods)}**: {pod_names}")
+        after = f"; {text}" if (text := afterwards(pods)) else ""
+        texts.append(f"**{loss_text(pods)}**{after}: {pod_names}")
     if not texts and cluster.unknown:
         return "unknown, because the cluster was not inspected"
     if text := none_now(cluster, _names):
@@ -466,11 +495,13 @@ def _pods(cluster: ClusterChange) -> str:
     if not texts:
         none_text = "none that was found" if cluster.uninspected else "none"
         texts.append(f"{none_text} is evicted or loses its GPUs")
-    return "; ".join([*texts, *map(_limit, _unknown(cluster))])
+    return "; ".join([*texts, *_unknown(cluster)])
 
 
-def _unknown(cluster: ClusterChange) -> list[Limit]:
-    return [limit for limit in cluster.limits if limit.what is Restriction.NOT_INSPECTED]
+def _unknown(cluster: ClusterChange) -> list[str]:
+    """Return texts about what is unknown because it was not inspected."""
+    limits = [limit for limit in cluster.limits if limit.what is Restriction.NOT_INSPECTED]
+    return [_limit(limit, cluster) for limit in limits]
 
 
 def _pod(pod: PodChange) -> str:
@@ -484,7 +515,7 @@ def _down(cluster: ClusterChange) -> str:
     """Return which GPUs are unavailable to pods for a part of the run, by steps of the run."""
     if cluster.unknown:
         return "unknown, because the cluster was not inspected"
-    unknown = list(map(_limit, _unknown(cluster)))
+    unknown = _unknown(cluster)
     if not cluster.gaps:
         if not unknown:
             return "nothing" if cluster.limits else "nothing; every GPU stays usable"
@@ -492,7 +523,8 @@ def _down(cluster: ClusterChange) -> str:
         return "; ".join([none_text, *unknown])
     word = outage_word(cluster)
     full = f"**{word}**, " if word else ""
-    steps = ["; ".join(map(_gone, gaps)) for gaps in outage_steps(cluster)]
+    keeping = kept_by(cluster)
+    steps = ["; ".join(_gone(gap, keeping) for gap in gaps) for gaps in outage_steps(cluster)]
     if len(steps) == 1:
         return "; ".join([f"{full}{steps[0]}", *unknown])
     more = [f"{len(steps) - GAPS} more steps"] if len(steps) > GAPS else []
@@ -501,29 +533,36 @@ def _down(cluster: ClusterChange) -> str:
     return head + "".join(listed)
 
 
-def _gone(gap: Gap) -> str:
+def _gone(gap: Gap, keeping: str) -> str:
     gpus, names = counted(gap.gpus, "GPU"), _names(gap.nodes)
     if gap.at_most == gap.gpus:
         head = f"all {gpus} of {names} at the same time" if gap.gpus > 1 else f"{gpus} of {names}"
     else:
         head = f"at most {counted(gap.at_most, 'GPU')} at a time, {gap.gpus} of {names} in all"
-    return f"{head}: {code(gap.why, DETAIL)}; {EVICTED if gap.evicts else KEPT}"
+    return f"{head}: {code(gap.why, DETAIL)}; {EVICTED if gap.evicts else KEPT.format(keeping)}"
 
 
-def _limit(limit: Limit) -> str:
+def _limit(limit: Limit, cluster: ClusterChange) -> str:
     """Return the restriction of GPUs that stay up but are not usable as before."""
     of = f"{counted(limit.gpus, 'GPU')} of {_names(limit.nodes)}"
-    is_single = limit.gpus == 1
     if limit.what is Restriction.LEAVES_POOL:
-        return f"the stack no longer offers the {of}"
+        return (
+            f"the stack no longer offers the {of}; the run removes the stack's labels and taints "
+            f"from the node{'s' if limit.nodes[1:] else ''}, and neither drains nor cordons "
+            f"{'them' if limit.nodes[1:] else 'it'}"
+        )
     if limit.what is Restriction.UNDECLARED:
         return (
             f"the stack file declares {counted(limit.gpus, 'GPU')} less on {_names(limit.nodes)}, "
-            "which no new pod gets any more; running pods keep theirs"
+            f"which no new pod gets any more; {kept_by(cluster)} keep theirs"
         )
     if limit.what is Restriction.TAINT:
-        taint = code(limit.detail)
-        return f"the {of} {'is' if is_single else 'are'} usable only by pods that tolerate {taint}"
+        verb = "run" if limit.evicts else "start"
+        is_all = limit.gpus == cluster.gpus.after
+        have = "have" if limit.nodes[1:] else "has"
+        rest = f", which {have} all GPUs of the stack" if is_all else ""
+        place = f"{_names(limit.nodes)}{rest}"
+        return f"only pods that tolerate {code(limit.detail)} can {verb} on {place}"
     if not limit.nodes:
         return f"unknown: {code(limit.detail)}"
     hosts = "whose host" if len(limit.nodes) == 1 else "whose hosts"
@@ -535,7 +574,7 @@ def _limit(limit: Limit) -> str:
 def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
     idle = [n.node for n in cluster.nodes if n.outage is Outage.MIG_LAYOUT and n.wave is None]
     first = (
-        f"first {_names(idle)}, without a drain, because no pod runs there; then " if idle else ""
+        f"{_names(idle)} first, without a drain, because no pod runs there; then " if idle else ""
     )
     if not nodes:
         return f"none; changed without a drain: {_names(idle)}" if idle else "none"
@@ -548,7 +587,8 @@ def _drained(nodes: Sequence[NodeChange], cluster: ClusterChange) -> str:
     ]
     more = f" and {len(wave_texts) - WAVES} more waves" if len(wave_texts) > WAVES else ""
     text = ", then ".join(wave_texts[:WAVES]) + more
-    return f"{len(nodes)} ({first}{text})" + (f", {booted} rebooted" if booted else "")
+    boots = f"{booted} rebooted" if booted else "none rebooted, as far as a preview can tell"
+    return f"{first}{len(nodes)} drained ({text}), {boots}"
 
 
 def _names(names: Iterable[str], most: int = NAMES, room: int = LONGEST) -> str:
@@ -627,7 +667,7 @@ def _details(cluster: ClusterChange, most: int) -> Iterator[str]:
     head = ("nodes", "pool", "GPUs", "what happens")
     yield from _folded("Nodes", head, _same_nodes(cluster.nodes), _node_row, most)
     head = ("what", "names", "difference")
-    yield from _folded("Changes", head, cluster.changes, _statement_row, most)
+    yield from _folded(CHANGES, head, own_changes(cluster), _statement_row, most)
     yield from _folded("Drift", head, cluster.drift, _drift_row, most)
     yield from _folded("Due", head, cluster.due, _statement_row, most)
     title = "Files on hosts that may be written"
@@ -641,12 +681,7 @@ def _amount(item: tuple[str, str, Numbers]) -> list[str]:
 
 
 def _pod_row(pod: PodChange) -> list[str]:
-    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), _happens(pod)]
-
-
-def _happens(pod: PodChange) -> str:
-    """Return what happens to a pod, and why, such as `is evicted because …`."""
-    return loss_text([pod]).removeprefix("1 pod ")
+    return [code(pod.namespace), code(pod.name), code(pod.node), str(pod.gpus), fate_text(pod)]
 
 
 def _statement_row(statement: Statement) -> list[str]:
@@ -730,7 +765,11 @@ def _engine(document: Document, most: int) -> Iterator[str]:
 
 
 def _footer(document: Document, origin: Origin) -> str:
-    sentences = ["This comment is updated with each push."]
+    meanings = [f"{code(name)} ({LABELS[name]})" for name in labels(document)]
+    sentences = [
+        "This comment is updated with each push.",
+        *([f"Labels: {', '.join(meanings)}."] if meanings else []),
+    ]
     if origin.base:
         sentences.append(
             f"Simulated: {code(origin.base)} was brought up on an embedded cluster with the "

@@ -219,7 +219,7 @@ class Forge(ABC):
                 return
         raise ForgeError(
             f"GET {path}: found more than {PAGES * PAGE} entries; "
-            "cure: resolve or delete old comments"
+            "cure: delete old comments, or close old pull requests"
         )
 
     def read(self, response: httpx.Response) -> Any:

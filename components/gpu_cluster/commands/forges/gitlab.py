@@ -19,14 +19,19 @@ from gpu_cluster.commands.forges.forge import TIMEOUT, Forge, ForgeError, Note, 
 _PROJECT = re.compile(r"[A-Za-z0-9_.-]{1,255}(/[A-Za-z0-9_.-]{1,255}){0,20}")
 
 
-def client(address: str, token: str) -> httpx.Client:
+def client(address: str, token: str, job_token: str = "") -> httpx.Client:
     """Return an HTTP client that sends a token.
 
     The client follows no redirects, so no other server gets the token.
+
+    Args:
+        address: Address of GitLab's API.
+        token: Access token; empty: the job's token is sent.
+        job_token: The token that GitLab gives each job, which may list merge requests
+            (GitLab's documentation, "GitLab CI/CD job token", "Job token access").
     """
-    return httpx.Client(
-        base_url=address.rstrip("/"), timeout=TIMEOUT, headers={"PRIVATE-TOKEN": token}
-    )
+    headers = {"JOB-TOKEN": job_token} if job_token and not token else {"PRIVATE-TOKEN": token}
+    return httpx.Client(base_url=address.rstrip("/"), timeout=TIMEOUT, headers=headers)
 
 
 class GitLab(Forge):
@@ -101,6 +106,53 @@ def open_merge_requests(client: httpx.Client, project: str) -> list[tuple[int, s
     return [(int(request["iid"]), str(request.get("sha") or "")) for request in listed]
 
 
+def forks(client: httpx.Client, project: str, branch: str) -> list[tuple[int, str]]:
+    """Return number and newest commit of each open merge request from a fork into a branch.
+
+    Raises:
+        ForgeError: The forge rejects a request, or its temporary errors don't end in time.
+    """
+    forge = GitLab(client, project, 0)
+    listed = retry(lambda: list(forge.listed(f"{forge.project}/merge_requests", state="opened")))
+    return [
+        (int(request["iid"]), str(request.get("sha") or ""))
+        for request in listed
+        if request.get("target_branch") == branch
+        and request.get("source_project_id") != request.get("target_project_id")
+    ]
+
+
+def newest_job(client: httpx.Client, project: str, pipeline: int, name: str) -> int | None:
+    """Return the number of a pipeline's newest job with a name; None without such a job.
+
+    Raises:
+        ForgeError: The forge rejects a request, or its temporary errors don't end in time.
+    """
+    forge = GitLab(client, project, 0)
+    return retry(lambda: _newest_job(forge, f"{forge.project}/pipelines/{pipeline}", name))
+
+
+def base_document(
+    client: httpx.Client, project: str, job: int, number: int, commit: str
+) -> bytes | None:
+    """Return the change document of a merge request that the base's program made; None without it.
+
+    The file is read by its name; a download of all artifacts could replace files of the checkout.
+
+    Args:
+        client: HTTP client.
+        project: Number or path of the project.
+        job: Number of the job of the default branch that previewed forks' settings.
+        number: Number of the merge request.
+        commit: Newest commit of the merge request.
+
+    Raises:
+        ForgeError: The forge rejects a request, or its temporary errors don't end in time.
+    """
+    forge = GitLab(client, project, number)
+    return retry(lambda: _file(forge, forge.project, job, f"base-{number}-{commit}.json"))
+
+
 def change_document(
     client: httpx.Client, project: str, number: int, commit: str, job: str
 ) -> bytes | None:
@@ -137,10 +189,16 @@ def change_document(
 def _artifact(forge: GitLab, pipeline: dict[str, Any], job: str) -> bytes | None:
     """Return the newest change document of a pipeline's job; None if the job left none."""
     root = f"/projects/{int(pipeline['project_id'])}"
-    jobs = forge.listed(f"{root}/pipelines/{int(pipeline['id'])}/jobs")
-    numbers = [int(each["id"]) for each in jobs if each.get("name") == job]
-    if not numbers:
-        return None
-    path = f"{root}/jobs/{max(numbers)}/artifacts/change.json"
-    answer = forge.request("GET", path, missing=True)
+    number = _newest_job(forge, f"{root}/pipelines/{int(pipeline['id'])}", job)
+    return None if number is None else _file(forge, root, number, "change.json")
+
+
+def _newest_job(forge: GitLab, pipeline: str, name: str) -> int | None:
+    jobs = forge.listed(f"{pipeline}/jobs")
+    return max((int(each["id"]) for each in jobs if each.get("name") == name), default=None)
+
+
+def _file(forge: GitLab, project: str, job: int, name: str) -> bytes | None:
+    """Return a file of a job's artifacts; None if the job left none."""
+    answer = forge.request("GET", f"{project}/jobs/{job}/artifacts/{name}", missing=True)
     return answer.content if answer.is_success else None

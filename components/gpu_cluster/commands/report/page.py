@@ -24,12 +24,12 @@ from gpu_cluster.change.document import (
     Statement,
     stopping,
 )
-from gpu_cluster.change.names import counted, listed
+from gpu_cluster.change.names import listed
 from gpu_cluster.change.text import (
+    fate_text,
     headline,
     health_text,
     lines,
-    loss_text,
     numbers,
     statement_text,
 )
@@ -38,6 +38,7 @@ from gpu_cluster.commands.report.gpu_map import NodeGpus, PoolGpus, State, total
 from gpu_cluster.commands.report.software import Software
 from gpu_cluster.validation.measurement import Outcome as Figure
 from gpu_cluster.validation.measurement import slowest_first
+from gpu_rules.printable import counted
 
 STYLE: Final = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 ROWS = 100
@@ -260,7 +261,7 @@ def _tables(cluster: ClusterChange) -> Iterator[Element]:
     ]
     pods = [
         (shown(f"{pod.namespace}/{pod.name}"), shown(pod.node), str(pod.gpus),
-         loss_text([pod]).removeprefix("1 pod "))
+         fate_text(pod))
         for pod in cluster.pods
     ]  # fmt: skip
     gaps = [

@@ -9,7 +9,7 @@ from typing import Any
 from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.settings.hosts.host import Role
-from gpu_cluster.settings.hosts.kubeadm_init import Init
+from gpu_cluster.settings.hosts.kubeadm_init import Init, KubeVip
 from gpu_cluster.settings.hosts.kubernetes_packages import Join
 from gpu_cluster.settings.hosts.runtime import Engine, RuntimeSettings
 
@@ -28,6 +28,15 @@ PLACE = "@TOKEN@"
 """Placeholder in an InitConfiguration that the host replaces by the token that it creates."""
 KEY = "@KEY@"
 """Placeholder for the certificate key that the host creates."""
+KUBECONFIG = "@KUBECONFIG@"
+"""Placeholder in the manifest of kube-vip for the host's kubeconfig that it uses."""
+APPLIED = "@APPLIED@"
+"""Placeholder in the manifest of kube-vip for the text's SHA-256."""
+VIP_LEASE = {"vip_leaseduration": "5", "vip_renewdeadline": "3", "vip_retryperiod": "1"}
+"""Seconds after which another host takes kube-vip's address.
+
+Source: kube-vip's documentation, "Static Pods", example for ARP.
+"""
 LIFE = "24h0m0s"
 """Lifetime of a new cluster's token: kubeadm's default.
 
@@ -182,6 +191,69 @@ def etcd_settings(init: Init) -> dict[str, str]:
         "GC_ETCD_DATA": str(local.get("dataDir", "")),
         "GC_SNAPSHOTS": str(init.snapshots),
     }
+
+
+def kube_vip_settings(init: Init) -> dict[str, str]:
+    """Return the settings of `library/kube_vip.sh`; empty if the stack declares no kube-vip."""
+    if init.kube_vip is None:
+        return {}
+    return {
+        "GC_KUBE_VIP": _kube_vip_manifest(init, init.kube_vip),
+        "GC_KUBE_VIP_ADDRESS": init.endpoint_address,
+    }
+
+
+def _kube_vip_manifest(init: Init, kube_vip: KubeVip) -> str:
+    """Return the static pod of kube-vip, in JSON.
+
+    Source: kube-vip v1.2.2 pkg/kubevip/config_generator.go, generatePodSpec. Two values differ from
+    what kube-vip generates: it gets the host's own API server as its address, because it would
+    otherwise ask the address that it has yet to hold (pkg/manager/manager.go, New), and it serves
+    no metrics on all of the host's addresses.
+    """
+    port = _port(init)
+    environment = {
+        "vip_arp": "true",
+        "cp_enable": "true",
+        "cp_namespace": "kube-system",
+        "address": init.endpoint_address,
+        "port": str(port),
+        "kubernetes_addr": f"https://kubernetes:{port}",
+        "vip_leaderelection": "true",
+        **VIP_LEASE,
+        **({"vip_interface": kube_vip.interface} if kube_vip.interface else {}),
+    }
+    node = {"name": "vip_nodename", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    container = {
+        "name": "kube-vip",
+        "image": kube_vip.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": ["manager", "--prometheusHTTPServer="],
+        "env": [node, *({"name": name, "value": text} for name, text in environment.items())],
+        "securityContext": {"capabilities": {"add": ["NET_ADMIN", "NET_RAW"], "drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "kubeconfig", "mountPath": "/etc/kubernetes/admin.conf", "readOnly": True}
+        ],
+    }
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "kube-vip",
+            "namespace": "kube-system",
+            "annotations": {"gpu-cluster/applied": APPLIED},
+        },
+        "spec": {
+            "hostNetwork": True,
+            # An API server's certificate has this name (kubeadm's phases/certs).
+            "hostAliases": [{"ip": "127.0.0.1", "hostnames": ["kubernetes"]}],
+            "priorityClassName": "system-node-critical",
+            "containers": [container],
+            # The kubelet starts the pod once kubeadm has written the file.
+            "volumes": [{"name": "kubeconfig", "hostPath": {"path": KUBECONFIG, "type": "File"}}],
+        },
+    }
+    return json.dumps(pod, indent=1)
 
 
 def _port(init: Init) -> int:

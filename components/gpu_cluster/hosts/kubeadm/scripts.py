@@ -10,6 +10,7 @@ from gpu_cluster.hosts.kubeadm.configuration import (
     etcd_settings,
     init_configuration,
     join_configuration,
+    kube_vip_settings,
     lent_configuration,
     token_configuration,
 )
@@ -21,7 +22,9 @@ from gpu_cluster.settings.hosts.kubernetes_packages import Join
 LIBRARY = library(*COMMON, *PACKAGE_LIBRARY, "joined")
 MEMBER = Bundle("init", ("library/init",))
 ACCESS = Bundle("access", ("library/access",))
-CONTROL_PLANE = Bundle("member", ("library/etcd", "library/certificates", "library/member"))
+CONTROL_PLANE = Bundle(
+    "member", ("library/etcd", "library/certificates", "library/kube_vip", "library/member")
+)
 LEND = Bundle("lend", ("library/etcd", "library/lend"))
 JOINING = (LIBRARY, MEMBER)
 """Bundles that the script of a joining host reads."""
@@ -142,6 +145,7 @@ def _control_plane_settings(host: DesiredHost, member: str) -> dict[str, str]:
     return {
         **_script_settings(host, member),
         **etcd_settings(init),
+        **kube_vip_settings(init),
         "GC_MAY_LOSE_ETCD": "" if init.protect else "true",
     }
 

@@ -51,7 +51,7 @@ FORMS: Mapping[str, re.Pattern[str]] = {
     key: re.compile(form, re.DOTALL)
     for key, form in {
         **dict.fromkeys(("os", "arch", "kernel", "runtime_mode", "governor", "driver"), _WORD),
-        **dict.fromkeys(("containerd", "toolkit", "docker", "crio"), _VERSION),
+        **dict.fromkeys(("containerd", "runc", "toolkit", "docker", "crio"), _VERSION),
         **dict.fromkeys(_COUNTS, _COUNT),
         **dict.fromkeys((*_TRUTHS, "peermem", "open_modules"), _YES),
         "foreign": r"[a-z0-9 -]{0,64}",
@@ -128,6 +128,7 @@ def parse(lines: Iterable[str], now: float | None = None) -> HostFacts:
         loaded=tuple(repeated["loaded"]),
         driver=single.get("driver") or None,
         containerd=single.get("containerd") or None,
+        runc=single.get("runc") or None,
         toolkit=single.get("toolkit") or None,
         docker=single.get("docker") or None,
         crio=single.get("crio") or None,

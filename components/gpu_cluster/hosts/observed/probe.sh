@@ -379,6 +379,7 @@ for module in nouveau nova_core; do
 done
 driver
 version containerd containerd
+version runc runc
 version docker dockerd
 version crio crio
 for program in k3s rke2; do

@@ -118,8 +118,7 @@ def _judge_driver(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if installed and no_more and host.sections.packages.remove:
         yield fault(
             host,
-            "a driver that this program installed and that is no longer declared, with "
-            "packages.remove: true, which would uninstall it",
+            "a driver that is no longer declared; packages.remove: true would uninstall it",
             "a driver for the host's GPUs",
             "declare the driver again, or set packages.remove to false to keep it",
         )

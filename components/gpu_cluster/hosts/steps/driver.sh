@@ -17,6 +17,10 @@ check_driver() {
     require_manager
     case $GC_DRIVER_SOURCE in package | runfile) ;; *) return 0 ;; esac
     check_module_kind
+    require_unmasked "$uvm_unit"
+    [ "$GC_DRIVER_PERSISTENCE" != true ] || require_unmasked "$persistenced"
+    ! fabric_wanted || require_unmasked nvidia-fabricmanager
+    [ -z "${GC_DRIVER_IMEX_NODES-}" ] || require_unmasked nvidia-imex
     if [ "$GC_DRIVER_SOURCE" = package ] && have nvidia-uninstall && ! ours program &&
         [ "$GC_DRIVER_REMOVE_EARLIER" != true ]; then
         problem "a driver installed by a runfile ($(command -v nvidia-uninstall))" "none beside the packages" \
@@ -38,6 +42,20 @@ refuse_foreign_driver() {
     [ -z "$earlier" ] || problem "driver packages of somebody else ($earlier)" \
         "the declared driver${GC_DRIVER_VERSION:+ $GC_DRIVER_VERSION} alone" \
         "declare driver.removeEarlier: true, which removes them, or driver.source: preinstalled"
+}
+
+# undo_driver: the module of the step's driver that is gone goes too if nothing uses it, else at the
+# next boot. A driver container's module, which no file on the host has, stays.
+undo_driver() {
+    running=$(driver_loaded)
+    [ -f "$state/driver-ours" ] && [ -n "$running" ] && [ -z "$(driver_installed)" ] || return 0
+    # shellcheck disable=SC2046 # a list of words, split on purpose
+    if bounded 120 modprobe -r $(loaded_of nvidia_fs gdrdrv nvidia_peermem nvidia_uvm nvidia_drm nvidia_modeset) nvidia; then
+        undid "module nvidia $running"
+    else
+        request_reboot "driver $running, which was removed, is still loaded"
+    fi
+    rm -f -- "$state/driver-ours"
 }
 
 fetch_driver() {
@@ -69,7 +87,7 @@ apply_driver() {
     driver_load
     users_back
     driver_services
-    [ "$GC_DRIVER_SOURCE" != package ] || hold_driver
+    hold_driver
 }
 
 # Builds the driver's module for the running and for the pinned kernel, if the module so far exists
@@ -99,6 +117,7 @@ driver_rebuild() {
 }
 
 driver_load() {
+    : >"$state/driver-ours" || fail_file "can't write $state/driver-ours"
     running=$(driver_loaded)
     wanted=$(driver_installed)
     if [ -z "$wanted" ]; then
@@ -138,11 +157,19 @@ ExecStart=$(echo "$line" | sed 's/ --no-persistence-mode//')
         esac
         break
     done
+    ! recorded persistence on || effect persistence on
     [ -z "$when" ] || return 0
     persistence_off || return 0
+    effect persistence on
     bounded 60 nvidia-smi -pm 1 || fail_act "the persistence mode can't be turned on (nvidia-smi -pm 1): $(log_end); correct what \`dmesg | grep -i nvrm\` shows of the GPU, then run \`gpu-cluster up\` again"
     ! persistence_off || fail_act "found the persistence mode off after nvidia-smi -pm 1; wanted the persistence mode on; check journalctl -u $persistenced"
     did "persistence mode"
+}
+
+undo_persistence() {
+    have nvidia-smi && [ -n "$(driver_loaded)" ] && ! persistence_off || return 0
+    bounded 60 nvidia-smi -pm 0 || fail_act "the persistence mode can't be turned off (nvidia-smi -pm 0): $(log_end); correct what \`dmesg | grep -i nvrm\` shows of the GPU, then run \`gpu-cluster up\` again"
+    undid "persistence mode"
 }
 
 persistence_off() {

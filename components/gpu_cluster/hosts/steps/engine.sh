@@ -24,6 +24,8 @@ each_adapter_location() { :; }
 
 check_engine() {
     require_manager
+    require_unmasked "$GC_ENGINE"
+    [ "$GC_ENGINE" != docker ] || require_unmasked cri-docker
     engine_was_there || return 0
     [ "$GC_ENGINE" = containerd ] && cri_is_off || return 0
     problem "a containerd that was on this host before, with CRI disabled" "CRI, which kubelet speaks" \

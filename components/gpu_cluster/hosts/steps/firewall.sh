@@ -98,10 +98,15 @@ close_ports() {
                 continue
                 ;;
         esac
-        have firewall-cmd || have ufw || continue
+        its_program=ufw
+        [ "$tool" != firewalld ] || its_program=firewall-cmd
+        have "$its_program" || {
+            note "$its_program is gone, so $port stays open in the files that $tool left"
+            continue
+        }
         # Without its daemon, firewall-cmd can't read the permanent configuration either (firewalld
         # 2.5.0, src/firewall-cmd.in, NOT_RUNNING).
-        if [ "$tool" = firewalld ] && have firewall-cmd && ! firewalld_runs; then
+        if [ "$tool" = firewalld ] && ! firewalld_runs; then
             note "firewalld doesn't run, so $port stays open in its files: firewall-offline-cmd --remove-port=$port closes it"
             continue
         fi

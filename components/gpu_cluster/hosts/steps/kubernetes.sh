@@ -5,6 +5,7 @@
 
 check_kubernetes() {
     require_manager
+    require_unmasked kubelet
     have swapoff || problem "no command swapoff on PATH" "swapoff" "install the package util-linux"
     case $GC_CRI_SOCKET in *containerd*) ;; *) return 0 ;; esac
     [ -n "$GC_JOIN" ] && [ ! -f "$root/etc/kubernetes/kubelet.conf" ] || return 0

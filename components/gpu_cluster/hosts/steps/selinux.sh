@@ -50,6 +50,7 @@ undo_selinux() {
     was=$(cat "$state/selinux")
     now=$(selinux_mode)
     if [ "$now" != "$was" ] && [ "$now" != disabled ]; then
+        need setenforce
         case $was in enforcing) timeout 60 setenforce 1 ;; *) timeout 60 setenforce 0 ;; esac &&
             undid "SELinux: $was" || note "SELinux can't be set back to $was"
     fi

@@ -118,7 +118,7 @@ mask_unit() {
 
 undo_swap() {
     attempt /etc/fstab fstab_back
-    swaps_back
+    attempt "swap" swaps_back
 }
 
 fstab_back() {
@@ -142,6 +142,7 @@ fstab_back() {
 
 swaps_back() {
     [ -f "$state/swaps" ] || return 0
+    need swapon
     while IFS= read -r name; do
         grep -q "^${name}[[:space:]]" "$root/proc/swaps" && continue
         if timeout 60 swapon "$name"; then

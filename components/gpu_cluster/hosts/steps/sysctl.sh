@@ -15,6 +15,11 @@ each_sysctl() {
 }
 
 check_sysctl() {
+    missing_modules=
+    for module in ${GC_MODULES-}; do
+        module_there "$module" || missing_modules="$missing_modules $module"
+    done
+    each_sysctl require_key
     each_sysctl require_last
     each_sysctl require_routes
 }
@@ -33,6 +38,14 @@ require_routes() {
         problem "a default route of $device from router advertisements, which Linux drops once it forwards IPv6" \
             "a route that stays" "declare net.ipv6.conf.$device.accept_ra: \"2\" in system.sysctl, or configure a static route"
     done
+}
+
+# require_key KEY VALUE: reports a parameter that the kernel doesn't have, unless a module that isn't
+# loaded yet may bring it.
+require_key() {
+    [ -z "$missing_modules" ] && ! timeout 10 sysctl -n "$1" >/dev/null 2>&1 || return 0
+    problem "no sysctl $1" "a parameter of the running kernel" \
+        "take it out of system.sysctl, or declare the kernel module that brings it in system.modules"
 }
 
 # require_last KEY VALUE: reports a file that a boot reads later and that sets another value.
@@ -142,6 +155,12 @@ sysctl_back() {
 
 undo_sysctl() {
     attempt "$sysctl_file" forget "$sysctl_file"
+    attempt "kernel parameters" sysctls_back
+}
+
+sysctls_back() {
+    [ -d "$state/sysctl" ] || return 0
+    need sysctl
     for file in "$state"/sysctl/*; do
         [ ! -f "$file" ] || sysctl_back "$file"
     done

@@ -51,7 +51,10 @@ def _judge_toolkit(host: DesiredHost, facts: HostFacts) -> Iterator[Fault]:
     if not (host.role.has_gpus and host.uses_toolkit):
         return
     if facts.foreign:
-        cure = "configure the NVIDIA runtime as its documentation describes, without runtime here"
+        cure = (
+            "take the host out of `hosts`, and configure the NVIDIA runtime as the documentation "
+            "of that software describes; its node stays in the pool"
+        )
         supported = "containerd, Docker or CRI-O of packages, K3s or RKE2"
         has = f"{' and '.join(facts.foreign)}, with its own container engine"
         yield fault(host, has, supported, cure)

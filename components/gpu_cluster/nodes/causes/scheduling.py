@@ -74,6 +74,21 @@ _WORDS = (
         "correct the pod's annotations nvidia.com/use-gputype, use-gpuuuid and their opposites",
     ),
     (
+        r"NumaNotFit",
+        Kind.AFFINITY,
+        "remove the pod's annotation nvidia.com/numa-bind, or request fewer GPUs",
+    ),
+    (
+        r"CardMigTopologyInfeasible|CardNotFoundCustomFilterRule",
+        Kind.SCHEDULING,
+        "request an amount of nvidia.com/gpumem that a free MIG profile of a GPU has",
+    ),
+    (
+        r"^0/(\d+) nodes are available: \1 node unregistered\b",
+        Kind.SCHEDULING,
+        "see the log of HAMi's device plugin: it registers the GPUs of its node",
+    ),
+    (
         r"CardInsufficient|CardTimeSlicingExhausted|CardComputeUnitsExhausted"
         r"|ExclusiveDeviceAllocateConflict|AllocatedCardsInsufficientRequest",
         Kind.SCHEDULING,

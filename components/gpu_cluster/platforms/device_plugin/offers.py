@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpu_cluster.platforms.base import Offer, RunningPlugin
+from gpu_cluster.platforms.base import NodeOverride, Offer, RunningPlugin
+from gpu_cluster.settings.device_plugin import CONFIG_LABEL
 from gpu_cluster.settings.nodes.pool import Pool
 from gpu_cluster.settings.plugin_configuration import DevicePluginConfig
 from gpu_cluster.settings.plugin_flags import MigStrategy
@@ -37,3 +38,15 @@ def described(file: DevicePluginConfig, strategy: MigStrategy) -> RunningPlugin:
         mps=file.sharing.mps is not None,
         renamed=name != GPU,
     )
+
+
+def plugin_file_override(setting: str) -> NodeOverride:
+    """Return the label with which a node takes another configuration file of the device plugin.
+
+    Source: k8s-device-plugin v0.20.0, cmd/config-manager.
+
+    Args:
+        setting: Section of the stack file with the configuration files.
+    """
+    effect = "the device plugin takes the file of this name"
+    return NodeOverride(CONFIG_LABEL, setting, effect, values=frozenset())

@@ -19,6 +19,7 @@ from gpu_cluster.platforms.base import (
     RUNTIME_CLASS,
     ExtraObject,
     Json,
+    NodeOverride,
     Offer,
     Platform,
     Program,
@@ -28,7 +29,11 @@ from gpu_cluster.platforms.base import (
 )
 from gpu_cluster.platforms.device_plugin import device_lists, rules, values
 from gpu_cluster.platforms.device_plugin.excluded_gpus import daemon_sets
-from gpu_cluster.platforms.device_plugin.offers import described, offers
+from gpu_cluster.platforms.device_plugin.offers import (
+    described,
+    offers,
+    plugin_file_override,
+)
 from gpu_cluster.platforms.requests import DefinitionsRequest, Expected, RuntimeClassRequest
 from gpu_cluster.settings.device_plugin import CONFIG_LABEL, DevicePluginSettings, Presence
 from gpu_cluster.settings.hosts.driver import DriverSettings
@@ -77,6 +82,11 @@ class DevicePluginPlatform(Platform):
             return None
         file = self.settings.config
         return described(file, file.flags.mig_strategy)
+
+    @property
+    def node_overrides(self) -> tuple[NodeOverride, ...]:
+        """Return the label by which a node takes another file than the pool declares."""
+        return (plugin_file_override("devicePlugin"),)
 
     def images(self) -> Iterator[str]:
         """Yield the images that the release needs."""

@@ -140,7 +140,7 @@ def _check_packed_sharing(plugin: DevicePluginSettings) -> Iterator[Fault]:
                 f"{AllocationPolicy.PACKED} or {AllocationPolicy.DISTRIBUTED} with"
                 f" chart {plugin.version}",
                 "a flag that this plugin has: it came with 0.20.0",
-                'write "version: 0.20.0", or remove it',
+                'write "version: 0.20.1", or remove it',
             )
 
 

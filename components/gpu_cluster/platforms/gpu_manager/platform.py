@@ -46,9 +46,9 @@ from gpu_rules.kube.gpu_resources import VCUDA_CORE, VCUDA_MEMORY
 # First kubelet version that rejects cgroup v1 by default (`failCgroupV1`).
 NO_CGROUP_V1 = (1, 35)
 
-# First versions of container engines without the interface `runtime.v1alpha2`, the only one that
-# gpu-manager speaks (tkestack/gpu-manager 8cd842e, pkg/runtime/runtime.go; containerd v2.0,
-# docs/containerd-2.0.md; kubernetes/kubernetes#110618, which cri-o 1.26 follows).
+# gpu-manager speaks only the interface `runtime.v1alpha2` of container engines. From these versions
+# on, an engine no longer has this interface. Sources: tkestack/gpu-manager 8cd842e,
+# pkg/runtime/runtime.go; containerd v2.0, docs/containerd-2.0.md; kubernetes/kubernetes#110618.
 WITHOUT_V1ALPHA2: Final = {"containerd": (2, 0), "cri-o": (1, 26)}
 # Sockets at which engines speak CRI (kubernetes v1.34 cmd/kubeadm/app/constants/
 # constants_unix.go; K3s and RKE2 have their containerd elsewhere). gpu-manager ends if the socket
@@ -92,8 +92,8 @@ class GpuManagerPlatform(Platform):
     settings: GpuManagerSettings
 
     chart = "gpu-manager"
-    # TKEStack publishes manifests but no Helm chart, so this project contains one. The state keeps
-    # its path, which must be the same in a clone and in a site.
+    # TKEStack publishes manifests but no Helm chart, so this project contains one. Its path
+    # stands in the state, so it must be the same in a clone and in a site's repository.
     repository = f"./{PROJECT_FILES}/gpu-manager"
     own_chart = Path(__file__).with_name("chart")
     servers = Servers("name=gpu-manager-ds", "gpu-manager-daemonset")
@@ -252,8 +252,8 @@ def _node_settings(manager: GpuManagerSettings, level: Level) -> Iterator[Fault]
         yield fault(
             (*level.place("runtime", "toolkit"), "source"),
             "runtime.toolkit.source package with platform gpu-manager",
-            "source preinstalled: gpu-manager mounts devices and libraries itself, and its pods "
-            "run with runc",
+            "no toolkit: gpu-manager mounts devices and libraries itself, and its pods run with "
+            "runc",
             "remove runtime.toolkit",
         )
     for cuda_fault in _newer_cuda("driver.version", (driver and driver.version) or ""):

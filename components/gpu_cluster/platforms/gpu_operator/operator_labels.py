@@ -16,12 +16,12 @@ from collections.abc import Sequence
 
 from gpu_cluster.kubernetes.api import APPLY, JSON_PATCH, Client, Json, Refused, connect
 from gpu_cluster.kubernetes.gather import gather
+from gpu_cluster.kubernetes.labels import FIELD_MANAGERS, owned_keys
 from gpu_cluster.kubernetes.resources import LAYOUTS
 from gpu_cluster.platforms.requests import NodeKeysRequest, NotedKeys
 from gpu_cluster.program import main
 from gpu_cluster.requests import previous
 
-MANAGER = "gpu-cluster-"
 PLACES = ("labels", "annotations")
 
 
@@ -37,16 +37,9 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
     A place is `labels` or `annotations`.
     """
     return {
-        entry["manager"]: {
-            place: {
-                key.removeprefix("f:")
-                for key in entry.get("fieldsV1", {}).get("f:metadata", {}).get(f"f:{place}", {})
-                if key != "."
-            }
-            for place in PLACES
-        }
+        entry["manager"]: {place: owned_keys(entry, place) for place in PLACES}
         for entry in node["metadata"].get("managedFields", [])
-        if entry["manager"].startswith(MANAGER) and entry["operation"] == "Apply"
+        if entry["manager"].startswith(FIELD_MANAGERS) and entry["operation"] == "Apply"
     }
 
 

@@ -18,7 +18,9 @@ from gpu_cluster.platforms.base import (
     ExtraObject,
     Json,
     Monitored,
+    NodeOverride,
     Offer,
+    OperandOverride,
     Platform,
     PlatformMigLayouts,
     Program,
@@ -27,7 +29,7 @@ from gpu_cluster.platforms.base import (
     Trait,
 )
 from gpu_cluster.platforms.device_plugin.offers import described, offers
-from gpu_cluster.platforms.gpu_operator import images, rules, values, vgpu_nodes
+from gpu_cluster.platforms.gpu_operator import images, node_overrides, rules, values, vgpu_nodes
 from gpu_cluster.platforms.gpu_operator.mig_config import layout
 from gpu_cluster.platforms.requests import DefinitionsRequest, Expected, NodeKeysRequest
 from gpu_cluster.settings.device_plugin import CONFIG_LABEL
@@ -91,6 +93,16 @@ class GpuOperatorPlatform(Platform):
         The operator sets the MIG strategy in the plugin's environment, which overrides its file.
         """
         return described(self._file(pool), self.settings.mig_strategy)
+
+    @property
+    def node_overrides(self) -> tuple[NodeOverride, ...]:
+        """Return the labels and annotations by which the operator obeys the node."""
+        return node_overrides.overrides(self.settings, self.site.shared.driver, self.site.pools)
+
+    @property
+    def operand_overrides(self) -> tuple[OperandOverride, ...]:
+        """Return variables and arguments by which edited operands overrule the settings."""
+        return node_overrides.operand_overrides(self.version)
 
     def _file(self, pool: Pool) -> DevicePluginConfig:
         section = self.settings.device_plugin or OperatorPlugin()

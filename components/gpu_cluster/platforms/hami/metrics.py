@@ -10,36 +10,43 @@ from typing import Final
 
 from gpu_cluster.platforms.base import Metrics
 
-_SERVICE: Final = "hami-device-plugin-monitor"
 _CONTAINER: Final = "{{namespace}}/{{pod}}/{{container}}"
 
-METRICS: Final = Metrics(
-    service=_SERVICE,
-    labels={"app.kubernetes.io/component": "hami-device-plugin"},
-    path="/metrics",
-    port="monitorport",
-    alerts=(
-        (
-            "HamiMonitorDown",
-            f'absent(up{{job="{_SERVICE}"}} == 1)',
-            "10m",
-            "critical",
-            "No monitor of HAMi responds",
-            "See the DaemonSet hami-device-plugin.",
+
+def metrics(daemon_set: str) -> Metrics:
+    """Return the alerts and panels.
+
+    Args:
+        daemon_set: Name of the DaemonSet of HAMi's device plugin.
+    """
+    service = f"{daemon_set}-monitor"
+    return Metrics(
+        service=service,
+        labels={"app.kubernetes.io/component": "hami-device-plugin"},
+        path="/metrics",
+        port="monitorport",
+        alerts=(
+            (
+                "HamiMonitorDown",
+                f'absent(up{{job="{service}"}} == 1)',
+                "10m",
+                "critical",
+                "No monitor of HAMi responds",
+                f"See the DaemonSet {daemon_set}.",
+            ),
+            (
+                "GpuShareExceeded",
+                "hami_vgpu_memory_used_bytes > hami_vgpu_memory_limit_bytes "
+                "and hami_vgpu_memory_limit_bytes > 0",
+                "5m",
+                "warning",
+                "{{ $labels.namespace }}/{{ $labels.pod }} uses more GPU memory than it requested",
+                "Check that its program loads HAMi's library: CUDA_DISABLE_CONTROL turns it off.",
+            ),
         ),
-        (
-            "GpuShareExceeded",
-            "hami_vgpu_memory_used_bytes > hami_vgpu_memory_limit_bytes "
-            "and hami_vgpu_memory_limit_bytes > 0",
-            "5m",
-            "warning",
-            "{{ $labels.namespace }}/{{ $labels.pod }} uses more GPU memory than it requested",
-            "Check that its program loads HAMi's library: CUDA_DISABLE_CONTROL turns it off.",
+        panels=(
+            ("Share used", "hami_container_device_utilization_ratio", "percent", _CONTAINER),
+            ("Memory used by containers", "hami_vgpu_memory_used_bytes", "bytes", _CONTAINER),
+            ("Memory requested", "hami_vgpu_memory_limit_bytes", "bytes", _CONTAINER),
         ),
-    ),
-    panels=(
-        ("Share used", "hami_container_device_utilization_ratio", "percent", _CONTAINER),
-        ("Memory used by containers", "hami_vgpu_memory_used_bytes", "bytes", _CONTAINER),
-        ("Memory requested", "hami_vgpu_memory_limit_bytes", "bytes", _CONTAINER),
-    ),
-)
+    )

@@ -23,7 +23,7 @@ from gpu_cluster.platforms.base import (
     Trait,
 )
 from gpu_cluster.platforms.hami import rules, values
-from gpu_cluster.platforms.hami.metrics import METRICS
+from gpu_cluster.platforms.hami.metrics import metrics
 from gpu_cluster.platforms.requests import Expected, RuntimeClassRequest
 from gpu_cluster.settings.hami import GpuPolicy, HamiSettings
 from gpu_cluster.settings.hosts.driver import DriverSettings
@@ -83,7 +83,8 @@ class HamiPlatform(Platform):
     def monitored(self) -> Monitored:
         """Return the resource and the metrics of HAMi for the monitoring."""
         return Monitored(
-            resource=("nvidia_com_gpu", self.settings.device_split_count), metrics=METRICS
+            resource=("nvidia_com_gpu", self.settings.device_split_count),
+            metrics=metrics(self.installation.servers.daemon_set),
         )
 
     def offers(self, pool: Pool) -> tuple[Offer, ...]:

@@ -7,22 +7,36 @@ pkg/device-plugin/nvidiadevice/nvinternal/plugin.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
+from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.charts.value_check import check
 from gpu_cluster.charts.value_table import table
 from gpu_cluster.host_facts import HostFacts
 from gpu_cluster.platforms.findings import Surroundings, numbers, value_at
 from gpu_cluster.platforms.hami.values import CHART
+from gpu_cluster.settings.adopted import AdoptedSettings
 from gpu_cluster.settings.hami import HamiSettings
 from gpu_cluster.settings.hosts.driver import DriverSource
 from gpu_cluster.settings.registry import RegistrySettings
 from gpu_cluster.settings.valid_sections import ValidSections
-from gpu_rules.faults import Fault, fault, show
+from gpu_rules.faults import Fault, Location, fault, show
+from gpu_rules.kube.gpu_resources import GPU, HAMI_CORES, HAMI_MEMORY, HAMI_PERCENTAGE
 
 OLDEST_DRIVER: Final = 440
 """Oldest driver branch that HAMi supports (README.md, "Prerequisites")."""
 _SECTION: Final = "hami"
+_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "resourceName": GPU,
+        "resourceMem": HAMI_MEMORY,
+        "resourceMemPercentage": HAMI_PERCENTAGE,
+        "resourceCores": HAMI_CORES,
+        "schedulerName": "hami-scheduler",
+    }
+)
+"""Values of the chart that name its resources and its scheduler, with the chart's defaults."""
 
 
 def validate(sections: ValidSections) -> Iterator[Fault]:
@@ -48,6 +62,10 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
         if driver is not None and driver.version:
             for each in _old("", driver.version):
                 yield fault(level.place("driver", "version"), each.found, each.wanted, each.cure)
+    adopted = sections.section(AdoptedSettings)
+    if adopted is not None:
+        yield from _adopted_values(adopted)
+        return
     hami = sections.section(HamiSettings)
     if hami is None:
         return
@@ -57,7 +75,7 @@ def validate(sections: ValidSections) -> Iterator[Fault]:
             (_SECTION, "kubeSchedulerVersion"),
             "no version, with registry.mirror",
             "the version of kube-scheduler's image, so that it can be copied to the mirror",
-            'write the version of the cluster, such as "kubeSchedulerVersion: v1.36.3"',
+            'write the version of the cluster, such as "kubeSchedulerVersion: v1.36.6"',
         )
     yield from _values(hami)
 
@@ -112,8 +130,30 @@ def _values(hami: HamiSettings) -> Iterator[Fault]:
     at = (_SECTION, "extraValues")
     found = [*check(table(CHART, hami.version), extra, at, complete=not hami.unknown_version)]
     yield from found
-    if found:
+    if not found:
+        yield from _parts(extra, at)
+
+
+def _adopted_values(adopted: AdoptedSettings) -> Iterator[Fault]:
+    """Yield faults for values of an adopted release with which pods get no share of a GPU."""
+    if adopted.release is None:
         return
+    values, at = plain(adopted.release.values), ("adopted", "release", "values")
+    for name, usual in _NAMES.items():
+        found = values.get(name, usual)
+        if found != usual:
+            yield fault(
+                (*at, name),
+                show(found),
+                f"{usual}: rules, quotas and the validation know HAMi's resources and its "
+                "scheduler by these names",
+                f'write "{name}: {usual}", and change the pods that use the other name',
+            )
+    yield from _parts(values, at)
+
+
+def _parts(extra: Mapping[str, Any], at: Location) -> Iterator[Fault]:
+    """Yield a fault for each part of the chart that is off, and without which no pod gets a GPU."""
     if value_at(extra, "devicePlugin", "enabled") is False:
         yield fault(
             (*at, "devicePlugin", "enabled"),

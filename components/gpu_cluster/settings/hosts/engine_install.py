@@ -31,9 +31,9 @@ class EngineInstall(Model):
         examples=["[containerd]"],
     )
     version: (
-        Annotated[StrictStr, AfterValidator(pattern(_VERSION, "a package's version", "1.7.28"))]
+        Annotated[StrictStr, AfterValidator(pattern(_VERSION, "a package's version", "2.3.7"))]
         | None
-    ) = Field(default=None, description="a version of the first package", examples=["1.7.28"])
+    ) = Field(default=None, description="a version of the first package", examples=["2.3.7"])
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from gpu_cluster.base.address import Address
+from gpu_cluster.base.image import Image
 from gpu_cluster.base.model import Model
 from gpu_cluster.base.names import DnsLabel
 from gpu_cluster.base.versions import pattern
@@ -22,6 +23,9 @@ Endpoint = Annotated[
 _SUBNET = r"[0-9a-fA-F.:]+/\d{1,3}(,[0-9a-fA-F.:]+/\d{1,3})?"
 Subnet = Annotated[
     StrictStr, AfterValidator(pattern(_SUBNET, "an address range, or two", "10.244.0.0/16"))
+]
+Interface = Annotated[
+    StrictStr, AfterValidator(pattern(r"[A-Za-z0-9_.-]{1,15}", "a network interface", "eno1"))
 ]
 Phase = Annotated[
     StrictStr, AfterValidator(pattern(r"[a-z0-9/-]+", "a phase of kubeadm init", "addon/coredns"))
@@ -86,6 +90,25 @@ class Network(Model):
         return self
 
 
+class KubeVip(Model):
+    """kube-vip on the control-plane hosts: one of them holds the endpoint's address at a time.
+
+    It is a static pod, which announces the address by ARP (by NDP, if it is an IPv6 address).
+    """
+
+    image: Image = Field(
+        default="ghcr.io/kube-vip/kube-vip:v1.2.2",
+        description="an image of kube-vip, with tag or digest",
+        examples=["registry.example.com/kube-vip/kube-vip:v1.2.2"],
+    )
+    interface: Interface | None = Field(
+        default=None,
+        description="the network interface that gets the address; that of the default route "
+        "without it",
+        examples=["eno1"],
+    )
+
+
 class Init(Model):
     """Settings of `kubeadm init` on the stack's first control-plane host; all other hosts join it.
 
@@ -95,13 +118,18 @@ class Init(Model):
 
     endpoint: Endpoint = Field(
         description="host:port of the API server, for nodes and for you; three control-plane hosts "
-        "need a load balancer's",
+        "need a load balancer's, or an unused address for kubeVip",
         examples=["192.0.2.1:6443"],
     )
     advertise_address: Address | None = Field(
         default=None,
         description="the address of the host that others reach; of its default route without it",
         examples=["192.0.2.1"],
+    )
+    kube_vip: KubeVip | None = Field(
+        default=None,
+        description="a mapping, also an empty one: kube-vip holds the endpoint's address",
+        examples=["{interface: eno1}"],
     )
     network: Network = Field(
         description="a mapping with manifest or chart: the network add-on",
@@ -165,6 +193,11 @@ class Init(Model):
         description="true or false: false is your consent that destroying the stack deletes etcd",
         examples=["true"],
     )
+
+    @property
+    def endpoint_address(self) -> str:
+        """Return the endpoint's host name or address, without brackets."""
+        return self.endpoint.rpartition(":")[0].strip("[]")
 
     @property
     def has_ipv6(self) -> bool:

@@ -54,10 +54,10 @@ class KubernetesPackagesSettings(Model):
     version: (
         Annotated[
             StrictStr,
-            AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.36.3", "1.36.3")),
+            AfterValidator(pattern(r"1\.\d{1,2}\.\d{1,2}", "a version as 1.36.6", "1.36.6")),
         ]
         | None
-    ) = Field(default=None, description="a version such as 1.36.3", examples=["1.36.3"])
+    ) = Field(default=None, description="a version such as 1.36.6", examples=["1.36.6"])
     repository: Repositories = Field(
         default=Repositories(), description="a mapping with apt and dnf: package repositories"
     )
@@ -84,7 +84,7 @@ class KubernetesPackagesSettings(Model):
             )
         # kubeadm supports the API kubeadm.k8s.io/v1beta4 since 1.31 (kubeadm reference).
         if self.init and (self.version is None or int(self.version.split(".")[1]) < FIRST):
-            cure = 'write "version: 1.36.3", for example'
+            cure = 'write "version: 1.36.6", for example'
             raise refuse(f"init with version {self.version}", "1.31 or later", cure)
         return self
 

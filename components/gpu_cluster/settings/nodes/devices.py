@@ -13,6 +13,7 @@ from gpu_rules.faults import refuse, show
 GPU_LIMIT = 16  # The HGX-2 board set has 16 GPUs; no NVIDIA server has more.
 
 _UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_INDEXES = re.compile(r"index ([0-9]{1,3}(?:, [0-9]{1,3}){0,15})", re.ASCII)
 _PROFILE = re.compile(r"[1-9]\d?(c\.[1-9]\d?)?g\.\d{1,3}gb([+-][a-z0-9.]+)*")
 
 
@@ -41,6 +42,16 @@ Profile = Annotated[StrictStr, AfterValidator(_validate_mig_profile)]
 MigCount = Annotated[
     StrictInt, Field(ge=1, le=7, description="a whole number from 1 to 7, devices of one GPU")
 ]
+
+
+def recorded_indexes(text: str) -> tuple[int, ...]:
+    """Return the indexes in the text of an `UnhealthyDevices`, which a node's validation records.
+
+    Args:
+        text: The text, perhaps without its end. Empty: the node left no GPU out.
+    """
+    match = _INDEXES.match(text)
+    return tuple(map(int, match[1].split(", "))) if match else ()
 
 
 class UnhealthyDevices(Model):
@@ -73,6 +84,15 @@ class UnhealthyDevices(Model):
         description="a list of UUIDs, as `nvidia-smi -L` shows them",
         examples=["[GPU-…]"],
     )
+
+    def __str__(self) -> str:
+        """Return which GPUs are left out, the same text for each order, such as `index 2, 3`."""
+        parts = [
+            f"index {', '.join(map(str, sorted(self.index)))}" if self.index else "",
+            f"{self.missing} missing" if self.missing else "",
+            f"uuid {', '.join(sorted(self.uuid))}" if self.uuid else "",
+        ]
+        return "; ".join(filter(None, parts))
 
     @property
     def count(self) -> int:

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, StrictStr
 
 from gpu_rules.faults import refuse, show
 from gpu_rules.kube.names import is_dns_subdomain
+from gpu_rules.printable import counted
 
 # Kubernetes supports clusters of at most 5,000 nodes (kubernetes.io, "Considerations for large
 # clusters"). The limit also keeps a mistyped range from filling the memory.
@@ -134,7 +135,7 @@ def _validate_distinct_nodes(patterns: tuple[str, ...]) -> tuple[str, ...]:
         names.add(name)
     if len(names) > NODE_LIMIT:
         raise refuse(
-            f"{len(names)} nodes",
+            counted(len(names), "node"),
             f"at most {NODE_LIMIT} nodes, the most that Kubernetes supports in a cluster",
             "split the cluster into several",
         )

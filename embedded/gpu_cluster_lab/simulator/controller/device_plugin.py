@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpu_cluster_lab.simulator import marks, stages
 from gpu_cluster_lab.simulator.api import MERGE, Api, Json
-from gpu_cluster_lab.simulator.controller import hami, judge
+from gpu_cluster_lab.simulator.controller import events, hami, judge
 from gpu_cluster_lab.simulator.controller.devices import Resources
 from gpu_cluster_lab.simulator.controller.follow import Sources, follow
 from gpu_cluster_lab.simulator.controller.offered import Configurations, Plugin, hidden_gpus
@@ -25,6 +25,10 @@ log = logging.getLogger(__name__)
 WORKERS = 16
 #: Seconds between two checks of the files of the simulated SSH hosts.
 LOOK = 0.25
+
+#: Reason of the kubelet's Events for a pod whose sandbox can't be created (kubernetes v1.34
+#: pkg/kubelet/events/event.go, FailedCreatePodSandBox).
+SANDBOX = "FailedCreatePodSandBox"
 
 #: Label selectors of the watched pods. There is one watch per selector, because a label selector
 #: can't combine different keys with "or".
@@ -102,7 +106,7 @@ class DevicePlugins:
         if self._files.get(key) != data:
             self._files[key] = data
             for node, pods in self._pods.items():
-                if any(pod.plugin.config_map == key for pod in pods.values()):
+                if any(key in (p.plugin.config_map, p.plugin.exclusions) for p in pods.values()):
                     self._queue.add(node)
 
     def _files_gone(self, item: Json) -> None:
@@ -176,9 +180,9 @@ class DevicePlugins:
 
     def _with_hidden(self, pod: judge.Pod) -> Plugin:
         """Return the settings of a plugin's pod, with the GPUs that HAMi's own file leaves out."""
-        if not pod.plugin.is_hami:
+        if pod.plugin.exclusions is None:
             return pod.plugin
-        data = self._files.get((pod.namespace, stages.HAMI), {})
+        data = self._files.get(pod.plugin.exclusions, {})
         return replace(pod.plugin, hidden=hidden_gpus(data.get("config.json", "")))
 
     async def _register(self, node: judge.Node, text: str) -> None:
@@ -202,6 +206,8 @@ class DevicePlugins:
         notes = {marks.OUTCOME: outcome, marks.MESSAGE: message or None}
         body = {"metadata": {"annotations": notes}}
         response = await self._api.request("PATCH", pod.path, body, MERGE)
+        if outcome == stages.WITHOUT_SANDBOX:
+            await self._api.request("POST", *events.of_kubelet(pod.object, SANDBOX, message))
         if pod.uid in self._pods[pod.node]:
             self._pod_changed(response)
 

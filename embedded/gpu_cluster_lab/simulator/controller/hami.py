@@ -545,10 +545,23 @@ def filtering_events(placement: Placement) -> list[str]:
 def unschedulable_message(placement: Placement) -> str:
     """Return kube-scheduler's message for a pod that fits nowhere.
 
-    Source: kubernetes v1.36.3 pkg/scheduler/framework/types.go (FitError).
+    No pod is preempted, as if all pods had the same priority. Source: kubernetes v1.36.3
+    pkg/scheduler/framework/types.go (FitError), preemption/preemption.go (Preempt) and
+    plugins (dynamicresources, defaultpreemption).
     """
-    count = len(placement.reasons)
-    texts = sorted(
-        f"{number} {reason}" for reason, number in Counter(placement.reasons.values()).items()
+    count, asked = len(placement.reasons), len(placement.asked)
+    # kube-scheduler tries to preempt pods on those nodes that only its extender refused.
+    helpless = {
+        "No preemption victims found for incoming pod": asked,
+        "Preemption is not helpful for scheduling": count - asked,
+    }
+    return (
+        f"{_not_available(Counter(placement.reasons.values()), count)} "
+        "no new claims to deallocate, "
+        f"preemption: {_not_available(helpless, count)}"
     )
+
+
+def _not_available(numbers: Mapping[str, int], count: int) -> str:
+    texts = sorted(f"{number} {reason}" for reason, number in numbers.items() if number)
     return f"0/{count} nodes are available: {', '.join(texts)}."

@@ -12,14 +12,13 @@ import json
 import logging
 import ssl
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import aiohttp
 import yaml
 from aiohttp import web
 
 from gpu_cluster_lab.simulator.api import MERGE, Access, Api, ApiError, Json
-from gpu_cluster_lab.simulator.controller import hami
+from gpu_cluster_lab.simulator.controller import events, hami
 from gpu_cluster_lab.simulator.controller.follow import Sources, follow
 
 log = logging.getLogger(__name__)
@@ -282,27 +281,8 @@ class HamiScheduler:
         await self._api.request("PATCH", f"{path}/status", status, kind)
 
     async def _event(self, pod: Json, reason: str, message: str) -> None:
-        meta, now = pod["metadata"], datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"generateName": f"{meta['name']}.", "namespace": meta["namespace"]},
-            "involvedObject": {
-                "apiVersion": "v1",
-                "kind": "Pod",
-                "name": meta["name"],
-                "namespace": meta["namespace"],
-                "uid": meta["uid"],
-            },
-            "type": "Warning",
-            "reason": reason,
-            "message": message,
-            "count": 1,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "source": {"component": hami.SCHEDULER},
-        }
-        await self._api.request("POST", f"/api/v1/namespaces/{meta['namespace']}/events", event)
+        path, event = events.of_scheduler(pod, hami.SCHEDULER, reason, message)
+        await self._api.request("POST", path, event)
 
 
 def hami_pods() -> str:

@@ -195,9 +195,12 @@ def node_message(node: Node, problem: str | None) -> str:
 
 def plugin_outcome(pod: Pod, problem: str | None) -> tuple[str, str]:
     """Return the outcome and the error message of a pod that has the device plugin's labels."""
-    if problem and pod.is_plugin:
-        return stages.CRASHING, problem
-    return stages.RUNNING, ""
+    if not (problem and pod.is_plugin):
+        return stages.RUNNING, ""
+    # Only an Event names it, so that no log and no status of a container has the text.
+    if problem == faults.RUNTIME_NOT_CONFIGURED_MESSAGE:
+        return stages.WITHOUT_SANDBOX, problem
+    return stages.CRASHING, problem
 
 
 def kernel_log(node: Node, problem: str | None, used: tuple[Device, ...]) -> str:

@@ -32,6 +32,7 @@ class Plugin:
         strategy: MIG strategy in the container's environment, which overrides the file; may be
             empty.
         is_hami: True for HAMi's device plugin.
+        exclusions: Namespace and name of the ConfigMap with the GPUs that HAMi leaves out.
         hidden: Indexes of the GPUs that HAMi's configuration leaves out, by node.
     """
 
@@ -40,6 +41,7 @@ class Plugin:
     file: str = ""
     strategy: str = ""
     is_hami: bool = False
+    exclusions: tuple[str, str] | None = None
     hidden: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
@@ -52,8 +54,15 @@ def read_plugin(item: Json) -> Plugin:
     )
     labels = item["metadata"].get("labels") or {}
     if labels.get(stages.HAMI_KEY) == stages.HAMI:
+        namespace = item["metadata"]["namespace"]
+        names = {
+            volume["name"]: volume["configMap"]["name"]
+            for volume in spec.get("volumes") or []
+            if "configMap" in volume
+        }
         return Plugin(
-            config_map=(item["metadata"]["namespace"], "hami-scheduler-device"),
+            config_map=(namespace, names["device-config"]),
+            exclusions=(namespace, names["deviceconfig"]),
             file="device-config.yaml",
             is_hami=True,
         )

@@ -74,13 +74,16 @@ class Validations:
             name: judge.kernel_log(node, problem, container_devices)
             for name, container_devices in used.items()
         }
-        figure = node.faults.figure if is_test else None
+        figure, messages = node.faults.figure if is_test else None, {}
+        containers = pod.object["spec"]["containers"]
+        commands = {each["name"]: each.get("command") or () for each in containers}
         for name in by_container:
             # A performance test that failed prints no measured value.
             end = () if figure is None or ran[name] == logs.FAILED else logs.of_test(figure)
             lines = (*devices.listing(by_container[name]), *logs.RUNS[ran[name]], *end)
             logs.write(self._log_folder, pod.namespace, pod.name, name, lines)
-        await self._set_status(pod, ended(pod.object, ran))
+            messages[name] = logs.termination_message(commands[name], lines, len(containers))
+        await self._set_status(pod, ended(pod.object, ran, messages))
 
     async def _devices(self, node: judge.Node, pod: judge.Pod, offered: list[Device]) -> Given:
         if pod.object["spec"].get("resourceClaims"):
@@ -148,7 +151,7 @@ def _pod_labels(pod: Json) -> dict[str, str]:
     return pod["metadata"].get("labels") or {}
 
 
-def ended(pod: Json, ran: dict[str, str]) -> Json:
+def ended(pod: Json, ran: dict[str, str], messages: dict[str, str]) -> Json:
     """Return the status of a pod whose tests have ended, by the result of each container.
 
     A container without a device, such as an injected sidecar, keeps running, so that its pod stays
@@ -165,6 +168,7 @@ def ended(pod: Json, ran: dict[str, str]) -> Json:
                 "terminated": {
                     "exitCode": codes[status["name"]],
                     "reason": "Error" if codes[status["name"]] else "Completed",
+                    "message": messages[status["name"]],
                     "startedAt": status["state"]["running"]["startedAt"],
                     "finishedAt": now,
                 }

@@ -25,7 +25,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "kubelet": ("kubernetes/usr/bin/kubelet", "kubernetes/usr/lib/systemd/system/kubelet.service"),
     "kubeadm": ("kubernetes/usr/bin/kubeadm",),
     "kubectl": ("kubernetes/usr/bin/kubectl",),
-    "nvidia-ctk": (),  # Without a fake: tests install the real nvidia-ctk.
+    "nvidia-ctk": (),  # There is no fake: tests install the real nvidia-ctk.
 }
 """Files in `fakes/` by the program name that a package graph uses."""
 DEBIANS_MODULES = ("nvidia-current", "nvidia-current-open", "nvidia-tesla-535")

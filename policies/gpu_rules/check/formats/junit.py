@@ -8,6 +8,7 @@ an error.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import groupby
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -17,6 +18,8 @@ from ..problem import Problem
 from ..report import Report
 from ..result import Found, Judged
 
+_Key = tuple[str, int, str, str]
+"""File, document, chart or kustomization, and object."""
 _CONTROL = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -26,8 +29,12 @@ def junit(report: Report) -> str:
     outside = [problem for problem in report.problems if problem.document is None]
     for file, problems in groupby(outside, key=lambda problem: problem.file):
         _suite(root, file, [_error(file, list(problems))])
+    # Violations of rules that compare several objects are in no result of a single document.
+    found = defaultdict[_Key, list[Found]](list)
+    for violation in report.found:
+        found[_key(violation, violation.subject)].append(violation)
     for file, judged in groupby(report.judged, key=lambda document: document.file):
-        _suite(root, file, [case for document in judged for case in _cases(document)])
+        _suite(root, file, [case for document in judged for case in _cases(document, found)])
     for key in ("tests", "failures", "errors"):
         root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     indent(root)
@@ -41,26 +48,28 @@ def _suite(root: Element, file: str, cases: list[Element]) -> None:
         suite.set(key, str(sum(case.find(tag) is not None for case in cases)))
 
 
-def _cases(judged: Judged) -> Iterator[Element]:
+def _key(item: Found | Judged, subject: str) -> _Key:
+    return item.file, item.document, item.rendered, subject
+
+
+def _cases(judged: Judged, found: dict[_Key, list[Found]]) -> Iterator[Element]:
+    """Yield the test cases of a document, and remove its violations from `found`."""
     if judged.problems:
         yield _error(judged.file, list(judged.problems))
     for subject in dict.fromkeys(judged.subjects):
-        broken = [violation for violation in judged.found if violation.subject == subject]
-        yield _case(judged.file, subject, broken)
+        yield _case(judged.file, subject, found.pop(_key(judged, subject), []))
 
 
 def _case(file: str, subject: str, violations: list[Found]) -> Element:
     case = Element("testcase", classname=_clean(file), name=_clean(subject))
-    failures = [
-        violation
-        for violation in violations
-        if violation.severity is Severity.MANDATORY and not violation.known
-    ]
+    failures, advice = list[Found](), list[Found]()
+    for violation in violations:
+        is_failure = violation.severity is Severity.MANDATORY and not violation.known
+        (failures if is_failure else advice).append(violation)
     if failures:
         rules = ", ".join(dict.fromkeys(failure.rule for failure in failures))
         failure = SubElement(case, "failure", type="mandatory", message=rules)
         failure.text = _text(failures)
-    advice = [violation for violation in violations if violation not in failures]
     if advice:
         SubElement(case, "system-out").text = _text(advice)
     return case

@@ -6,7 +6,6 @@ charts and kustomizations), and only where the field has lines of its own. `git 
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +27,9 @@ REMOVED: Final = frozenset(
     | {"GPU083"}
 )
 """Rules whose cure is to remove the field that a violation names."""
-_NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
+_CONTEXT: Final = 3
+"""Number of lines around a removed line that a hunk shows."""
+NO_NEWLINE: Final = "\n\\ No newline at end of file\n"
 Node = tuple[yaml.Node, yaml.Node]
 """A value of a document, after its key; an item of a list comes after itself."""
 
@@ -64,11 +65,44 @@ def _changes(file: str, violations: Sequence[Found]) -> Iterator[str]:
         if (part := parts.get(number))
         for line in _removed(part, paths)
     }
-    before = re.findall(r"[^\n]*\n|[^\n]+", written)
-    after = [line for number, line in enumerate(before, 1) if number not in removed]
-    name = file.lstrip("/")
-    for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
-        yield line if line.endswith("\n") else line + _NO_NEWLINE
+    if removed:
+        name = file.lstrip("/")
+        yield f"--- a/{name}\n+++ b/{name}\n"
+        yield from hunks(re.findall(r"[^\n]*\n|[^\n]+", written), sorted(removed))
+
+
+def hunks(lines: Sequence[str], removed: Sequence[int]) -> Iterator[str]:
+    """Yield the lines of the hunks of a unified diff that only removes lines.
+
+    difflib compares all lines, in quadratic time if many are equal.
+
+    Args:
+        lines: Lines of the file.
+        removed: Numbers of the removed lines, counted from 1, in their order.
+    """
+    groups: list[list[int]] = []
+    for number in removed:
+        if groups and number - groups[-1][-1] <= 2 * _CONTEXT + 1:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    before = 0
+    for hunk in groups:
+        start, end = max(hunk[0] - 1 - _CONTEXT, 0), min(hunk[-1] + _CONTEXT, len(lines))
+        left = end - start - len(hunk)
+        yield f"@@ -{_range(start, end - start)} +{_range(start - before, left)} @@\n"
+        gone = set(hunk)
+        for number, line in enumerate(lines[start:end], start + 1):
+            signed = f"{'-' if number in gone else ' '}{line}"
+            yield signed if line.endswith("\n") else signed + NO_NEWLINE
+        before += len(hunk)
+
+
+def _range(start: int, length: int) -> str:
+    """Return a range of lines as a diff writes it; an empty range is after its line."""
+    if length == 1:
+        return f"{start + 1}"
+    return f"{start + bool(length)},{length}"
 
 
 def _removed(part: StreamPart, paths: set[str]) -> Iterator[int]:
@@ -78,26 +112,38 @@ def _removed(part: StreamPart, paths: set[str]) -> Iterator[int]:
     except (yaml.YAMLError, ValueError):
         return
     lines = part.text.split("\n")
+    entries: dict[int, dict[str, list[Node]]] = {}
     for path in paths:
-        nodes = _nodes(root, path)
+        nodes = _nodes(root, path, entries)
         if nodes and (own := _lines(nodes, lines)):
             yield from range(part.line + own[0], part.line + own[1])
 
 
-def _nodes(root: yaml.Node, path: str) -> list[Node]:
-    """Return the document and all values on the way to a path; empty if the path leads nowhere."""
+def _nodes(root: yaml.Node, path: str, entries: dict[int, dict[str, list[Node]]]) -> list[Node]:
+    """Return the document and all values on the way to a path; empty if the path leads nowhere.
+
+    Args:
+        root: The document.
+        path: Path of a field.
+        entries: The entries of mappings by their keys, kept for further paths of the document.
+    """
     nodes: list[Node] = [(root, root)]
     for step in location(path):
         value = nodes[-1][1]
         if isinstance(value, yaml.MappingNode):
-            entries = [pair for pair in value.value if pair[0].value == str(step)]
+            if id(value) not in entries:
+                by_key = entries[id(value)] = {}
+                for pair in value.value:
+                    if isinstance(pair[0], yaml.ScalarNode):
+                        by_key.setdefault(pair[0].value, []).append(pair)
+            found = entries[id(value)].get(str(step), [])
         elif isinstance(value, yaml.SequenceNode) and isinstance(step, int):
-            entries = [(item, item) for item in value.value[step : step + 1]]
+            found = [(item, item) for item in value.value[step : step + 1]]
         else:
-            entries = []
-        if len(entries) != 1:
+            found = []
+        if len(found) != 1:
             return []
-        nodes += entries
+        nodes += found
     return nodes
 
 

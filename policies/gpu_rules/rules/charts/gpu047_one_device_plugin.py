@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 from ...context import Context, Severity
 from ..example import Example
@@ -21,6 +20,9 @@ _IMAGES: Mapping[str, str] = {
 }
 
 _CHARTS: Mapping[str, str] = {DEVICE_PLUGIN: "NVIDIA's device plugin", "hami": "HAMi"}
+
+_MOST_COMPARED = 20
+"""Largest number of different plugins with which each further one is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +71,34 @@ def _are_apart(first: _Plugin, second: _Plugin) -> bool:
     )
 
 
+def _clash(first: _Plugin, second: _Plugin) -> bool:
+    """Return whether a node may run both plugins, and one of them is not a copy of the other."""
+    releases = first.subject.pod is None and second.subject.pod is None
+    return not _are_apart(first, second) and (first.what != second.what or releases)
+
+
 def _one_each(subjects: Sequence[Subject], _: Context) -> Iterator[tuple[Subject, Finding]]:
-    for first, second in combinations(_find_plugins(subjects), 2):
-        releases = first.subject.pod is None and second.subject.pod is None
-        if _are_apart(first, second) or (first.what == second.what and not releases):
-            continue
-        yield (
-            second.subject,
-            Finding(
-                path="spec" if second.subject.pod else "values",
-                found=f"{second.what} in addition to {first.what} of {first.subject.kind} "
-                f"{first.subject.name}",
-                wanted="one device plugin per node",
-                cure="Remove one, or run them on different nodes (nodeSelector): both would "
-                "assign the same devices.",
-            ),
-        )
+    by_stack: dict[str, dict[tuple[str, bool, str], _Plugin]] = {"": {}}
+    for second in _find_plugins(subjects):
+        stack = second.subject.stack
+        earlier = by_stack.setdefault(stack, {})
+        for first in (*by_stack[""].values(), *(earlier.values() if stack else ())):
+            if not _clash(first, second):
+                continue
+            yield (
+                second.subject,
+                Finding(
+                    path="spec" if second.subject.pod else "values",
+                    found=f"{second.what} in addition to {first.what} of {first.subject.kind} "
+                    f"{first.subject.name}",
+                    wanted="one device plugin per node",
+                    cure="Remove one, or run them on different nodes (nodeSelector): both would "
+                    "assign the same devices.",
+                ),
+            )
+        if len(earlier) < _MOST_COMPARED:
+            selector = repr(sorted(second.selector.items(), key=repr))
+            earlier.setdefault((second.what, second.subject.pod is None, selector), second)
 
 
 RULE = Rule(

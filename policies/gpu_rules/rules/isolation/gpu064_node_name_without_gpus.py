@@ -45,7 +45,8 @@ RULE = Rule(
     "its image or its privileges. GPUs of another vendor don't count, because the kubelet "
     "ignores resources that its node doesn't have. The node names of pools that are declared by a "
     "selector are not known, so each node may be theirs. Name the nodes of all pools, and pods may "
-    "name other nodes.",
+    "name other nodes. `kubectl debug node/NAME` makes such a pod; GPU032 refuses it too, for it "
+    "tolerates every taint. Run it in a namespace that is trusted or exempt.",
     source="kubernetes v1.34.4 pkg/kubelet/lifecycle/predicate.go (only NoExecute is looked at; "
     "removeMissingExtendedResources)",
     needs=frozenset({Need.POOLS}),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
+from typing import Final
 
 from ...context import Context, Severity
 from ..claims import OF_A_CLASS, requests
@@ -15,37 +16,54 @@ from ..twin import SEVERAL_OBJECTS
 from ..unknown import UNKNOWN, at
 from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 
+_EACH: Final = "*"
+"""Key of quotas that may count each resource, because their `spec.hard` is not known."""
 
-def _counts_all_pods(quota: Subject, key: str) -> bool:
-    """Return whether a quota counts a resource for all pods; an unknown quota counts.
+
+def _counted_keys(quota: Subject) -> Set[str] | None:
+    """Return the resources that a quota counts for all pods, or None if it may count each.
 
     A quota with scopes counts only the pods in the scopes.
     """
     spec, hard = at(quota.manifest, "spec"), hard_of(quota)
     if UNKNOWN in (spec, hard):
-        return True
+        return None
     if any(at(spec, field) not in (None, [], {}, UNKNOWN) for field in ("scopes", "scopeSelector")):
-        return False
-    limit = resource_list(hard).get(key)
-    return limit is not None and limit.amount is not None
+        return frozenset()
+    return {key for key, limit in resource_list(hard).items() if limit.amount is not None}
 
 
 def _has_quota(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
     quotas = quotas_of(subjects)
     if any(not quota.namespace_known for quota in quotas):
         return
-    users: dict[tuple[str, str], Subject] = {}
+    counting: dict[tuple[str, str], set[str]] = {}
+    for quota in quotas:
+        keys = _counted_keys(quota)
+        for key in (_EACH,) if keys is None else keys:
+            counting.setdefault((quota.namespace, key), set()).add(quota.stack)
+
+    def is_counted(namespace: str, key: str, stack: str) -> bool:
+        stacks = counting.get((namespace, key), set()) | counting.get((namespace, _EACH), set())
+        # A quota of any stack may be meant for objects that are part of each.
+        return bool(stacks.intersection(("", stack)) if stack else stacks)
+
+    users: dict[str, dict[str, dict[str, Subject]]] = {}
     for user in subjects:
         for key in _counting_keys(user, context):
-            users.setdefault((user.namespace, key), user)
+            of_stacks = users.setdefault(user.namespace, {})
+            of_stacks.setdefault(user.stack, {}).setdefault(key, user)
     for namespace in subjects:
-        for (space, key), user in users.items():
-            if namespace.kind != "Namespace" or namespace.name != space:
-                continue
-            if not any(
-                quota.namespace == space and _counts_all_pods(quota, key) for quota in quotas
-            ):
-                yield namespace, _without_quota(user, key)
+        if namespace.kind != "Namespace":
+            continue
+        of_stacks = users.get(namespace.name, {})
+        without: dict[str, Subject] = {}
+        for stack in ("", namespace.stack) if namespace.stack else of_stacks:
+            for key, user in of_stacks.get(stack, {}).items():
+                if not is_counted(namespace.name, key, stack or namespace.stack):
+                    without.setdefault(key, user)
+        for key, user in without.items():
+            yield namespace, _without_quota(user, key)
 
 
 def _without_quota(user: Subject, key: str) -> Finding:

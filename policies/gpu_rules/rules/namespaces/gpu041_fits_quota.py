@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from ...context import Context, Severity
@@ -22,19 +22,30 @@ from .quotas import NAMESPACE, QUOTA, REQUESTS, hard_of, quotas_of
 def _within_quota(
     subjects: Sequence[Subject], context: Context
 ) -> Iterator[tuple[Subject, Finding]]:
-    used: dict[tuple[str, str], Fraction] = defaultdict(Fraction)
+    used: dict[tuple[str, str], dict[str, Fraction]] = {}
     for subject, pod, count in pods_of_stack(subjects):
         if subject.namespace:
-            for name, amount in resource_requests(pod, context).items():
-                used[subject.namespace, REQUESTS + name] += amount * count
+            requested = {
+                REQUESTS + n: amount for n, amount in resource_requests(pod, context).items()
+            }
             for name, amount in claim_requests(subject, context).items():
-                used[subject.namespace, name + OF_A_CLASS] += amount * count
+                requested[name + OF_A_CLASS] = amount
+            for key, amount in requested.items():
+                by_stack = used.setdefault((subject.namespace, key), defaultdict(Fraction))
+                by_stack[subject.stack] += amount * count
+    # An object outside of charts and kustomizations, such as a quota, is part of each stack.
+    most = {each: _most(by_stack) for each, by_stack in used.items()}
     for quota in quotas_of(subjects):
         scopes = at(quota.manifest, "spec", "scopes"), at(quota.manifest, "spec", "scopeSelector")
         if any(scope is UNKNOWN or scope for scope in scopes):
             continue
         for key, limit in resource_list(hard_of(quota), "spec.hard").items():
-            total = used.get((quota.namespace, key), Fraction(0))
+            by_stack = used.get((quota.namespace, key), {})
+            total = by_stack.get("", Fraction(0))
+            if quota.stack:
+                total += by_stack.get(quota.stack, Fraction(0))
+            else:
+                total += most.get((quota.namespace, key), Fraction(0))
             if limit.quantity and total > limit.quantity.units:
                 yield (
                     quota,
@@ -46,6 +57,11 @@ def _within_quota(
                         "events show.",
                     ),
                 )
+
+
+def _most(by_stack: Mapping[str, Fraction]) -> Fraction:
+    """Return the largest amount that the objects of one chart or kustomization request."""
+    return max((used for stack, used in by_stack.items() if stack), default=Fraction(0))
 
 
 RULE = Rule(

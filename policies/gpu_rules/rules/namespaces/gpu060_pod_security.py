@@ -29,17 +29,19 @@ def _pod_security(
     ]
     if not namespaces:
         return
-    users: dict[str, Subject] = {}
+    users: dict[str, dict[str, Subject]] = {}
     for subject in subjects:
         if (
             subject.namespace
-            and subject.namespace not in users
+            and subject.stack not in users.get(subject.namespace, {})
             and _may_have_gpus(subject, context)
         ):
-            users[subject.namespace] = subject
+            users.setdefault(subject.namespace, {})[subject.stack] = subject
     for namespace in namespaces:
         labels = at(namespace.manifest, "metadata", "labels")
-        level, user = at(labels, _ENFORCE), users.get(namespace.name)
+        level, of_stacks = at(labels, _ENFORCE), users.get(namespace.name, {})
+        stacks = ("", namespace.stack) if namespace.stack else of_stacks
+        user = next((of_stacks[stack] for stack in stacks if stack in of_stacks), None)
         if not user or labels is UNKNOWN or level is UNKNOWN or text(level) in _LEVELS:
             continue
         found = "privileged" if level == "privileged" else "no level"

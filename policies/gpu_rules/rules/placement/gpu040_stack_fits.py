@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
@@ -18,16 +17,18 @@ from .room import room_of
 
 
 def _stack_fits(subjects: Sequence[Subject], context: Context) -> Iterator[tuple[Subject, Finding]]:
-    total: dict[str, Fraction] = defaultdict(Fraction)
+    total: dict[tuple[str, str], Fraction] = {}
     for subject, pod, count in pods_of_stack(subjects):
         for name, amount in gpu_requests(subject, context).items():
             room = room_of(gpu_pools(context), name, context)
-            before = total[name]
-            total[name] += amount * count
-            if room is not None and before <= room < total[name]:
+            # Objects outside of charts and kustomizations are in each stack, and come first.
+            plain = total.get(("", name), Fraction(0))
+            before = total.get((subject.stack, name), plain)
+            total[subject.stack, name] = after = before + amount * count
+            if room is not None and before <= room < after:
                 finding = Finding(
                     path=pod.under("spec"),
-                    found=f"{show(total[name])} {name} in the stack, including this workload",
+                    found=f"{show(after)} {name} in the stack, including this workload",
                     wanted=f"at most {room}, the total of its pools",
                     cure="Lower replicas or add nodes: otherwise some pods stay Pending.",
                 )

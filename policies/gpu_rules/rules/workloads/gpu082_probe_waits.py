@@ -67,9 +67,8 @@ RULE = Rule(
     whole=True,
 )
 
-_SECONDS = (
-    "c.livenessProbe.?initialDelaySeconds.orValue(0) + c.livenessProbe.?periodSeconds.orValue(10)"
-    " * c.livenessProbe.?failureThreshold.orValue(3)"
+_DELAY, _PERIOD, _FAILURES = (
+    f"int(c.livenessProbe.?{key}.orValue({default}))" for key, default in _DEFAULTS.items()
 )
 _UNREADY = (
     f'has(c.livenessProbe) && !has(c.startupProbe) && !c.?image.orValue("").contains("{_NOTEBOOK}")'
@@ -79,7 +78,7 @@ _SIGN = Sign(_UNREADY, On.GPU_CONTAINER)
 TWIN = pods(
     'dyn(object).kind == "DaemonSet" ? [] : '
     + cel.each_container(
-        f"{_UNREADY} && {_SECONDS} < {_LEAST}",
+        f"{_UNREADY} && {_DELAY} + {_PERIOD} * {_FAILURES} < {_LEAST}",
         '"a liveness probe that leaves no time to load a model"',
         "variables.gpuContainers",
     ),

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.hosts.kubeadm.scripts import init_script
+from tests.components.hosts.kubeadm.faked_host import NOTHING, Host
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import cluster
-from tests.fixtures.programs import run_program
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the script requires root"),
@@ -46,27 +46,14 @@ NO_ANSWERS = (
 
 def initialize(root: Path, answer: str) -> tuple[str, str]:
     """Run the script of `kubeadm init`; return its errors, and how kubeadm was called."""
-    programs = {"kubectl": KUBECTL, "kubeadm": KUBEADM, "systemctl": "#!/bin/sh\n"}
-    (root / "programs").mkdir()
-    for name, text in programs.items():
-        (root / "programs" / name).write_text(text)
-        (root / "programs" / name).chmod(0o755)
-    (root / "answer").write_text(answer)
+    programs = {"kubectl": KUBECTL, "kubeadm": KUBEADM, "systemctl": NOTHING}
+    host = Host.make(root, programs)
+    host.write("answer", answer)
     init = {"endpoint": "192.0.2.1:6443", "network": {"manifest": "cni.yaml"}}
     declared = cluster(kubernetesPackages={"version": "1.36.3", "init": init})
-    done = run_program(
-        ["sh", "-s", "--", "apply"],
-        env={
-            "GPU_CLUSTER_ROOT": str(root),
-            "ROOT": str(root),
-            "PATH": f"{root}/programs:/usr/sbin:/usr/bin:/sbin:/bin",
-        },
-        input=init_script(desired_host(declared, 1), inline=True),
-        timeout=60,
-    )
-    assert done.returncode == 1
-    calls = root / "calls"
-    return done.stderr, calls.read_text() if calls.exists() else ""
+    code, _, errors = host.run(init_script(desired_host(declared, 1), inline=True))
+    assert code == 1
+    return errors, host.read("calls")
 
 
 @pytest.mark.parametrize("answer", ANSWERS)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gpu_cluster.hosts.phases import prepare_script
 from gpu_rules.faults import ConfigError
-from tests.desired_host import desired_host
-from tests.proofs.hosts.initialized import declared
+from tests.proofs.hosts.initialized import declared, parameters
 from tests.proofs.world.hosts import shell
 
 V6 = {"podSubnet": "fd00:10::/56", "serviceSubnet": "fd00:20::/112"}
@@ -19,14 +15,6 @@ DUAL = {"podSubnet": "10.1.0.0/16,fd00:10::/56", "serviceSubnet": "10.2.0.0/16,f
 ROUTE = "{dest} 00 {dest} 00 fe800000000000000000000000000001 00000400 1 0 {flags} {device}\n"
 BY_KERNEL, BY_HAND = "00450003", "00000003"
 """Flags of a route from a router advertisement, and of one that a person or a daemon set."""
-
-
-def parameters(role: str, **init: Any) -> dict[str, str]:
-    """Return the kernel parameters in the script of a host; empty: the script's own."""
-    cluster = declared(role, **init)
-    host = next(host for host in cluster.hosts if host.name == "gpu-1")
-    text = prepare_script(desired_host(cluster, host))
-    return dict(re.findall(r'"\$@" ([\w.-]+\.[\w.-]+) (\S+)', text))
 
 
 @pytest.mark.promise(
@@ -102,9 +90,9 @@ def test_a_default_route_that_would_vanish_is_named(
     )
     lines = (
         f'each_sysctl() {{\n{more}"$@" net.ipv6.conf.all.forwarding 1\n}}\n'
-        "check_sysctl\nrefuse_problems\n"
+        "GC_MODULES=br_netfilter\ncheck_sysctl\nrefuse_problems\n"
     )
-    done = shell.run(tmp_path, ("library/base", "library/files", "sysctl"), lines)
+    done = shell.run(tmp_path, ("library/base", "library/files", "modules", "sysctl"), lines)
     assert (done.returncode == 1) is is_refused, done
     assert ("a default route of eth0 from router advertisements" in done.stderr) is is_refused
     assert ('net.ipv6.conf.eth0.accept_ra: "2" in system.sysctl' in done.stderr) is is_refused

@@ -26,6 +26,7 @@ from gpu_cluster.hosts.kubeadm.configuration import member_configuration
 from gpu_cluster.hosts.kubeadm.kubeconfig import KubeconfigRequest
 from gpu_cluster.inspection.difference import Difference
 from gpu_cluster.kubernetes.api import ClusterError
+from gpu_cluster.loading.warnings import warnings
 from gpu_cluster.settings.hosts.kubeadm_init import Init
 from gpu_rules.faults import ConfigError, FaultError
 from tests.findings import found
@@ -112,7 +113,7 @@ def test_the_parts_come_in_their_order_and_only_once(
         "gpu-cluster-kubeadm-cluster-kubernetes",
         "gpu-cluster-kubeadm-cluster-network-daemonset-kube-system-cni",
         "gpu-cluster-kubeadm-cluster-join-gpu-1",
-        "gpu-cluster-node-scheduling-a100",
+        "gpu-cluster-node-scheduling.pools",
         "gpu-cluster-gpu-platform-release",
     ]
     places = [names.index(name) for name in order]
@@ -248,6 +249,14 @@ def test_the_token_is_made_good_again_for_whoever_has_not_joined(tmp_path: Path)
             '"cp-3:6443", which is host cp-3',
         ),
         (
+            {"kubernetesPackages": packages(endpoint="cp-1:6443", kubeVip={})},
+            "declare an address of the hosts' network that no host has",
+        ),
+        (
+            {**THREE, "kubernetesPackages": packages(endpoint="api.example.com:6443", kubeVip={})},
+            '"api.example.com:6443", a name, with kubeVip; wanted: an IP address',
+        ),
+        (
             {**THREE, "kubernetesPackages": packages(advertiseAddress="192.0.2.1")},
             '"192.0.2.1", one address for 3 control-plane hosts',
         ),
@@ -286,6 +295,30 @@ def test_what_init_can_t_do_is_refused_before_a_host_is_changed(
     with pytest.raises(ConfigError) as refused:
         cluster(**{"kubernetesPackages": packages(), **changes})
     assert says in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("zones", "warned"),
+    [
+        (("a", "a", "a"), True),
+        (("a", "a", "b"), False),
+        (("a", "a", ""), False),
+        (("", "", ""), False),
+    ],
+)
+def test_three_control_planes_in_one_declared_zone_are_a_warning(
+    zones: tuple[str, ...], warned: bool
+) -> None:
+    labels = [{"topology.kubernetes.io/zone": zone} if zone else {} for zone in zones]
+    pools = [
+        {"name": "a", "nodes": ["gpu-1"], "gpusPerNode": 8},
+        {"name": "b", "nodes": ["cp-1"], "gpusPerNode": 0, "labels": labels[0]},
+        {"name": "c", "nodes": ["cp-2"], "gpusPerNode": 0, "labels": labels[1]},
+        {"name": "d", "nodes": ["cp-3"], "gpusPerNode": 8, "labels": labels[2]},
+    ]
+    declared = cluster(kubernetesPackages=packages(), **{**THREE, "pools": pools})
+    text = "all control-plane hosts (cp-1, cp-2, cp-3) in topology.kubernetes.io/zone a"
+    assert any(text in str(warning) for warning in warnings(declared)) is warned
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ ones.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,9 +33,9 @@ from gpu_cluster.hosts.kubeadm.scripts import (
 from gpu_cluster.hosts.observed.probe import MARK
 from gpu_cluster.hosts.script import FOLDER
 from gpu_cluster.ssh.answers import Unreadable
+from tests.components.hosts.kubeadm.faked_host import NOTHING, Host
 from tests.desired_host import desired_host
 from tests.fixtures.clusters import HOST_KEY, cluster
-from tests.fixtures.programs import run_program
 
 KUBECTL = r"""#!/bin/sh
 # Refuses what etcd refuses: the removal of a member if "$ROOT/refuses" exists.
@@ -77,43 +76,10 @@ NODES = ("cp-1", "cp-2", "cp-3")
 pytestmark = pytest.mark.skipif(not Path("/usr/bin/flock").exists(), reason="no flock")
 
 
-@dataclass
-class Host:
-    """A host's root in a folder, with fake programs."""
-
-    root: Path
-
-    @property
-    def state(self) -> Path:
-        return self.root / "var/lib/gpu-cluster/cluster"
-
-    def run(self, script: str, action: str = "apply") -> tuple[int, str, str]:
-        environment = {
-            "GPU_CLUSTER_ROOT": str(self.root),
-            "ROOT": str(self.root),
-            "PATH": f"{self.root}/programs:/usr/sbin:/usr/bin:/sbin:/bin",
-        }
-        done = run_program(["sh", "-s", "--", action], env=environment, input=script, timeout=60)
-        return done.returncode, done.stdout, done.stderr
-
-    def read(self, name: str) -> str:
-        path = self.root / name
-        return path.read_text() if path.exists() else ""
-
-    def write(self, name: str, text: str = "") -> None:
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-
 @pytest.fixture
 def host(tmp_path: Path) -> Host:
-    host = Host(tmp_path)
-    nothing = "#!/bin/sh\n"
-    programs = {"kubectl": KUBECTL, "kubeadm": KUBEADM, "systemctl": nothing, "sleep": nothing}
-    for name, text in programs.items():
-        host.write(f"programs/{name}", text)
-        (tmp_path / "programs" / name).chmod(0o755)
+    programs = {"kubectl": KUBECTL, "kubeadm": KUBEADM, "systemctl": NOTHING, "sleep": NOTHING}
+    host = Host.make(tmp_path, programs)
     host.write("etc/kubernetes/admin.conf")
     return host
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpu_cluster.hosts.script import FOLDER
+from tests.proofs.world.hosts import shell
 
 DROPS = """\
 table inet filter {
@@ -108,3 +109,17 @@ def test_a_firewall_that_nobody_manages_is_named(name: str, tmp_path: Path) -> N
     if named:
         assert "10250/tcp" in text
         assert "declare system.firewall: leave" in text
+
+
+@pytest.mark.parametrize(("tool", "program"), [("firewalld", "firewall-cmd"), ("ufw", "ufw")])
+def test_ports_of_a_firewall_that_is_gone_are_named(
+    tmp_path: Path, tool: str, program: str
+) -> None:
+    lines = (
+        f'echo "{tool} 10250/tcp" >"$state/ports"\nhave() {{ false; }}\n'
+        'undo_firewall\ncat "$state/ports"\n'
+    )
+    done = shell.run(tmp_path, ("library/base", "firewall"), lines)
+    assert (done.returncode, done.stderr) == (0, "")
+    left = f"! {program} is gone, so 10250/tcp stays open in the files that {tool} left\n"
+    assert done.stdout == left

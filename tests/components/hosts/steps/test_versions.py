@@ -19,6 +19,7 @@ KEYS = {
     "containerd": "containerd",
     "dockerd": "docker",
     "crio": "crio",
+    "runc": "runc",
     "nvidia-ctk": "toolkit",
 }
 """The fact that the probe reports for each program."""
@@ -40,8 +41,8 @@ ROWS = tuple(
 
 
 @pytest.mark.promise(
-    "The version of containerd, Docker, CRI-O and the toolkit is read from what the programs of "
-    "each packager print."
+    "The version of containerd, runc, Docker, CRI-O and the toolkit is read from what the programs "
+    "of each packager print."
 )
 @pytest.mark.parametrize("shell", ["dash", "bash"])
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.program} {row.by} {row.version}")

@@ -217,6 +217,9 @@ def test_the_newest_event_counts_whichever_clock_its_reporter_uses() -> None:
         ("NodeInsufficientDevice", "as one node has"),
         ("8/8 ResourceQuotaNotFit", "quota"),
         ("8/8 CardUuidMismatch", "annotations"),
+        ("2/8 NumaNotFit", "numa-bind"),
+        ("8/8 CardMigTopologyInfeasible", "MIG profile"),
+        ("node unregistered", "HAMi's device plugin"),
     ],
 )
 def test_the_words_of_hamis_scheduler_have_a_cure(reason: str, cure: str) -> None:

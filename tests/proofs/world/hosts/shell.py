@@ -10,6 +10,11 @@ from tests.fixtures.programs import run_program
 
 FIXTURES = Path("embedded/gpu_cluster_lab/simulator/hosts/fixtures/usr")
 """Fakes of the simulated hosts: systemctl, grub-mkconfig and others."""
+PROGRAMS = (
+    "bin/systemctl",
+    "bin/uname",
+    *(f"sbin/{n}" for n in ("grub-mkconfig", "modprobe", "sysctl")),
+)
 
 
 def run(root: Path, parts: tuple[str, ...], lines: str) -> subprocess.CompletedProcess[str]:
@@ -23,7 +28,7 @@ def run(root: Path, parts: tuple[str, ...], lines: str) -> subprocess.CompletedP
     (root / "run").mkdir(exist_ok=True)
     programs = root / "usr/local/sbin"
     programs.mkdir(parents=True, exist_ok=True)
-    for name in ("bin/systemctl", "sbin/grub-mkconfig", "bin/uname", "sbin/sysctl"):
+    for name in PROGRAMS:
         link = programs / Path(name).name
         if not link.exists():
             link.symlink_to((FIXTURES / name).resolve())

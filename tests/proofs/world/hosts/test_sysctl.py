@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze"),
 ]
 
-PARTS = ("library/base", "library/files", "library/effects", "sysctl")
+PARTS = ("library/base", "library/files", "library/effects", "modules", "sysctl")
 NEEDED = (
     "net/bridge/bridge-nf-call-iptables",
     "net/bridge/bridge-nf-call-ip6tables",
@@ -39,7 +39,7 @@ def test_needed_parameters_hold_or_the_file_is_named(
     checked = shell.run(
         tmp_path,
         PARTS,
-        "check_sysctl\nrefuse_problems\n"
+        "GC_MODULES=br_netfilter\ncheck_sysctl\nrefuse_problems\n"
         'each_sysctl sysctl_line >"$root$sysctl_file"\necho "$sysctl_file"\n',
     )
     if row.wanted == "named":

@@ -113,6 +113,11 @@ attempt() {
     return 1
 }
 
+# need PROGRAM: fails if a part of an undo lacks its program: what was recorded stays for a later undo.
+need() {
+    have "$1" || fail "found no command $1 on PATH; wanted $1, which the undo needs; install the package it is in, then run \`gpu-cluster destroy\` (or \`gpu-cluster up\`) again"
+}
+
 # refuse_left: fails if parts of an undo failed, and names them last.
 refuse_left() {
     [ -s "$scratch/left" ] || return 0
@@ -147,7 +152,7 @@ lock() {
         fail "another run held /run/gpu-cluster.lock for $GC_LOCK_LIMIT s; wait for it, or end it (fuser -v /run/gpu-cluster.lock names it)"
     [ ! -e "$scratch" ] || rm -rf -- "$scratch"
     (umask 077 && mkdir "$scratch") || fail_file "can't make $scratch"
-    trap 'rm -rf -- "$scratch"; drop_steps' EXIT
+    trap '[ $? != 1 ] || ! have roll_back || roll_back; rm -rf -- "$scratch"; drop_steps' EXIT
     trap 'exit 129' HUP
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -193,12 +198,31 @@ has_digest() {
 }
 
 # request_reboot REASON: requests a reboot of the host; each reason is printed once. /run is empty
-# after a boot.
+# after a boot. What a step of this phase needs a reboot for, its undo does not (drop_reboots).
 request_reboot() {
     file=$root/run/gpu-cluster/reboot-required
+    [ -z "${step-}" ] || [ -n "${undoing-}" ] || record reboots "$step $1"
     ! file_has "$file" "$1" || return 0
     mkdir -p "$root/run/gpu-cluster" && printf '%s\n' "$1" >>"$file" || fail_file "can't write $file"
     note "reboot needed: $1"
+}
+
+# drop_reboots STEP: takes back the reasons for a reboot that the step has requested.
+drop_reboots() {
+    [ -f "$state/reboots" ] || return 0
+    sed -n "s/^$1 //p" "$state/reboots" >"$scratch/reasons"
+    [ -s "$scratch/reasons" ] || return 0
+    file=$root/run/gpu-cluster/reboot-required
+    if [ -f "$file" ]; then
+        grep -Fvx -f "$scratch/reasons" "$file" >"$scratch/still"
+        if [ -s "$scratch/still" ]; then
+            cat -- "$scratch/still" >"$file"
+        else
+            rm -f -- "$file"
+        fi || fail_file "can't write $file"
+    fi
+    grep -v -e "^$1 " "$state/reboots" >"$scratch/reboots"
+    cat -- "$scratch/reboots" >"$state/reboots" || fail_file "can't write $state/reboots"
 }
 
 close_state() {
@@ -297,7 +321,7 @@ main() {
                 close_state
             fi
             ;;
-        *) fail "found the argument '${1-}'; wanted apply, fetch, upgrade or undo" ;;
+        *) fail "found the argument '${1-}'; wanted an action; name one of apply, fetch, upgrade and undo" ;;
     esac
     printf 'changed=%s\n' "$changed"
 }

@@ -11,7 +11,8 @@ renew_certificates() {
     [ ! -f "$state/renewing" ] && found_certificate "$certificate" && return 0
     : >"$state/renewing" || fail_file "can't write $state/renewing"
     kubeadm_within 120 certs renew all || fail_kubeadm "kubeadm certs renew failed: $(kubeadm_said)"
-    for name in etcd kube-apiserver kube-controller-manager kube-scheduler; do
+    # kube-vip uses the administrator's certificate.
+    for name in etcd kube-apiserver kube-controller-manager kube-scheduler kube-vip; do
         restart_static_pod "$name"
     done
     rm -f -- "$state/renewing"
@@ -26,11 +27,17 @@ restart_static_pod() {
     timeout 20 kubectl annotate --local --overwrite -o yaml -f "$root$manifest" \
         "gpu-cluster/certificates-renewed=$renewed" >"$scratch/manifest" 2>"$scratch/log" 9>&- &&
         grep -q '^kind: Pod$' "$scratch/manifest" || fail_kubeadm "$manifest can't be changed: $(log_end)"
-    # A file next to the folder, because the kubelet reads each file in it.
-    cp -- "$scratch/manifest" "$root/etc/kubernetes/$1.yaml" && chmod 600 "$root/etc/kubernetes/$1.yaml" &&
-        mv -- "$root/etc/kubernetes/$1.yaml" "$root$manifest" || fail_file "can't write $manifest"
+    put_static_pod "$1"
     again 60 5 is_restarted "$1" ||
         fail "found no $1 that is ready with new certificates five minutes after its manifest changed ($(log_end)); wanted that pod; run \`gpu-cluster up\` again: it restarts all static pods again"
+}
+
+# put_static_pod NAME: puts $scratch/manifest in the folder of static pods. A draft would be read there,
+# too: the kubelet reads each file.
+put_static_pod() {
+    cp -- "$scratch/manifest" "$root/etc/kubernetes/$1.yaml" && chmod 600 "$root/etc/kubernetes/$1.yaml" &&
+        mv -- "$root/etc/kubernetes/$1.yaml" "$root/etc/kubernetes/manifests/$1.yaml" ||
+        fail_file "can't write /etc/kubernetes/manifests/$1.yaml"
 }
 
 is_restarted() {

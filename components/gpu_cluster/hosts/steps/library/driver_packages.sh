@@ -146,15 +146,17 @@ driver_packages() {
 }
 
 # Holds all packages that must have the driver's version: the driver's packages, fabric manager,
-# IMEX and libraries. With the metapackage alone held, dnf refuses each upgrade of the system from
-# the next release on (best=True, dnf.conf(5)), or moves fabric manager away from the driver
-# (--nobest).
+# IMEX and libraries, also beside a driver of a runfile. With the metapackage alone held, dnf refuses
+# each upgrade of the system from the next release on (best=True, dnf.conf(5)), or moves fabric manager
+# away from the driver (--nobest).
 hold_driver() {
     [ "$GC_DRIVER_HOLD" != false ] || return 0
     list_installed "$scratch/installed"
-    release=$(awk -v name="${meta%% *}" '$1 == name { sub(/-[^-]*$/, "", $2); print $2; exit }' "$scratch/installed")
+    release=$GC_DRIVER_VERSION
+    [ "$GC_DRIVER_SOURCE" != package ] ||
+        release=$(awk -v name="${meta%% *}" '$1 == name { sub(/-[^-]*$/, "", $2); print $2; exit }' "$scratch/installed")
     # shellcheck disable=SC2046,SC2086 # lists of words, split on purpose
-    hold_packages $meta $(awk -v meta=" $meta " -v release="${release:-none}" '
+    hold_packages ${meta-} $(awk -v meta=" ${meta-} " -v release="${release:-none}" '
         !index(meta, " " $1 " ") && $1 ~ /nvidia|^cuda-drivers|^libcuda1$|^libnvsdm/ && index($2, release) == 1 &&
             substr($2, length(release) + 1, 1) ~ /[-+~_]/ { print $1 }' "$scratch/installed")
 }

@@ -17,10 +17,14 @@ apply() {
     require_commands awk cat chmod cmp cp cut grep mkdir mv od paste rm rmdir sed sha256sum sort \
         systemctl tail timeout uname
     have kubeadm || problem "no command kubeadm on PATH" "kubeadm" "install the package kubeadm"
-    [ "$GC_MEMBER" = join ] || check_control_plane
+    [ "$GC_MEMBER" = join ] || {
+        check_control_plane
+        check_kube_vip
+    }
     refuse_problems
     open_state
     name_step
+    [ "$step" = join ] || declare_kube_vip
     if [ "$step" = join ]; then
         remember_folders
         kubernetes_join
@@ -32,7 +36,10 @@ apply() {
     settle
     unit_on kubelet
     wait_registered
-    [ "$step" = join ] || renew_certificates
+    [ "$step" = join ] || {
+        run_kube_vip
+        renew_certificates
+    }
     # The probe recognizes an applied phase by this file.
     : >>"$state/written" || fail_file "can't write $state/written"
 }
@@ -101,6 +108,7 @@ $GC_INIT
 EOF
     bounded 60 kubeadm config validate --config "$scratch/init.yaml" ||
         fail "kubeadm refuses the configuration: $(kubeadm_said); correct kubernetesPackages.init in the stack file"
+    begin_kube_vip
     kubeadm_within "$GC_MEMBER_LIMIT" init --config "$scratch/init.yaml" ||
         fail_kubeadm "kubeadm init failed: $(kubeadm_said)"
     without_version >"$state/draft" && mv -- "$state/draft" "$state/configuration" &&

@@ -28,7 +28,7 @@ EOF
     kubeadm_within 60 token create --config "$scratch/lent.yaml" --kubeconfig "$root$admin" \
         --print-join-command || fail_kubeadm "kubeadm token create failed: $(kubeadm_said)"
     hashes=$(grep -o 'sha256:[0-9a-f]\{64\}' "$scratch/log" | head -n 4 | paste -s -d ' ' -)
-    [ -n "$hashes" ] || fail "found no hash of the authority in what kubeadm token create said; wanted it"
+    [ -n "$hashes" ] || fail "found no CA certificate hash in the output of kubeadm token create; wanted the hash; run \`kubeadm token create --print-join-command\` on this host and correct what it reports"
     kubeadm_within 60 init phase upload-certs --upload-certs --config "$scratch/lent.yaml" \
         --kubeconfig "$root$admin" || fail_kubeadm "kubeadm upload-certs failed: $(kubeadm_said)"
     printf '%s %s\n%s\n' "$token" "$hashes" "$key"

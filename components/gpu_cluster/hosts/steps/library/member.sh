@@ -27,7 +27,7 @@ join_control_plane() {
 }
 
 undo_member() {
-    have kubeadm || fail "found no kubeadm; wanted kubeadm, which takes this host out of its cluster; install it"
+    have kubeadm || fail "found no kubeadm; wanted kubeadm, which takes this host out of its cluster; install kubeadm"
     leave_etcd
     reset_member
     rm -rf -- "$root"/etc/kubernetes/tmp/kubeadm-kubelet-config*

@@ -64,6 +64,15 @@ require_writable() {
     done
 }
 
+# require_unmasked UNIT...: reports masked units, which can be neither enabled nor started
+# (systemctl(1), mask).
+require_unmasked() {
+    for name in "$@"; do
+        [ "$(systemctl is-enabled "$name" 2>/dev/null)" != masked ] ||
+            problem "unit $name masked" "a unit that can start" "\`systemctl unmask $name\`"
+    done
+}
+
 require_disk() {
     # df prints "Filesystem 1024-blocks Used Available Capacity Mounted on", then the numbers.
     free=$(df -Pk "$root/var/lib" | { read -r _ && read -r _ _ _ free _ && echo $((free / 1024)); })

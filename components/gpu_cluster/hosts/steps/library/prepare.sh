@@ -12,6 +12,7 @@
 
 apply() {
     check
+    [ -d "$state" ] || first_run=yes
     open_state
     for each in $(reversed "$all_steps"); do
         declared "$each" || undo_step "$each"
@@ -24,6 +25,20 @@ apply() {
         refuse_left
     done
     after_steps
+}
+
+# roll_back: undoes what a first run has changed if it fails before it has installed anything. Nobody
+# else would: a stack whose first run failed may be destroyed without this host.
+roll_back() {
+    [ -n "${first_run-}" ] && [ -d "$state" ] || return 0
+    first_run=
+    for file in "$state"/before-*; do
+        [ ! -e "$file" ] || return 0
+    done
+    ! grep -Evqs '^[a-z]+ (file|drop_in) ' "$state/effects" || return 0
+    problems=
+    : >"$scratch/left"
+    (undo && close_state) && printf 'what this run had changed is undone\n' >&2
 }
 
 # fetch: runs on all hosts before a rollout, so that a failed download stops the rollout before any change.
@@ -93,8 +108,11 @@ reversed() {
 }
 
 undo_step() {
+    undoing=yes
+    drop_reboots "$1"
     take_back_step "$1"
     ! defined "undo_$1" || attempt "step $1" "undo_$1"
+    undoing=
 }
 
 # after_steps: does work that several steps requested only once, also if an earlier run was killed

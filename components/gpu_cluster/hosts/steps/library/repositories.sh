@@ -6,21 +6,24 @@
 each_repository() { :; }
 
 # download URL SHA256 FILE: creates FILE only with that checksum. Each system has one of the three
-# programs.
+# programs. A download by https never continues by http; apt-helper refuses such redirects itself
+# (apt methods/basehttp.cc).
 download() {
-    if have curl; then
-        set -- "$@" curl -fsSL --retry 3 --connect-timeout 15 -o "$3.part" -- "$1"
-    elif have wget; then
-        set -- "$@" wget -q --tries=3 --timeout=60 -O "$3.part" -- "$1"
-    elif [ -x "$root/usr/lib/apt/apt-helper" ]; then
-        set -- "$@" "$root/usr/lib/apt/apt-helper" -o Acquire::Retries=3 download-file "$1" "$3.part"
-    else
-        fail "found no curl, wget or apt-helper; wanted a program to download $1; install curl"
-    fi
     url=$1 sum=$2 file=$3
-    shift 3
+    set -- -fsSL --retry 3 --connect-timeout 15
+    case $url in https:*) set -- "$@" --proto =https --proto-redir =https ;; esac
     rm -f -- "$file.part"
-    bounded "$GC_PACKAGE_RUN_LIMIT" "$@" || {
+    if have curl; then
+        set -- bounded "$GC_PACKAGE_RUN_LIMIT" curl "$@" -o "$file.part" -- "$url"
+    elif have wget; then
+        set -- fetch_by_wget "$url" "$file.part"
+    elif [ -x "$root/usr/lib/apt/apt-helper" ]; then
+        set -- bounded "$GC_PACKAGE_RUN_LIMIT" "$root/usr/lib/apt/apt-helper" -o Acquire::Retries=3 \
+            download-file "$url" "$file.part"
+    else
+        fail "found no curl, wget or apt-helper; wanted a program to download $url; install curl"
+    fi
+    "$@" || {
         printf '! %s\n' "$url can't be downloaded: $(log_end)"
         rm -f -- "$file.part"
         return 1
@@ -30,6 +33,37 @@ download() {
         fail "$url: found sha256 $digest; wanted $sum, so the file was not run; correct the digest in the stack file, or find out who changed the file"
     fi
     mv -f -- "$file.part" "$file"
+}
+
+# fetch_by_wget URL FILE: downloads a file. wget has no option against redirects from https to http
+# (its --https-only is about links), so this function follows the redirects.
+fetch_by_wget() {
+    location=$1 redirects=20
+    until bounded "$GC_PACKAGE_RUN_LIMIT" wget -nv -S --max-redirect=0 --tries=3 --timeout=60 \
+        -O "$2" -- "$location"; do
+        target=$(sed -n 's/^ *[Ll]ocation: *\([^[:space:]]*\).*/\1/p' "$scratch/log" | tail -n 1)
+        redirects=$((redirects - 1))
+        [ -n "$target" ] && [ "$redirects" -gt 0 ] || return 1
+        site=${location#*://}
+        site=${location%%://*}://${site%%/*}
+        case $target in
+            *://*) ;;
+            //*) target=${location%%://*}:$target ;;
+            /*) target=$site$target ;;
+            *)
+                folder=${location#"$site"}
+                folder=${folder%%[?#]*}
+                target=$site${folder%/*}/$target
+                ;;
+        esac
+        case $location,$target in
+            https:*,https:* | http:*,http:* | http:*,https:*) location=$target ;;
+            *)
+                printf '%s\n' "a redirect to $target" >"$scratch/log"
+                return 1
+                ;;
+        esac
+    done
 }
 
 # --- repositories ------------------------------------------------------------------------------

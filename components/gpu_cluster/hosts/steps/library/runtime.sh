@@ -25,7 +25,7 @@ apply() {
     refuse_foreign
     require_engine
     require_cgroup_driver
-    require_unmasked
+    require_unmasked "$unit"
     check_toolkit
     refuse_problems
     toolkit_on
@@ -74,12 +74,6 @@ refuse_foreign() {
             "configure the NVIDIA runtime as its documentation says, and declare this host without runtime"
         refuse_problems
     }
-}
-
-# A masked unit can't be enabled or started (systemctl(1), mask).
-require_unmasked() {
-    [ "$(systemctl is-enabled "$unit" 2>/dev/null)" != masked ] ||
-        problem "unit $unit masked" "a unit that can start" "\`systemctl unmask $unit\`"
 }
 
 # Checks that the kubelet and the engine use the same cgroup driver, or no pod of a joined node gets

@@ -71,6 +71,8 @@ read_version() {
         dockerd) set -- "$2" 'Docker version ' ;;
         # CRI-O 1.18 prints the version in its second line only (cri-o/cri-o#3845).
         crio) case $2 in *'crio version '[0-9]*) set -- "$2" 'crio version ' ;; *) set -- "$2" 'Version: ' ;; esac ;;
+        # opencontainers/runc main.go: the version, then lines with commit, spec and Go.
+        runc) set -- "$2" 'runc version ' ;;
         nvidia-ctk) set -- "$2" 'NVIDIA Container Toolkit CLI version ' ;;
         # NVIDIA's module, in /proc/driver/nvidia/version: "... Kernel Module  595.91.07  <date>", and
         # for the open modules "... Open Kernel Module for x86_64  595.91.07  Release Build".

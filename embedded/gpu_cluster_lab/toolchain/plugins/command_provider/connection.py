@@ -117,7 +117,7 @@ async def _with_retries(
     except ValueError as error:
         raise CommandError(str(unreadable_key(login, error).fault(str(target)))) from None
     seconds = target.per_dial_timeout or math.inf
-    login = Login(target, at, fingerprint(declared), jump is not None, seconds)
+    login = Login(target, at, fingerprint(declared), seconds=seconds)
     failed, delay = 0, FIRST_DELAY
     while True:
         failed += 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gpu_rules.faults import Fault, FaultError, Outside, show
+from gpu_rules.faults import Fault, FaultError, show
 
 from . import interpreter
 
@@ -30,13 +30,14 @@ def link(info: Any, paths: Iterable[str]) -> str:
     """
     used = interpreter.options(info).get("toolchain", "pip")
     if used != "pip":
-        place, cure = "runtime.options.toolchain", Outside("use Pulumi's own language host")
-        raise FaultError(Fault(place, show(used), "pip, as this language host knows it", cure))
+        cure = "write `toolchain: pip` in Pulumi.yaml, or use Pulumi's own language host"
+        wanted = "pip, as this language host knows it"
+        raise FaultError(Fault("runtime.options.toolchain", show(used), wanted, cure))
     root = Path(info.root_directory)
     file = root / "requirements.txt"
     if not file.exists():
-        cure = Outside("make the file, and add the package again")
-        raise FaultError(Fault(str(file), "no such file", "the program's requirements", cure))
+        add = "create the file, and add the package again"
+        raise FaultError(Fault(str(file), "no such file", "the program's requirements", add))
     paths = sorted(paths)
     lines = file.read_text(encoding="utf-8").splitlines()
     lines = [*(line for line in lines if line.strip() not in paths), *paths]

@@ -1,3 +1,8 @@
+{{- /* Beginning of the names of objects, as in HAMi's templates/_helpers.tpl. */ -}}
+{{- define "hami.fullname" -}}
+{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name }}{{ else }}{{ .Release.Name }}-{{ .Chart.Name }}{{ end }}
+{{- end }}
+
 {{- define "hami.selector" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name }}

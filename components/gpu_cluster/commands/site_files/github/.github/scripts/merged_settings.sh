@@ -19,7 +19,8 @@ own_document() { # argument: reason
     exit 0
 }
 
-git fetch --quiet origin "$COMMIT" || own_document "the commit can't be fetched"
+git cat-file -e "$COMMIT^{commit}" 2>/dev/null || git fetch --quiet origin "$COMMIT" ||
+    own_document "the commit can't be fetched"
 merged=$(git merge-tree --write-tree HEAD "$COMMIT" 2>/dev/null) || own_document "the commit can't be merged"
 tree=${merged%%$'\n'*}
 settings=()

@@ -1,0 +1,1 @@
+../../components/gpu_cluster/commands/site_files/gitlab/.gitlab/scripts/merged_settings.sh

@@ -1,0 +1,1 @@
+../../../github/.github/scripts/merged_settings.sh
