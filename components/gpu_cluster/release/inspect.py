@@ -198,6 +198,8 @@ async def surroundings(
             item["metadata"]["name"]: other_manager
             for item in namespaces
             if item["metadata"]["name"] in set(declared).intersection(own_namespaces)
+            # The run waits until a namespace in deletion is gone (`release.clear.namespace`).
+            if not item["metadata"].get("deletionTimestamp")
             if (other_manager := manager_of(item)) and manager and other_manager != manager
         },
         managers=tuple(filter(None, map(daemon_set, sets))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -100,9 +100,15 @@ def test_a_plain_cluster_passes_for_every_way() -> None:
 class Namespaces:
     """Fake API client of a cluster with the given namespaces, their labels and annotations."""
 
-    def __init__(self, labels: dict[str, Json], annotations: dict[str, Json] | None = None) -> None:
+    def __init__(
+        self,
+        labels: dict[str, Json],
+        annotations: dict[str, Json] | None = None,
+        deleted: Collection[str] = (),
+    ) -> None:
         self.labels = labels
         self.annotations = annotations or {}
+        self.deleted = deleted
 
     async def server_version(self) -> str:
         return "v1.34.4"
@@ -118,6 +124,7 @@ class Namespaces:
                     "name": name,
                     "labels": labels,
                     "annotations": self.annotations.get(name),
+                    "deletionTimestamp": "2026-01-01T00:00:00Z" if name in self.deleted else None,
                 }
             }
             for name, labels in found
@@ -154,6 +161,15 @@ def test_a_namespace_of_another_stack_is_refused_before_anything_is_declared() -
     assert text.startswith(
         "namespace first: found a namespace of another stack, gpu-cluster-a\\x1b;"
     )
+
+
+def test_a_namespace_in_deletion_belongs_to_nobody() -> None:
+    """`leave` deletes the validation's namespace; who adopts the cluster may ask before its end."""
+    labels = {"gpu-validation": {"app.kubernetes.io/managed-by": "gpu-cluster"}}
+    annotations: dict[str, Json] = {"gpu-validation": {MANAGER: "gpu-cluster-a"}}
+    client: Any = Namespaces(labels, annotations, deleted=("gpu-validation",))
+    seen = asyncio.run(surroundings(client, [], [], ["gpu-validation"], "", "gpu-cluster-b"))
+    assert (seen.taken, seen.shared) == ((), {})
 
 
 @pytest.mark.parametrize("way", ["gpu-manager", "dra"])
