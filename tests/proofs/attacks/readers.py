@@ -899,12 +899,22 @@ READERS: Mapping[str, Reader] = {
     "who": Reader(command_readers._who, command_readers.WHO),
     "adopt": Reader(command_readers._adopt, command_readers.ADOPTED),
     "why": Reader(command_readers._why, command_readers.WHY, (FaultError,)),
-    "losses": Reader(inspection_readers.lose, inspection_readers.LOSSES),
-    "refused pods": Reader(inspection_readers.refused, inspection_readers.CONTROLLERS),
-    "surroundings": Reader(inspection_readers.surround, inspection_readers.SURROUNDINGS),
-    "validated nodes": Reader(inspection_readers.validated, inspection_readers.VALIDATED),
-    "disruption budgets": Reader(inspection_readers.budgeted, inspection_readers.BUDGETED),
-    "labels of nodes": Reader(inspection_readers.labelled, inspection_readers.LABELLED),
+    "losses": Reader(inspection_readers.lose, inspection_readers.LOSSES, (ClusterError,)),
+    "refused pods": Reader(
+        inspection_readers.refused, inspection_readers.CONTROLLERS, (ClusterError,)
+    ),
+    "surroundings": Reader(
+        inspection_readers.surround, inspection_readers.SURROUNDINGS, (ClusterError,)
+    ),
+    "validated nodes": Reader(
+        inspection_readers.validated, inspection_readers.VALIDATED, (ClusterError,)
+    ),
+    "disruption budgets": Reader(
+        inspection_readers.budgeted, inspection_readers.BUDGETED, (ClusterError,)
+    ),
+    "labels of nodes": Reader(
+        inspection_readers.labelled, inspection_readers.LABELLED, (ClusterError,)
+    ),
     "fields of a release": Reader(inspection_readers.edited, inspection_readers.FIELDS),
     "settings of the last run": Reader(inspection_readers.compared, inspection_readers.SETTINGS),
     "manifest of a network": Reader(inspection_readers.network, texts(), (pulumi.RunError,)),
