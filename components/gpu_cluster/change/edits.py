@@ -63,26 +63,28 @@ def edits(recorded: str, settings: Settings) -> tuple[SettingEdit, ...]:
     was, now = json.loads(recorded), json.loads(recorded_settings(settings))
     if not isinstance(was, dict):
         raise PartError("no mapping of settings")
+    pools = _items(now.get("pools")) or {}
     return tuple(
         SettingEdit(
             path=printable(path, LONGEST),
             was=_text(before),
             now=_text(after),
-            default=_default(path, now) if _ABSENT in (before, after) else "",
+            default=_default(path, pools) if _ABSENT in (before, after) else "",
         )
         for path, before, after in _differences("", was, now)
     )
 
 
-def _default(path: str, settings: Settings) -> str:
-    """Return the default of a pool's labels or taints; empty for other settings."""
-    of_pool, pools = _OF_POOL.fullmatch(path), settings.get("pools")
-    if of_pool is None or not isinstance(pools, list):
-        return ""
-    for pool in pools:
-        if isinstance(pool, dict) and pool.get("name") == of_pool["pool"] and _has_gpus(pool):
-            return _text(DEFAULTS[of_pool["setting"]])
-    return ""
+def _default(path: str, pools: Mapping[str, Settings]) -> str:
+    """Return the default of a pool's labels or taints; empty for other settings.
+
+    Args:
+        path: Path of a setting.
+        pools: Pools by name.
+    """
+    of_pool = _OF_POOL.fullmatch(path)
+    pool = pools.get(of_pool["pool"]) if of_pool else None
+    return _text(DEFAULTS[of_pool["setting"]]) if of_pool and pool and _has_gpus(pool) else ""
 
 
 def _has_gpus(pool: Settings) -> bool:

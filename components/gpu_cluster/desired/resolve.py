@@ -281,12 +281,7 @@ class _Resolver:
             registries=registries(self.platform, *self.beside),
             chart=self.chart(),
             presence=self.presence(),
-            rules=rules_context(
-                self.platform,
-                self.cluster.nodes_in_maintenance,
-                self.namespaces,
-                self.cluster.guardrails,
-            ),
+            rules=self.rules,
             guardrails=self.cluster.guardrails,
             installer=self.cluster.installer,
             charts=self.cluster.charts,
@@ -761,10 +756,23 @@ class _Resolver:
                 if node_settings != settings
             },
             spaces=self.spaces,
+            shared_spaces=tuple(
+                space for space in self.spaces if space not in self.rules.trusted_namespaces
+            ),
             hosts={
                 node: host.target for node, (_, host) in hosts.items() if not host.in_maintenance
             },
             pod=self.pod(pool),
+        )
+
+    @cached_property
+    def rules(self) -> Context:
+        """Return the facts about the stack that the policy rules use."""
+        return rules_context(
+            self.platform,
+            self.cluster.nodes_in_maintenance,
+            self.namespaces,
+            self.cluster.guardrails,
         )
 
     @cached_property

@@ -72,6 +72,7 @@ class PoolValidation(Advertised):
         settings: Settings that the validation depends on, by name; long values as digests.
         own: Values of `settings` for nodes whose hosts override the stack's settings, by node.
         spaces: Namespaces of the DaemonSets that provide GPUs, such as the device plugin.
+        shared_spaces: Those of `spaces` in which others than the stack may write events.
         hosts: Connection data of the nodes' hosts, by node.
         pod: Fields that all validation pods share (`gpu_cluster.desired.pod_template.template`).
         private_key: SSH private key to log in to the hosts; empty if there is none.
@@ -83,6 +84,7 @@ class PoolValidation(Advertised):
     settings: Mapping[str, str]
     own: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     spaces: tuple[str, ...] = ()
+    shared_spaces: tuple[str, ...] = ()
     hosts: Mapping[str, Target] = field(default_factory=dict)
     pod: Json = field(default_factory=dict)
     private_key: str = field(default="", repr=False)

@@ -242,6 +242,7 @@ def losses(
         claims: ResourceClaims of the cluster.
     """
     lost_pods: list[PodLoss] = []
+    pods_of_claims = of_claims(claims, question.nodes)
     for name, risk in question.nodes.items():
         listed = sorted(pods.get(name, ()), key=_loss_order)
         evicted = [pod_at_risk.pod for pod_at_risk in listed if pod_at_risk.is_evicted]
@@ -249,7 +250,7 @@ def losses(
         lost_pods += [
             PodLoss(node=name, pod=pod, loss=Loss.EVICTED, cause=eviction_cause) for pod in evicted
         ]
-        holders = (*_pods_with_gpus(listed), *of_claims(claims, name))
+        holders = (*_pods_with_gpus(listed), *pods_of_claims.get(name, ()))
         if risk.gpus is not None and sum(pod.gpus for pod in holders) > risk.gpus:
             gone = {(pod.namespace, pod.name) for pod in evicted}
             loss = Loss.UNDECLARED_GPU if risk.gpus else Loss.LOSES_GPU
@@ -272,6 +273,7 @@ def unseen(
         pods: The pods of these nodes that are evicted or have GPUs, by node.
         claims: ResourceClaims of the cluster.
     """
+    pods_of_claims = of_claims(claims, question.nodes)
     return tuple(
         UnseenHolder(node=name, pod=pod)
         for name, risk in question.nodes.items()
@@ -279,7 +281,7 @@ def unseen(
         for pod in (
             _pods_with_gpus(sorted(pods.get(name, ()), key=_loss_order))
             if question.by_claims
-            else of_claims(claims, name)
+            else pods_of_claims.get(name, ())
         )
     )
 

@@ -111,6 +111,9 @@ async def observe_validation(
 
     Nodes with excluded GPUs form a separate pool here, so each validation request has its own
     nodes.
+
+    Args:
+        daemon_sets: DaemonSets from `record.list_daemon_sets`.
     """
     pools_seen = []
     for pool in pools:
@@ -129,7 +132,7 @@ async def observe_health(client: Client, pools: Sequence[PoolValidation]) -> tup
         ClusterError: The cluster can't be reached.
     """
     nodes = await with_devices(client, await list_nodes(client), [pool.resources for pool in pools])
-    sets = await client.list("daemonsets", base="/apis/apps")
+    sets = await record.list_daemon_sets(client, pools)
     pools_seen = await observe_validation(client, nodes, pools, sets)
     return tuple(node_health for pool_seen in pools_seen for node_health in pool_seen.health)
 
@@ -235,7 +238,7 @@ async def _observe(question: Question) -> ClusterSeen:
                 problem = f"{question.presence.release}: {error}"
                 cluster_seen = replace(cluster_seen, problems=(*cluster_seen.problems, problem))
             if question.validation:
-                sets = await client.list("daemonsets", base="/apis/apps")
+                sets = await record.list_daemon_sets(client, question.validation)
                 pools = await observe_validation(client, nodes, question.validation, sets)
                 due = validation_difference(pools)
                 refused = {

@@ -138,7 +138,7 @@ def edited_operands(
     field manager than the one that wrote the operator's annotation `HASH`.
 
     Args:
-        sets: DaemonSets of the cluster.
+        sets: DaemonSets in the platform's namespaces; others may use the same labels elsewhere.
         overrides: Variables and arguments that overrule settings.
     """
     apps = {each.app for each in overrides}

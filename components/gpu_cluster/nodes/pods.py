@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 from gpu_cluster.desired.validation import POOL
@@ -72,16 +73,22 @@ def not_tolerating(pods: Iterable[Json], taints: Iterable[Json]) -> tuple[PodOnN
     return tuple(sorted(gone, key=_pod_order))
 
 
-def of_claims(claims: Iterable[Json], node: str) -> tuple[PodOnNode, ...]:
-    """Return the pods that whole GPUs of a node are allocated to by ResourceClaims, by name."""
-    pods: list[PodOnNode] = []
+def of_claims(claims: Iterable[Json], nodes: Container[str]) -> dict[str, list[PodOnNode]]:
+    """Return the pods that whole GPUs are allocated to by ResourceClaims, by node and by name.
+
+    Args:
+        claims: ResourceClaims of the cluster.
+        nodes: Names of the nodes that count.
+    """
+    by_node: dict[str, list[PodOnNode]] = {}
     for claim in claims:
-        node_gpus = [gpu for gpu_node, gpu in allocated(claim) if gpu_node == node]
-        for user in claim["status"].get("reservedFor") or [] if node_gpus else []:
-            if user.get("resource") == "pods":
-                space = str(claim["metadata"]["namespace"])
-                pods.append(PodOnNode(namespace=space, name=str(user["name"]), gpus=len(node_gpus)))
-    return tuple(sorted(pods, key=_pod_order))
+        for node, gpus in Counter(node for node, _ in allocated(claim)).items():
+            for user in claim["status"].get("reservedFor") or [] if node in nodes else []:
+                if user.get("resource") == "pods":
+                    space = str(claim["metadata"]["namespace"])
+                    pod = PodOnNode(namespace=space, name=str(user["name"]), gpus=gpus)
+                    by_node.setdefault(node, []).append(pod)
+    return {node: sorted(pods, key=_pod_order) for node, pods in by_node.items()}
 
 
 def _pod_order(pod: PodOnNode) -> tuple[str, str]:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from gpu_cluster import requests
 from gpu_cluster.desired.validation import PoolValidation
-from gpu_cluster.kubernetes.api import Json
+from gpu_cluster.kubernetes.api import Client, Json
 from gpu_cluster.kubernetes.resources import DRIVER_LABEL
 
 RECORD = "gpu-cluster/validation"
@@ -103,11 +104,24 @@ def decode(node: Json) -> ValidationRecord | None:
     return requests.kept(ValidationRecord, text, BOUND)
 
 
+async def list_daemon_sets(client: Client, pools: Iterable[PoolValidation]) -> list[Json]:
+    """Return the DaemonSets in namespaces of the platform.
+
+    `facts` compares each with each node, and a tenant may create any number elsewhere.
+
+    Args:
+        pools: Pools with these namespaces.
+    """
+    spaces = {space for pool in pools for space in pool.spaces}
+    listed = await client.list("daemonsets", base="/apis/apps")
+    return [item for item in listed if item["metadata"]["namespace"] in spaces]
+
+
 def facts(node: Json, pool: PoolValidation, daemon_sets: list[Json]) -> dict[str, str]:
     """Return the facts under which a validation of a node is valid.
 
     Args:
-        daemon_sets: All DaemonSets of the cluster.
+        daemon_sets: DaemonSets from `list_daemon_sets`.
     """
     name = node["metadata"]["name"]
     labels = node["metadata"].get("labels") or {}

@@ -21,6 +21,7 @@ from gpu_cluster.desired.pool import Members
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, Refused, connect
 from gpu_cluster.kubernetes.labels import LABELS
 from gpu_cluster.kubernetes.managers import OWNER
+from gpu_cluster.nodes.drain import owner_of
 from gpu_cluster.nodes.inspect import list_nodes
 from gpu_cluster.platforms.requests import HelmRelease
 from gpu_cluster.platforms.validate_cluster import shared_namespace, taken_namespace
@@ -164,6 +165,7 @@ async def _others_gone(client: Client, name: str, other_platforms: Others) -> No
 
     async def left() -> list[str]:
         # Ignore pods of DaemonSets that this program did not create; the inspection reported them.
+        # A pod that no DaemonSet created is no platform's, whatever its labels.
         sets = await client.list("daemonsets", base="/apis/apps")
         spaces = ours(await client.list("namespaces"))
         living = {
@@ -176,7 +178,9 @@ async def _others_gone(client: Client, name: str, other_platforms: Others) -> No
             _namespaced_name(pod)
             for selector in other_platforms.selectors
             for pod in await client.list("pods", labelSelector=selector)
-            if pod["spec"].get("nodeName") in nodes and not living & _owner_uids(pod)
+            if pod["spec"].get("nodeName") in nodes
+            and (owner_of(pod) or {}).get("kind") == "DaemonSet"
+            and not living & _owner_uids(pod)
         ]
 
     await _pods_gone(left, f"release {name}", "of another platform")
@@ -222,11 +226,20 @@ def _served_nodes(inputs: Json) -> set[str]:
 
 
 def named_nodes(daemon_set: Mapping[str, Any]) -> set[str]:
-    """Return the nodes that the node affinity of a DaemonSet of this program names."""
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    affinity = daemon_set["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][required]
-    terms = affinity["nodeSelectorTerms"]
-    return {name for term in terms for field in term["matchFields"] for name in field["values"]}
+    """Return the nodes that the node affinity of a DaemonSet of this program names.
+
+    A DaemonSet with this program's labels may be somebody else's, and name none.
+    """
+    affinity = daemon_set["spec"]["template"]["spec"].get("affinity") or {}
+    required = (affinity.get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    return {
+        name
+        for term in required.get("nodeSelectorTerms") or ()
+        for field in term.get("matchFields") or ()
+        for name in field.get("values") or ()
+    }
 
 
 async def _own_servers_gone(

@@ -29,6 +29,15 @@ RESTARTED = "kubectl.kubernetes.io/restartedAt"
 """Annotation by which `kubectl rollout restart` starts pods again; it changes no setting."""
 MOST = 200
 """Maximum number of edits of an object that are returned."""
+OWNERS = 100
+"""Maximum number of entries of `metadata.managedFields` that are read.
+
+Each entry is compared at each field. The API server keeps any number of entries of applies, and at
+most 10 of updates (k8s.io/apimachinery, pkg/util/managedfields, `DefaultMaxUpdateManagers`).
+"""
+
+Identity = tuple[tuple[str, str], ...]
+"""Keys and values by which the API server tells an element of a list from other elements."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,7 +219,7 @@ def _read_owners(live: Json) -> list[_Owner]:
                 fields=fields,
             )
         )
-    return owners
+    return sorted(owners, key=lambda owner: not owner.is_release)[:OWNERS]
 
 
 def _compare_fields(
@@ -280,61 +289,79 @@ def _compare_elements(
 ) -> Iterator[FieldEdit]:
     """Yield the edits of a list whose elements the API server tells apart by some of their keys."""
     places = {_element_identity(element, keys): index for index, element in enumerate(live)}
+    elements = [_owned_elements(owner, keys) for owner in owners]
+    by_part: dict[tuple[str, ...], dict[Identity, Identity]] = {}
     rendered_identities = set()
     for number, element in enumerate(rendered):
         # The API server adds defaults, such as a port's protocol, to the keys of an element.
-        identity = next(
-            (
-                live_identity
-                for live_identity in places
-                if _is_part(_element_identity(element, keys), live_identity)
-            ),
-            None,
-        )
+        part = _element_identity(element, keys)
+        part_keys = tuple(key for key, _ in part)
+        if part_keys not in by_part:
+            by_part[part_keys] = _identities_by_part(places, part_keys)
+        identity = by_part[part_keys].get(part) if part else None
         if identity is None:
-            identity_text = _identity_text(_element_identity(element, keys))
+            identity_text = _identity_text(part)
             yield FieldEdit(
                 path=(*path, number), field=f"{field}[{identity_text}]", was=element, now=None
             )
             continue
         rendered_identities.add(identity)
         index = places[identity]
-        inner = [_of_element(owner, live[index]) for owner in owners]
+        inner = [
+            _of_element(owner, names, identity)
+            for owner, names in zip(owners, elements, strict=True)
+        ]
         yield from _compare_fields(
             element, live[index], (*path, index), f"{field}[{_identity_text(identity)}]", inner
         )
     for identity, index in places.items():
         if identity not in rendered_identities:
-            inner = [_of_element(owner, live[index]) for owner in owners]
+            inner = [
+                _of_element(owner, names, identity)
+                for owner, names in zip(owners, elements, strict=True)
+            ]
             yield from _added_fields(
                 live[index], (*path, index), f"{field}[{_identity_text(identity)}]", inner
             )
 
 
-def _element_identity(element: Any, keys: Sequence[str]) -> tuple[tuple[str, str], ...]:
+def _element_identity(element: Any, keys: Sequence[str]) -> Identity:
     values = element if isinstance(element, Mapping) else {}
     return tuple((key, str(values[key])) for key in keys if key in values)
 
 
-def _is_part(subset: tuple[tuple[str, str], ...], superset: tuple[tuple[str, str], ...]) -> bool:
-    return bool(subset) and set(subset) <= set(superset)
+def _identities_by_part(
+    identities: Iterable[Identity], keys: Sequence[str]
+) -> dict[Identity, Identity]:
+    """Return the first identity with each combination of values of some of its keys."""
+    by_part: dict[Identity, Identity] = {}
+    for identity in identities:
+        by_part.setdefault(tuple(pair for pair in identity if pair[0] in keys), identity)
+    return by_part
 
 
-def _identity_text(identity: tuple[tuple[str, str], ...]) -> str:
+def _identity_text(identity: Identity) -> str:
     return "/".join(value for _, value in identity)
 
 
-def _of_element(owner: _Owner, element: Any) -> _Owner:
-    """Return an entry at one element of a list."""
-    fields = owner.fields
-    if not isinstance(fields, Mapping) or not fields:
-        return owner
-    for name in fields:
-        if name.startswith("k:"):
-            keys = json.loads(name[2:])
-            if isinstance(element, Mapping) and all(element.get(k) == v for k, v in keys.items()):
-                return owner.below(name)
-    return owner.below("k:")
+def _owned_elements(owner: _Owner, keys: Sequence[str]) -> dict[Identity, str]:
+    """Return the names of a list's elements in the fields of an entry, by the elements' keys."""
+    names = owner.fields if isinstance(owner.fields, Mapping) else ()
+    return {
+        _element_identity(json.loads(name[2:]), keys): name
+        for name in names
+        if name.startswith("k:")
+    }
+
+
+def _of_element(owner: _Owner, names: Mapping[Identity, str], identity: Identity) -> _Owner:
+    """Return an entry at one element of a list.
+
+    Args:
+        names: Elements that the entry owns, from `_owned_elements`.
+        identity: Keys of the element.
+    """
+    return owner.below(names.get(identity, "k:"))
 
 
 def _merge_keys(owners: Sequence[_Owner]) -> tuple[str, ...]:

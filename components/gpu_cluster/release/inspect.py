@@ -184,6 +184,7 @@ async def surroundings(
         _read_services(client, address),
     )
     own_namespaces = ours(namespaces)
+    own_declared = set(own_namespaces).intersection(declared)
     existing = {item["metadata"]["name"] for item in namespaces}
     real = {node["metadata"]["name"]: node for node in nodes if not simulated(node)}
     return Surroundings(
@@ -197,7 +198,7 @@ async def surroundings(
         shared={
             item["metadata"]["name"]: other_manager
             for item in namespaces
-            if item["metadata"]["name"] in set(declared).intersection(own_namespaces)
+            if item["metadata"]["name"] in own_declared
             # The run waits until a namespace in deletion is gone (`release.clear.namespace`).
             if not item["metadata"].get("deletionTimestamp")
             if (other_manager := manager_of(item)) and manager and other_manager != manager

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from gpu_cluster.kubernetes.api import Client, ClusterError, Json, connect
 from gpu_cluster.kubernetes.gather import gather
@@ -21,6 +22,12 @@ from gpu_rules.printable import printable
 
 Held = dict[tuple[str, str], str]
 """Name of the exhausted PodDisruptionBudget, by namespace and name of the pod that it covers."""
+
+BUDGETS = 50
+"""Maximum number of exhausted PodDisruptionBudgets of a namespace whose pods are listed.
+
+Each budget needs a list of pods, and who may create budgets in a namespace may create any number.
+"""
 
 
 def left_alone(node: Json) -> str:
@@ -61,17 +68,22 @@ def selector(labels: Json) -> str:
 async def exhausted(client: Client, spaces: set[str]) -> Held:
     """Return the pods whose PodDisruptionBudget allows no disruption now, with the budget's name.
 
+    If a namespace has more than `BUDGETS` such budgets, pods of the further budgets are left out.
+
     Args:
         spaces: Namespaces to search.
     """
     listed = await client.list("poddisruptionbudgets", base="/apis/policy")
-    tight = [
-        budget
-        for budget in listed
-        if budget["metadata"]["namespace"] in spaces
-        and not budget.get("status", {}).get("disruptionsAllowed")
-        and budget["spec"].get("selector") is not None
-    ]
+    tight: dict[str, list[Json]] = {space: [] for space in spaces}
+    for budget in listed:
+        of_space = tight.get(budget["metadata"]["namespace"])
+        if (
+            of_space is not None
+            and len(of_space) < BUDGETS
+            and not budget.get("status", {}).get("disruptionsAllowed")
+            and budget["spec"].get("selector") is not None
+        ):
+            of_space.append(budget)
 
     async def covered(budget: Json) -> Held:
         space, name = budget["metadata"]["namespace"], budget["metadata"]["name"]
@@ -80,7 +92,7 @@ async def exhausted(client: Client, spaces: set[str]) -> Held:
         return {(space, pod["metadata"]["name"]): name for pod in pods}
 
     budgets: Held = {}
-    for pods in await gather(covered, tight):
+    for pods in await gather(covered, chain.from_iterable(tight.values())):
         budgets |= pods
     return budgets
 

@@ -21,7 +21,7 @@ class PoolSeen:
 
     Attributes:
         members: Its nodes.
-        daemon_sets: All DaemonSets of the cluster.
+        daemon_sets: DaemonSets from `record.list_daemon_sets`.
         holders: Pods or claims that hold GPUs, for each node with GPUs that no run has validated.
         in_use: Pods or claims that hold GPUs, for each node whose validation fails because of them.
     """

@@ -327,7 +327,9 @@ class NodeCheck:
             return ""
         if self.asked:
             return await waiting.explained(self.client, self.pod) if self.pod else self.waits
-        causes = await read.lines_of_node(self.client, self.name, self.pool.spaces)
+        causes = await read.lines_of_node(
+            self.client, self.name, self.pool.spaces, self.pool.shared_spaces
+        )
         if self.has_surplus:
             causes = [*causes, SURPLUS]
         return f"{self.waits} ({'; '.join(causes)})" if causes else self.waits

@@ -197,10 +197,6 @@ class _Run:
         return ClusterError(*faults)
 
 
-async def _daemon_sets(client: Client) -> list[Json]:
-    return await client.list("daemonsets", base="/apis/apps")
-
-
 LOOK = "see what `nvidia-smi` and `dmesg` on the node report about its GPUs"
 """First act where no cause was found: not a repair, because nothing shows that a part is broken."""
 
@@ -254,7 +250,7 @@ async def validate(request: PoolsValidation | PoolValidation) -> Json:
     pools = _pools_with_key(request)
     async with connect(request.context) as client:
         run = _Run(client, pools)
-        sets = await _daemon_sets(client)
+        sets = await record.list_daemon_sets(client, pools)
         nodes = await run.nodes()
         if await _take_over(client, members_of_pools(nodes, pools), sets):
             nodes = await run.nodes()
@@ -317,7 +313,7 @@ async def validate_nodes(client: Client, pool: PoolValidation, names: set[str]) 
         ClusterError: Not all GPUs of some nodes ran a kernel.
     """
     run = _Run(client, (pool,))
-    sets = await _daemon_sets(client)
+    sets = await record.list_daemon_sets(client, (pool,))
     run.checks = [
         NodeCheck(client, pool, node, record.facts(node, pool, sets))
         for node in pool_members(await run.nodes(), pool)

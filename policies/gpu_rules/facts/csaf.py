@@ -122,25 +122,28 @@ def _place_product(architecture: str, product: str) -> tuple[Software, str] | No
 def _read_borders(
     vulnerabilities: list[Json], leaves: tuple[_Leaf, ...], number: str, released: str
 ) -> Iterator[Floor]:
-    for software, branch in sorted({(leaf.part, leaf.branch) for leaf in leaves}):
-        branch_leaves = [leaf for leaf in leaves if (leaf.part, leaf.branch) == (software, branch)]
-        fixed = _leaves_of_status(branch_leaves, vulnerabilities, "fixed")
-        affected = _leaves_of_status(branch_leaves, vulnerabilities, "known_affected")
+    by_branch: dict[tuple[Software, str], list[_Leaf]] = {}
+    for leaf in leaves:
+        by_branch.setdefault((leaf.part, leaf.branch), []).append(leaf)
+    fixes: dict[str, set[str]] = {}
+    affects: set[str] = set()
+    for vulnerability in vulnerabilities:
+        status = vulnerability["product_status"]
+        affects.update(status.get("known_affected", []))
+        for product_id in status.get("fixed", []):
+            fixes.setdefault(product_id, set()).add(vulnerability["cve"])
+    for (software, branch), branch_leaves in sorted(by_branch.items()):
+        fixed = [leaf for leaf in branch_leaves if leaf.product_id in fixes]
+        affected = [leaf for leaf in branch_leaves if leaf.product_id in affects]
         product = f"{software} {branch}".rstrip()
         if len(fixed) != 1 or len(affected) != 1 or len(branch_leaves) != 2:
             raise BulletinError(f"{product}: wanted one affected and one fixed version")
         match = _FIXED.fullmatch(fixed[0].text)
         if not match or not _AFFECTED.fullmatch(affected[0].text):
             raise BulletinError(f"{product}: unknown words {fixed[0].text!r}, {affected[0].text!r}")
-        ids = fixed[0].product_id
-        cves = {v["cve"] for v in vulnerabilities if ids in v["product_status"].get("fixed", [])}
+        cves = tuple(sorted(fixes[fixed[0].product_id]))
         text = " ".join(affected[0].text.split())
-        yield Floor(software, branch, number, released, tuple(sorted(cves)), text, match[1])
-
-
-def _leaves_of_status(leaves: list[_Leaf], vulnerabilities: list[Json], status: str) -> list[_Leaf]:
-    product_ids = {name for v in vulnerabilities for name in v["product_status"].get(status, [])}
-    return [leaf for leaf in leaves if leaf.product_id in product_ids]
+        yield Floor(software, branch, number, released, cves, text, match[1])
 
 
 def table(documents: Mapping[str, str]) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+import httpx
 import pytest
 
 from gpu_cluster.base import keys
 from gpu_cluster.inspection import overruled
 from gpu_cluster.kubernetes.resources import MIG_LABEL
+from gpu_cluster.nodes import record
 from gpu_cluster.platforms.base import NodeOverride, OperandOverride
 from gpu_cluster.settings.declared_cluster import ClusterSettings
 from gpu_cluster.settings.device_plugin import CONFIG_LABEL
 from tests.components.change.world import World, base, desired_of
+from tests.fixtures.api import client
 from tests.fixtures.documents import stack_document
 
 Json = dict[str, Any]
@@ -178,6 +182,18 @@ def edited(override: OperandOverride, manager: str) -> Json:
 def messages(*sets: Json) -> list[str]:
     found = overruled.edited_operands(sets, OPERANDS)
     return list(map(str, overruled.operand_warnings(found)))
+
+
+def test_a_daemon_set_of_a_tenant_overrules_no_setting() -> None:
+    """Who creates a DaemonSet chooses its labels, and the names of its field managers."""
+    own = edited(OPERANDS[0], "kubectl-edit")
+    forged = {**own, "metadata": {**own["metadata"], "namespace": "team-a"}}
+    pools = desired_of(BY_OPERATOR).validation.pools
+    answer = {"metadata": {}, "items": [own, forged]}
+    server = client(lambda _: httpx.Response(200, json=answer))
+    found = asyncio.run(record.list_daemon_sets(server, pools))
+    assert [item["metadata"]["namespace"] for item in found] == ["gpu-operator"]
+    assert len(messages(*found)) == 1
 
 
 @pytest.mark.promise(

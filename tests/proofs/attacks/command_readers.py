@@ -39,6 +39,12 @@ NOW = datetime(2026, 1, 4, tzinfo=UTC)
 TEAM = "team"
 GROUPS = {"argoproj.io"}
 """Groups of the API that a fake API server serves."""
+EMPTY = {
+    *("pods", "events", "nodes", "namespaces", "resourcequotas", "limitranges", "secrets"),
+    *("daemonsets", "deployments", "replicasets", "statefulsets", "jobs", "applications"),
+    *("priorityclasses", "runtimeclasses", "resourceclaims", "poddisruptionbudgets"),
+}
+"""Resources of which a fake API server serves an empty list if it has no objects of them."""
 
 
 def rows(number: int, make: Callable[[int], Any]) -> list[Any]:
@@ -46,20 +52,20 @@ def rows(number: int, make: Callable[[int], Any]) -> list[Any]:
     return [make(row) for row in range(number)]
 
 
-def _api(objects: Mapping[str, list[Json]]) -> Callable[[httpx.Request], httpx.Response]:
+def api(objects: Mapping[str, list[Json]]) -> Callable[[httpx.Request], httpx.Response]:
     """Return a function that serves lists of objects, by the name of their resource."""
 
     def respond(request: httpx.Request) -> httpx.Response:
         name = request.url.path.rstrip("/").rpartition("/")[2]
         if name == "version":
             return httpx.Response(200, json={"gitVersion": "v1.36.3"})
+        if name == "apis":
+            return httpx.Response(200, json={"groups": []})
         if name in GROUPS:
             return httpx.Response(200, json={"preferredVersion": {"version": "v1"}})
         if name in objects:
             return httpx.Response(200, json={"metadata": {}, "items": objects[name]})
-        if name in {"pods", "events", "nodes", "resourcequotas", "daemonsets", "deployments"}:
-            return httpx.Response(200, json={"metadata": {}, "items": []})
-        if name in {"runtimeclasses", "secrets", "applications"}:
+        if name in EMPTY:
             return httpx.Response(200, json={"metadata": {}, "items": []})
         status = {"kind": "Status", "code": 404, "message": "not found", "reason": "NotFound"}
         return httpx.Response(404, json=status)
@@ -150,7 +156,7 @@ def _who(objects: Mapping[str, list[Json]]) -> None:
     """Find and print who holds GPUs."""
 
     async def read() -> usage.Usage:
-        connected = client(_api(objects))
+        connected = client(api(objects))
         listed = await usage.listed(connected)
         pool = Members(
             context="c", pool="a", nodes=tuple(node["metadata"]["name"] for node in listed.nodes)
@@ -240,7 +246,7 @@ ADOPTED: Mapping[str, Shape] = {
 
 def _adopt(objects: Mapping[str, list[Json]]) -> None:
     """Read a cluster and write the stack file that adopts it."""
-    observed = asyncio.run(read_cluster(client(_api(objects))))
+    observed = asyncio.run(read_cluster(client(api(objects))))
     proposal = propose(observed, "test")
     str(proposal.refused), str(proposal.notes)
     new_text(proposal.settings)
@@ -251,7 +257,7 @@ def _adopt(objects: Mapping[str, list[Json]]) -> None:
 
 def _why(objects: Mapping[str, list[Json]]) -> None:
     """Explain why the first pod doesn't run."""
-    asyncio.run(why.found(client(_api(objects)), TEAM, "p0", {}))
+    asyncio.run(why.found(client(api(objects)), TEAM, "p0", {}))
 
 
 def _waiting(number: int) -> Json:
@@ -276,6 +282,13 @@ def _event(number: int) -> Json:
     }
 
 
+def _refusal(number: int) -> Json:
+    """Return an event about pods that a controller which is gone could not create."""
+    event = _event(number)
+    about = {**event["involvedObject"], "kind": "Job", "uid": f"gone{number}"}
+    return {**event, "reason": "FailedCreate", "involvedObject": about}
+
+
 def _quota(number: int) -> Json:
     amount = {"requests.nvidia.com/gpu": "1"}
     return {"metadata": {"name": f"q{number}"}, "status": {"hard": amount, "used": amount}}
@@ -292,6 +305,10 @@ WHY: Mapping[str, Shape] = {
     "pods of a node": lambda n: {
         "pods": [_waiting(0), *rows(n, lambda i: _pod(i + 1, "n0"))],
         "nodes": [_node(0)],
+    },
+    "controllers of a missing pod, and events": lambda n: {
+        "jobs": rows(n, lambda i: {"metadata": {"name": f"p0-{i}", "uid": f"u{i}"}}),
+        "events": rows(n, _refusal),
     },
 }
 """Objects that `gpu-cluster why` lists, by what grows."""

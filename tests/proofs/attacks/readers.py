@@ -24,6 +24,7 @@ from textwrap import indent
 from typing import Any
 
 import httpx
+import pulumi
 from command_provider import inputs as plugin_inputs  # type: ignore[import-not-found]
 from pulumi.runtime.proto import provider_pb2
 
@@ -48,7 +49,7 @@ from gpu_rules.check.lines import location
 from gpu_rules.check.report import Report
 from gpu_rules.check.result import Found, Judged
 from gpu_rules.check.stream import split
-from gpu_rules.faults import ConfigError
+from gpu_rules.faults import ConfigError, FaultError
 from gpu_rules.rules import (
     RULES,
     Context,
@@ -63,7 +64,7 @@ from gpu_rules.rules.exemptions import is_match
 from gpu_rules.rules.registry import evaluate_together, objects_of
 from gpu_rules.settings_file import of_nodes
 from tests.fixtures.api import client
-from tests.proofs.attacks import command_readers, fuzz, samples
+from tests.proofs.attacks import command_readers, fuzz, inspection_readers, samples
 from tests.proofs.attacks.targets import TARGETS
 
 Shape = Callable[[int], Any]
@@ -897,7 +898,26 @@ READERS: Mapping[str, Reader] = {
     ),
     "who": Reader(command_readers._who, command_readers.WHO),
     "adopt": Reader(command_readers._adopt, command_readers.ADOPTED),
-    "why": Reader(command_readers._why, command_readers.WHY),
+    "why": Reader(command_readers._why, command_readers.WHY, (FaultError,)),
+    "losses": Reader(inspection_readers.lose, inspection_readers.LOSSES, (ClusterError,)),
+    "refused pods": Reader(
+        inspection_readers.refused, inspection_readers.CONTROLLERS, (ClusterError,)
+    ),
+    "surroundings": Reader(
+        inspection_readers.surround, inspection_readers.SURROUNDINGS, (ClusterError,)
+    ),
+    "validated nodes": Reader(
+        inspection_readers.validated, inspection_readers.VALIDATED, (ClusterError,)
+    ),
+    "disruption budgets": Reader(
+        inspection_readers.budgeted, inspection_readers.BUDGETED, (ClusterError,)
+    ),
+    "labels of nodes": Reader(
+        inspection_readers.labelled, inspection_readers.LABELLED, (ClusterError,)
+    ),
+    "fields of a release": Reader(inspection_readers.edited, inspection_readers.FIELDS),
+    "settings of the last run": Reader(inspection_readers.compared, inspection_readers.SETTINGS),
+    "manifest of a network": Reader(inspection_readers.network, texts(), (pulumi.RunError,)),
     "running pods": Reader(command_readers._refused, command_readers.RUNNING),
     "notes of a pull request": Reader(
         command_readers._commented, dict(command_readers.notes(PIECES)), (ForgeError,)

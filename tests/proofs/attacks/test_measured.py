@@ -43,33 +43,33 @@ METHODS = frozenset(
 """Methods that parse a text."""
 LISTS = frozenset({"list", "listed", "pages"})
 """Methods of a server's client that list objects."""
-CLIENTS = frozenset({"client", "api", "forge"})
+CLIENTS = frozenset({"client", "api", "forge", "reader", "self"})
+LISTING = frozenset({"list_nodes", "list_pods", "pods_by_node", "holders_by_node"})
+"""Functions of this project that list objects of a server."""
 
 _OWN = "a text or object that this program wrote, or that belongs to the user who runs it"
 _STATE = "the state of the stack, which the user's own backend keeps"
 _VALUES = "a value of the stack file, which the reader `stack` measures"
 _SHIPPED = "a file that is shipped with the project, or that `make facts` writes"
-_KEPT = "one standard parser, linear in its text, of an object that the API server keeps"
+_KEPT = "one standard parser, linear in its text, of an object of Helm's record, which has a limit"
 _FEW = "objects by name or by a selector of this project; each one is inspected by itself"
 _ONCE = "each listed object is inspected once; `API answer` and `nodes` measure list and inspection"
+_POOLS = "each node is inspected once for each pool; a stack has at most 200 pools"
 _DECODED = "one standard decoder, linear in the text, of a text with a limit"
+_BULLETIN = "a bulletin of NVIDIA that `make facts` reads, of at most `csaf.BYTES` characters"
+_INDEX = "one standard parser, linear in its text, of what pip found in the user's package index"
 REASONS: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(
             (
                 "components/gpu_cluster/base/explain.py",
                 "components/gpu_cluster/commands/embedded_cluster.py:EmbeddedCluster.start",
-                "components/gpu_cluster/commands/init.py:_resolved",
-                "components/gpu_cluster/commands/lock.py",
                 "components/gpu_cluster/commands/packs.py:place_pack",
                 "components/gpu_cluster/commands/placeholders.py:blinded_access",
-                "components/gpu_cluster/commands/report/__main__.py:figures_of",
                 "components/gpu_cluster/commands/support_bundle.py:archive",
-                "components/gpu_cluster/hosts/kubeadm/component.py:manifests",
                 "components/gpu_cluster/hosts/kubeadm/kubeconfig.py:_read_kubeconfig",
                 "components/gpu_cluster/kubernetes/kubeconfig_contexts.py:_read_content",
                 "components/gpu_cluster/operation.py:parsed",
-                "components/gpu_cluster/requests.py:read",
                 "embedded/gpu_cluster_lab/toolchain/plugins/language_host/child.py:_run_program",
                 "embedded/gpu_cluster_lab/toolchain/plugins/language_host/children.py:run_program",
                 "embedded/gpu_cluster_lab/toolchain/plugins/language_host/dependencies.py:installed",
@@ -83,10 +83,12 @@ REASONS: Mapping[str, str] = MappingProxyType(
                 "components/gpu_cluster/commands/backend.py",
                 "components/gpu_cluster/commands/difference.py:_flatten",
                 "components/gpu_cluster/commands/display.py:_is_json",
+                "components/gpu_cluster/commands/lock.py",
                 "components/gpu_cluster/commands/placeholders.py:_opaque_text",
                 "components/gpu_cluster/commands/placeholders.py:_plaintext_of",
                 "components/gpu_cluster/commands/placeholders.py:_walk_scalars",
                 "components/gpu_cluster/commands/preview_state.py:run",
+                "components/gpu_cluster/commands/report/__main__.py:figures_of",
                 "components/gpu_cluster/commands/state.py:export_state",
                 "components/gpu_cluster/commands/support_bundle.py:state_text",
             ),
@@ -108,7 +110,6 @@ REASONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             (
-                "policies/gpu_rules/facts/csaf.py:bulletin",
                 "policies/gpu_rules/facts/engine_floors.py:read",
                 "policies/gpu_rules/kinds.py",
                 "policies/gpu_rules/reference.py:described",
@@ -117,9 +118,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         ),
         **dict.fromkeys(
             (
-                "components/gpu_cluster/change/edits.py:edits",
                 "components/gpu_cluster/release/definitions.py:dropped",
-                "components/gpu_cluster/release/field_edits.py",
                 "components/gpu_cluster/release/objects.py:observe_objects",
                 "components/gpu_cluster/release/presence.py",
             ),
@@ -136,30 +135,38 @@ REASONS: Mapping[str, str] = MappingProxyType(
             (
                 "components/gpu_cluster/commands/refused_workloads.py:guardrail_effects",
                 "components/gpu_cluster/commands/support_bundle.py:observed",
-                "components/gpu_cluster/inspection/losses.py:observe_losses",
-                "components/gpu_cluster/inspection/observed_cluster.py",
-                "components/gpu_cluster/nodes/causes/read.py:lines_of_wanted",
+                "components/gpu_cluster/commands/why_node.py:explain_node",
                 "components/gpu_cluster/nodes/control_planes.py:observe_static_pods",
                 "components/gpu_cluster/nodes/drain.py:drain.<locals>.remaining",
                 "components/gpu_cluster/nodes/gpu_holders.py",
-                "components/gpu_cluster/nodes/inspect.py:with_devices",
             ),
             _ONCE,
         ),
         **dict.fromkeys(
             (
                 "components/gpu_cluster/driver_daemonset/driver_daemonset.py:_list_pods",
-                "components/gpu_cluster/platforms/gpu_operator/operator_labels.py",
                 "components/gpu_cluster/release/clear.py",
                 "components/gpu_cluster/release/crds.py",
-                "components/gpu_cluster/release/inspect.py:surroundings",
-                "components/gpu_cluster/rollout/inspect.py",
+                "components/gpu_cluster/rollout/inspect.py:views.<locals>.inspected",
                 "components/gpu_cluster/rollout/mig_layouts.py",
                 "components/gpu_cluster/rollout/operands.py:off.<locals>.listed",
                 "components/gpu_cluster/validation/validation.py",
             ),
             _FEW,
         ),
+        **dict.fromkeys(
+            (
+                "components/gpu_cluster/commands/adoption/leave.py:leave_nodes",
+                "components/gpu_cluster/commands/leave.py:require_ready",
+                "components/gpu_cluster/inspection/observed_cluster.py",
+                "components/gpu_cluster/nodes/node_scheduling.py",
+                "components/gpu_cluster/nodes/startup_taint.py:nodes_to_close",
+                "components/gpu_cluster/validation/tests.py:_run_test",
+            ),
+            _POOLS,
+        ),
+        "components/gpu_cluster/commands/init.py:_resolved": _INDEX,
+        "policies/gpu_rules/facts/csaf.py:bulletin": _BULLETIN,
     }
 )
 """Functions without a measure, as `path:function` or all of a module as `path`, and the reason."""
@@ -200,7 +207,7 @@ def is_reading(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     called = ast.unparse(node.func)
-    if called in PARSERS:
+    if called in PARSERS or called.rpartition(".")[2] in LISTING:
         return True
     if not isinstance(node.func, ast.Attribute):
         return False

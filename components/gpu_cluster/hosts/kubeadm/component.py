@@ -19,6 +19,7 @@ import pulumi_kubernetes as k8s
 import yaml
 from pulumi_command import local
 
+from gpu_cluster.base.nesting import LOADER, bound_depth
 from gpu_cluster.charts.extra_values import plain
 from gpu_cluster.desired.host import DesiredHost
 from gpu_cluster.desired.kubeadm_cluster import DesiredKubeadmCluster
@@ -243,8 +244,10 @@ def manifests(path: str) -> list[dict[str, Any]]:
     """
     place = f"kubernetesPackages.init.network.manifest {path}"
     try:
-        documents = list(filter(None, yaml.safe_load_all(Path(path).read_text())))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        text = Path(path).read_text()
+        bound_depth(text)
+        documents = list(filter(None, yaml.load_all(text, LOADER)))
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise pulumi.RunError(
             f"{place}: found no manifests ({error}); wanted: a file of YAML in the project; "
             "cure: correct the path or the file"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from gpu_cluster.kubernetes.api import Json
@@ -85,6 +85,20 @@ def newest_first(items: Iterable[Json], uid: str = "", *, trusted: bool = False)
 def newest(events: Iterable[Event], *reasons: str) -> Event | None:
     """Return the first of the events whose reason is one of the given reasons, or None."""
     return next((event for event in events if event.reason in reasons), None)
+
+
+def newest_by_uid(events: Iterable[Event], reason: str) -> Mapping[str, Event]:
+    """Return the newest event with a reason of each object, by the object's UID.
+
+    Args:
+        events: Events, the newest first.
+        reason: Reason, such as `FailedCreate`.
+    """
+    by_uid: dict[str, Event] = {}
+    for event in events:
+        if event.uid and event.reason == reason:
+            by_uid.setdefault(event.uid, event)
+    return by_uid
 
 
 def _speaks_for_its_object(item: Json) -> bool:

@@ -10,13 +10,13 @@ pkg/scheduler/framework/preemption/preemption.go, pkg/controller/controller_util
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from gpu_cluster.kubernetes.api import Json
 from gpu_cluster.nodes.causes import containers
 from gpu_cluster.nodes.causes.cause import Around, Cause, Kind, shown
 from gpu_cluster.nodes.causes.cures import AGAIN, QUOTA, cure_of, refusal_cure
-from gpu_cluster.nodes.causes.events import Event, newest, newest_first
+from gpu_cluster.nodes.causes.events import Event, newest, newest_by_uid, newest_first
 from gpu_cluster.nodes.causes.offers import explain_plugin
 from gpu_cluster.nodes.causes.scheduling import unscheduled
 from gpu_rules.printable import printable, shortened
@@ -290,11 +290,11 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
         name: Name of the pod, or of the controller that should create it.
         around: Controllers of the namespace, its events and its quotas.
     """
-    events = newest_first(around.events, trusted=around.trusted_events)
+    refusals = refusals_of(around.events, trusted=around.trusted_events)
     for item in around.controllers:
         own = str(item["metadata"]["name"])
         same = own == name or name.startswith(f"{own}-") or own.startswith(f"{name}-")
-        if same and (cause := explain_refusal(item, events)):
+        if same and (cause := explain_refusal(item, refusals)):
             used = _used_up_quotas(around.quotas) if cause.kind is Kind.ADMISSION else None
             if used is None:
                 return cause
@@ -302,7 +302,17 @@ def cause_of_missing(name: str, around: Around) -> Cause | None:
     return _used_up_quotas(around.quotas)
 
 
-def explain_refusal(item: Json, events: Sequence[Event]) -> Cause | None:
+def refusals_of(events: Iterable[Json], *, trusted: bool) -> Mapping[str, Event]:
+    """Return the newest event about pods that a controller can't create, by the controller's UID.
+
+    Args:
+        events: Events of one namespace.
+        trusted: Whether only people whom the stack trusts can write the events.
+    """
+    return newest_by_uid(newest_first(events, trusted=trusted), CREATE)
+
+
+def explain_refusal(item: Json, refusals: Mapping[str, Event]) -> Cause | None:
     """Return the cause why a controller can't create its pods, or None.
 
     Deployments and ReplicaSets keep the API server's words in the condition `ReplicaFailure`. For
@@ -310,7 +320,7 @@ def explain_refusal(item: Json, events: Sequence[Event]) -> Cause | None:
 
     Args:
         item: The controller, with its kind.
-        events: Events of its namespace, the newest first.
+        refusals: Events from `refusals_of` of its namespace.
     """
     meta = item["metadata"]
     place = f"{item.get('kind')} {printable(meta['name'], 120)}"
@@ -320,18 +330,17 @@ def explain_refusal(item: Json, events: Sequence[Event]) -> Cause | None:
             kind = Kind.QUOTA if re.search(QUOTA, message) else Kind.ADMISSION
             text = f"{place} can't create it: {shown(message)}"
             return Cause(kind=kind, text=text, cure=refusal_cure(message))
-    for event in events:
-        if event.reason == CREATE and event.uid and event.uid == meta.get("uid"):
-            cure = (
-                f"compare the template of {place} with the quotas, the Pod Security level and the "
-                "policies of its namespace"
-            )
-            if event.is_trusted:
-                cure = refusal_cure(event.message)
-            kind = Kind.QUOTA if re.search(QUOTA, event.trusted_message) else Kind.ADMISSION
-            text = f"{place} can't create it, {event.quotation}"
-            return Cause(kind=kind, text=text, cure=cure)
-    return None
+    event = refusals.get(str(meta.get("uid") or ""))
+    if event is None:
+        return None
+    cure = (
+        f"compare the template of {place} with the quotas, the Pod Security level and the "
+        "policies of its namespace"
+    )
+    if event.is_trusted:
+        cure = refusal_cure(event.message)
+    kind = Kind.QUOTA if re.search(QUOTA, event.trusted_message) else Kind.ADMISSION
+    return Cause(kind=kind, text=f"{place} can't create it, {event.quotation}", cure=cure)
 
 
 def _used_up_quotas(quotas: Sequence[Json]) -> Cause | None:

@@ -11,10 +11,9 @@ from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.managers import NFD, daemon_set
 from gpu_cluster.nodes.causes import containers
 from gpu_cluster.nodes.causes.cause import LOG_LINES, Around, Cause, Kind
-from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.node_fit import barred
 from gpu_cluster.nodes.causes.offers import allocates_gpus, is_ready
-from gpu_cluster.nodes.causes.pod import CREATE, cause_of, explain_refusal
+from gpu_cluster.nodes.causes.pod import CREATE, cause_of, explain_refusal, refusals_of
 from gpu_cluster.nodes.causes.scheduling import KUEUE
 from gpu_cluster.nodes.drain import owner_of
 from gpu_cluster.nodes.gpu_holders import list_pods
@@ -184,28 +183,43 @@ def _is_workload_of(workload: Json, pod: Json) -> bool:
     )
 
 
-async def explained(client: Client, pod: Json, *, shared: Reader | None = None) -> Cause | None:
-    """Return the cause why a pod of the stack's own namespaces does not run, or None.
+async def explained(
+    client: Client, pod: Json, *, shared: Reader | None = None, trusted: bool = True
+) -> Cause | None:
+    """Return the cause why a pod of the platform does not run, or None.
 
-    Who may write events there is trusted: their words choose the cure. For a pod without a node,
+    For a pod without a node,
     nodes and pods are read as `gpu-cluster why` reads them: the scheduler's words alone don't say
     whether waiting can help.
 
     Args:
         shared: Reader that keeps the lists of nodes and pods for several pods; None: a new one.
+        trusted: Whether only people whom the stack trusts can write events in the pod's namespace;
+            their words then choose the cure.
     """
     reader = shared or Reader(client)
     around = await reader.around(pod)
     if not pod["spec"].get("nodeName"):
         around = await reader.with_cluster(pod["metadata"]["namespace"], around, pod)
-    return cause_of(pod, replace(around, trusted_events=True))
+    return cause_of(pod, replace(around, trusted_events=trusted))
 
 
-async def lines(client: Client, pods: Collection[Json]) -> list[str]:
-    """Return one line with cause and cure for each pod that does not run, up to a maximum."""
+async def lines(
+    client: Client, pods: Collection[Json], shared_spaces: Collection[str] = ()
+) -> list[str]:
+    """Return one line with cause and cure for each pod that does not run, up to a maximum.
+
+    Args:
+        shared_spaces: As of `lines_of_node`.
+    """
     waiting = [pod for pod in pods if not is_ready(pod)][:CAUSES]
     reader = Reader(client)
-    causes = await gather(lambda pod: explained(client, pod, shared=reader), waiting)
+
+    async def cause_of_pod(pod: Json) -> Cause | None:
+        trusted = pod["metadata"]["namespace"] not in shared_spaces
+        return await explained(client, pod, shared=reader, trusted=trusted)
+
+    causes = await gather(cause_of_pod, waiting)
     return [
         f"pod {printable(pod['metadata']['namespace'], 63)}/"
         f"{printable(pod['metadata']['name'], 253)}: {cause}"
@@ -214,7 +228,9 @@ async def lines(client: Client, pods: Collection[Json]) -> list[str]:
     ]
 
 
-async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) -> list[str]:
+async def lines_of_node(
+    client: Client, node: str, namespaces: Collection[str], shared_spaces: Collection[str] = ()
+) -> list[str]:
     """Return the causes why the platform's DaemonSets have no running pod on a node.
 
     Pods come first. Without a pod on the node, the causes why the DaemonSets want or create none.
@@ -222,13 +238,17 @@ async def lines_of_node(client: Client, node: str, namespaces: Collection[str]) 
     Args:
         namespaces: Namespaces of the DaemonSets that provide GPUs; those of `kube-system` count,
             too.
+        shared_spaces: Those of the namespaces in which others than the stack may write events, such
+            as that of an adopted device plugin. Their events are quoted and choose no cure.
     """
-    if wanted := await lines_of_wanted(client, node, namespaces):
+    if wanted := await lines_of_wanted(client, node, namespaces, shared_spaces):
         return wanted
     return await unwanted_daemons(client, node, sorted(namespaces))
 
 
-async def lines_of_wanted(client: Client, node: str, namespaces: Collection[str]) -> list[str]:
+async def lines_of_wanted(
+    client: Client, node: str, namespaces: Collection[str], shared_spaces: Collection[str] = ()
+) -> list[str]:
     """Return the causes why pods of the platform's DaemonSets don't run on a node.
 
     Pods of device plugins come first. If no pod is on the node, the causes why the DaemonSets can't
@@ -236,6 +256,7 @@ async def lines_of_wanted(client: Client, node: str, namespaces: Collection[str]
 
     Args:
         namespaces: As of `lines_of_node`.
+        shared_spaces: As of `lines_of_node`.
     """
     spaces = sorted({*namespaces, KUBE_SYSTEM})
     pods = await client.list("pods", fieldSelector=f"spec.nodeName={node}")
@@ -245,9 +266,13 @@ async def lines_of_wanted(client: Client, node: str, namespaces: Collection[str]
         if pod["metadata"]["namespace"] in spaces
         and (owner_of(pod) or {}).get("kind") == "DaemonSet"
     ]
-    if cause_lines := await lines(client, sorted(daemons, key=lambda pod: not allocates_gpus(pod))):
+    first_plugins = sorted(daemons, key=lambda pod: not allocates_gpus(pod))
+    if cause_lines := await lines(client, first_plugins, shared_spaces):
         return cause_lines
-    causes = [await refused_daemons(client, namespace) for namespace in sorted(namespaces)]
+    causes = [
+        await refused_daemons(client, namespace, trusted=namespace not in shared_spaces)
+        for namespace in sorted(namespaces)
+    ]
     return [str(cause) for of_one in causes for cause in of_one][:CAUSES]
 
 
@@ -276,16 +301,21 @@ async def unwanted_daemons(client: Client, name: str, namespaces: Collection[str
     return lines_of_sets[:CAUSES]
 
 
-async def refused_daemons(client: Client, namespace: str) -> list[Cause]:
-    """Return the causes why DaemonSets of a namespace of the stack can't create pods."""
+async def refused_daemons(client: Client, namespace: str, *, trusted: bool = True) -> list[Cause]:
+    """Return the causes why DaemonSets of a namespace of the platform can't create pods.
+
+    Args:
+        trusted: Whether only people whom the stack trusts can write events there.
+    """
     chosen = {"involvedObject_kind": "DaemonSet", "reason": CREATE}
     reader = Reader(client)
     sets = await reader.listed(f"namespaces/{namespace}/daemonsets", base="/apis/apps")
-    events = newest_first(await reader.events(namespace, **chosen) if sets else (), trusted=True)
+    events = await reader.events(namespace, **chosen) if sets else ()
+    refusals = refusals_of(events, trusted=trusted)
     causes = [
         replace(cause, text=f"in namespace {namespace}, {cause.text}")
         for item in sets
-        if (cause := explain_refusal({**item, "kind": "DaemonSet"}, events))
+        if (cause := explain_refusal({**item, "kind": "DaemonSet"}, refusals))
     ]
     return causes[:CAUSES]
 
@@ -293,9 +323,9 @@ async def refused_daemons(client: Client, namespace: str) -> list[Cause]:
 async def refused_jobs(client: Client, namespace: str, jobs: Collection[Json]) -> dict[str, str]:
     """Return the newest reason why each Job of a namespace can't create pods, by the Job's UID."""
     chosen = {"involvedObject_kind": "Job", "reason": CREATE}
-    events = newest_first(await Reader(client).events(namespace, **chosen), trusted=True)
+    refusals = refusals_of(await Reader(client).events(namespace, **chosen), trusted=True)
     return {
         str(job["metadata"]["uid"]): str(cause)
         for job in jobs
-        if (cause := explain_refusal({**job, "kind": "Job"}, events))
+        if (cause := explain_refusal({**job, "kind": "Job"}, refusals))
     }

@@ -13,10 +13,9 @@ from gpu_cluster.kubernetes.api import Client, Json
 from gpu_cluster.kubernetes.gather import gather
 from gpu_cluster.kubernetes.managers import HELM_NAMESPACE, HELM_RELEASE
 from gpu_cluster.nodes.causes.cause import Cause
-from gpu_cluster.nodes.causes.events import newest_first
 from gpu_cluster.nodes.causes.node_fit import NAME
 from gpu_cluster.nodes.causes.offers import is_ready
-from gpu_cluster.nodes.causes.pod import CREATE, explain_refusal
+from gpu_cluster.nodes.causes.pod import CREATE, explain_refusal, refusals_of
 from gpu_cluster.nodes.causes.read import Reader, explained
 from gpu_rules.printable import printable, shortened
 
@@ -94,14 +93,14 @@ async def lines_of(client: Client, late: Sequence[Json]) -> list[str]:
     namespace = str(late[0]["metadata"]["namespace"])
     reader = Reader(client)
     pods = await reader.listed(f"namespaces/{namespace}/pods")
-    events = newest_first(await reader.events(namespace, reason=CREATE), trusted=True)
+    refusals = refusals_of(await reader.events(namespace, reason=CREATE), trusted=True)
     cause_lines: list[str] = []
     for item in late:
         waiting = [pod for pod in pods_of(item, pods) if not is_ready(pod)][:EXPLAINED]
         causes = await gather(lambda pod: explained(client, pod), waiting)
         pod_names = [printable(str(pod["metadata"]["name"]), NAME) for pod in waiting]
         lines = grouped((n, c) for n, c in zip(pod_names, causes, strict=True) if c)
-        cause = explain_refusal(item, events)
+        cause = explain_refusal(item, refusals)
         cause_lines += lines or [str(cause) if cause else progress(item)]
     return list(dict.fromkeys(cause_lines))
 

@@ -46,13 +46,18 @@ def held(node: Json) -> dict[str, dict[str, set[str]]]:
 async def note(request: NodeKeysRequest) -> NotedKeys:
     """Record which nodes already have label and annotation keys with the operator's prefixes."""
     prefixes = {"labels": request.labels, "annotations": request.annotations}
-    result: dict[str, dict[str, tuple[str, ...]]] = {place: {} for place in PLACES}
+    result: dict[str, dict[str, list[str]]] = {place: {} for place in PLACES}
     async with connect(request.context) as client:
         for node in await client.list("nodes"):
             for place, keys_of_place in result.items():
                 for key in sorted(keys(node, place, prefixes[place])):
-                    keys_of_place[key] = (*keys_of_place.get(key, ()), node["metadata"]["name"])
-    return NotedKeys(labels=result["labels"], annotations=result["annotations"])
+                    keys_of_place.setdefault(key, []).append(node["metadata"]["name"])
+    return NotedKeys(
+        **{
+            place: {key: tuple(names) for key, names in keys_of_place.items()}
+            for place, keys_of_place in result.items()
+        }
+    )
 
 
 async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> None:
@@ -98,7 +103,10 @@ async def _strip(client: Client, node: Json, gone: list[tuple[str, str]]) -> Non
 async def remove(request: NodeKeysRequest) -> Json:
     """Remove the operator's label and annotation keys that `note` did not record on the nodes."""
     noted = previous(NotedKeys)
-    before = {"labels": noted.labels, "annotations": noted.annotations}
+    before = {
+        place: {key: frozenset(names) for key, names in noted_keys.items()}
+        for place, noted_keys in (("labels", noted.labels), ("annotations", noted.annotations))
+    }
     prefixes = {"labels": request.labels, "annotations": request.annotations}
     async with connect(request.context) as client:
         work = []

@@ -206,6 +206,26 @@ def test_an_event_of_a_tenant_does_not_speak_for_the_platform() -> None:
     assert "curl" not in line
 
 
+def test_an_event_chooses_no_cure_where_others_may_write_events() -> None:
+    """The namespace of an adopted device plugin may have other pods, and other people's events."""
+    own, advice = daemon_set(SPACE), 'violates PodSecurity "baseline:latest"'
+    starting = plugin()
+    starting["status"] = {"phase": "Pending"}
+    sandbox = not_created({"metadata": starting["metadata"]}, SPACE, "no runtime for nvidia")
+    sandbox = {**sandbox, "reason": "FailedCreatePodSandBox"}
+    for server in (
+        Fake(events=(not_created(own, SPACE, advice),), sets=(own,)),
+        Fake(starting, events=(sandbox,)),
+    ):
+        cures = [
+            asyncio.run(read.lines_of_node(client(server), "gpu-1", [SPACE], shared))[0]
+            for shared in ((), (SPACE,))
+        ]
+        assert cures[0].partition("; cure: ")[0] == cures[1].partition("; cure: ")[0]
+        assert cures[0] != cures[1]
+        assert "enforce=privileged" not in cures[1]
+
+
 @pytest.mark.promise("A tenant's DaemonSet is not named as the platform's, whatever its image.")
 def test_a_daemon_set_of_a_tenant_is_not_named_as_the_platforms() -> None:
     of_tenant = plugin("evil")
